@@ -62,6 +62,46 @@ def test_a_function_that_is_more_than_its_terms_is_refused(fx):
         fx.truncate(1).scale("x0", 0.5)
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda fx: fx.scale("x0", 0.5),
+        lambda fx: fx.drop("x2"),
+        lambda fx: fx.raw.scale(("x0", "x1"), 0.5),
+        lambda fx: fx.scale("x0", 0.5).with_density("uniform"),
+        lambda fx: treeanova.mean([fx, fx.scale("x0", 0.5)]),
+        lambda fx: fx - fx.drop("x2"),
+    ],
+    ids=["scale", "drop", "raw", "with_density", "mean", "difference"],
+)
+def test_truncation_of_edited_or_selected_terms_keeps_the_function(fx, made, tmp_path):
+    whole = made(fx)
+    scores = whole.decision_function(HELD_OUT)
+    part = whole.truncate(1)
+    assert part.has_remainder
+    assert {len(names) for names in part.terms} == {1}
+    assert part.history == whole.history
+    assert np.abs(part.remainder(HELD_OUT)).max() > 1e-3
+    part.save(tmp_path / "fx.tav")
+    for same in (part, treeanova.load(tmp_path / "fx.tav"), part.with_density("independent")):
+        np.testing.assert_allclose(same.decision_function(HELD_OUT), scores, atol=1e-10)
+        np.testing.assert_allclose(same.explain(HELD_OUT).scores, scores, atol=1e-10)
+        assert same.has_remainder
+    assert part.select(order=1) == whole.select(order=1)
+    shares = part.importance()
+    assert "remainder" in list(shares["term"])
+    assert sum(shares["share"]) == pytest.approx(1.0)
+
+
+def test_selected_terms_without_a_table_are_not_truncated(deep_fx, deep):
+    part = deep_fx.drop("x0")
+    with pytest.raises(ValueError, match=r"truncate\(\) must have all terms of a deep ensemble, or tables .* select"):
+        part.truncate(1)
+    rows = deep[1][:20]
+    explained = part.explain(rows, max_order=1)
+    np.testing.assert_allclose(explained.scores, part.decision_function(rows), atol=1e-10)
+
+
 @pytest.mark.parametrize("factor", [None, "a", float("nan"), float("inf"), True])
 def test_bad_factors_are_refused(fx, factor):
     with pytest.raises(ValueError, match="`factor` must be a finite number, got"):

@@ -16,6 +16,8 @@ from treeanova.terms.terms import Scope
         (Scope(), False, None, None, "all terms"),
         (Scope(order=2), False, 2, None, "terms up to order 2, and a remainder"),
         (Scope(n_terms=6), True, None, 6, "a selection from 6 terms"),
+        (Scope(order=1, n_terms=6), True, 1, 6, "a selection from 6 terms up to order 1, and a remainder"),
+        (Scope(1, 6, ("a times 2",)), True, 1, 6, "edited terms (a times 2) up to order 1, and a remainder"),
     ],
 )
 def test_what_a_scope_says(scope, is_part, order, n_terms, words):
@@ -23,10 +25,9 @@ def test_what_a_scope_says(scope, is_part, order, n_terms, words):
     assert str(scope) == words
 
 
-@pytest.mark.parametrize("fields", [{"order": 2, "n_terms": 3}, {"edits": ("a times 2",)}])
-def test_a_scope_has_one_meaning(fields):
-    with pytest.raises(ValueError, match="either a remainder or a selection"):
-        Scope(**fields)
+def test_the_model_itself_has_no_edits():
+    with pytest.raises(ValueError, match="with edits must have a number of terms"):
+        Scope(edits=("a times 2",))
 
 
 def test_scopes_are_equal_by_value():
@@ -54,7 +55,9 @@ def transitions(fx, again):
         (fx.truncate(1).truncate(2), Scope(order=1), {1}),
         (fx.select(order=[1, 3]), Scope(n_terms=n_terms), {1, 3}),
         (fx.select(order=[1, 3]).select(order=1), Scope(n_terms=n_terms), {1}),
-        (fx.select(order=[1, 2]).truncate(1), Scope(n_terms=n_terms), {1}),
+        (fx.select(order=[1, 2]).truncate(1), Scope(order=1, n_terms=n_terms), {1}),
+        (fx.select(order=[1, 2]).truncate(1).select(order=1), Scope(n_terms=n_terms), {1}),
+        (again(fx.select(order=[1, 2]).truncate(1)), Scope(order=1, n_terms=n_terms), {1}),
         (fx.truncate(2).select(order=1), Scope(n_terms=n_terms - 1 + 1), {1}),  # the remainder counts as a term
         (again(fx), Scope(), {1, 2, 3}),
         (again(fx.truncate(2)), Scope(order=2), {1, 2}),
@@ -99,6 +102,8 @@ def test_scopes_of_sums(dense):
     assert (fx + fx.truncate(2))._function.scope == Scope(order=2)
     assert (fx.truncate(1) + fx.truncate(2))._function.scope == Scope(order=1)
     assert treeanova.mean([fx.select(order=1), fx])._function.scope == Scope(n_terms=len(fx.terms))
+    both = treeanova.mean([fx.select(order=1), fx.truncate(2)])
+    assert both._function.scope == Scope(order=2, n_terms=len(fx.terms))
 
 
 def test_scopes_of_deep_ensembles():

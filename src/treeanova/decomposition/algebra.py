@@ -111,7 +111,7 @@ def _forest_of(summand: Summand) -> Forest:
     if summand.scope.is_part:
         raise ValueError(
             f"decompositions of deep ensembles must have all terms to be combined, got {summand.scope}; combine them "
-            "before select() or drop()."
+            "before select(), drop() or scale()."
         )
     if summand.source.forest is not None:
         return summand.source.forest

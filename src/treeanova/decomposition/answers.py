@@ -449,7 +449,10 @@ def standard_errors_of_tables(
     if density.needs_data and len(statistics.points().weights) < 2:
         raise ValueError("standard_errors() needs at least two rows of the density, got one; decompose with more rows.")
     if function.scope.is_part:
-        raise ValueError(f"standard_errors() needs all terms, got {function.scope}; call it before select() or drop().")
+        raise ValueError(
+            f"standard_errors() must have all terms of a model, got {function.scope}; call it on the decomposition of "
+            "the model itself, before select(), drop() or scale()."
+        )
     if n_resamples < 2:
         raise ValueError(f"`n_resamples` must be at least 2, got {n_resamples!r}; 50 is the default.")
     effects = function.effects

@@ -76,7 +76,7 @@ class Decomposition(Answers):
         """The same model with its terms as they were before purification, to compare."""
         function = self._function
         terms = function.source.raw()
-        scope = function.scope if function.scope.is_part else Scope()
+        scope = dataclasses.replace(function.scope, order=None)
         effects = terms.tables.effects
         weights = {key: self._weights_on(key, effects.binnings.get(key)) for key in effects.terms}
         certificate = certify_raw(self.certificate, self._names, effects.terms, weights)
@@ -236,7 +236,7 @@ class Decomposition(Answers):
         return self.certificate.of_terms(names, len(terms.keys_at_rows), has_rests=bool(terms.rest_orders))
 
     def truncate(self, max_order: int) -> Decomposition:
-        """Put all terms above an order into one exact remainder.
+        """Put all terms above an order into one exact remainder; of a selection, those that it has.
 
         Parameters
         ----------
@@ -247,6 +247,11 @@ class Decomposition(Answers):
         -------
         Decomposition
             The same function, with a remainder where there are terms of higher order.
+
+        Raises
+        ------
+        ValueError
+            Where these are selected or edited terms of a deep ensemble, and some of them have no table.
 
         Examples
         --------
@@ -261,9 +266,14 @@ class Decomposition(Answers):
         terms = function.terms.up_to(max_order)
         if len(terms.keys) == len(function.terms.keys) and terms.rest_orders == function.terms.rest_orders:
             return self
-        if function.scope.is_part:
-            return self._keep(lambda key: len(key) <= max_order)
-        cut = dataclasses.replace(function, terms=terms, scope=Scope(order=max_order))
+        n_at_rows = len(function.terms.keys_at_rows)
+        if function.scope.is_part and n_at_rows:
+            raise ValueError(
+                "truncate() must have all terms of a deep ensemble, or tables of those that are left, got "
+                f"{function.scope}, {n_at_rows:,} of them without a table; call it first, or leave terms out with "
+                "select(order=...)."
+            )
+        cut = dataclasses.replace(function, terms=terms, scope=dataclasses.replace(function.scope, order=max_order))
         certificate = self._certificate_of(terms)
         higher = None if certificate.higher is None else certificate.higher.above(max_order)
         share = remainder_share(cut, self.density.statistics)
@@ -534,12 +544,13 @@ def purified_again(fx: Decomposition, density: Density, progress: Progress = qui
     order = function.scope.order
     source = function.source if order is None else function.source.up_to(order)
     again = decomposed(source, density, settings_of(fx), model=fx.model, progress=progress)
-    return _with_scope_of(fx, again) if order is None else again.truncate(order)
+    again = _with_scope_of(fx, again)
+    return again if order is None else again.truncate(order)
 
 
 def _with_scope_of(fx: Decomposition, again: Decomposition) -> Decomposition:
     """A new decomposition of the terms of another, which says so where these are not all terms of a model."""
-    scope = function_of(fx).scope
+    scope = dataclasses.replace(function_of(fx).scope, order=None)
     if not scope.is_part:
         return again
     certificate = dataclasses.replace(again.certificate, edits=fx.history)
@@ -599,7 +610,7 @@ def _combined(members: Sequence[Decomposition], factors: Sequence[float], progre
     orders = [function.scope.order for function in functions if function.scope.order is not None]
     if n_terms:
         function = dataclasses.replace(function_of(fx), scope=Scope(n_terms=n_terms))
-        return dataclasses.replace(fx, _function=function)
+        fx = dataclasses.replace(fx, _function=function)
     return fx.truncate(min(orders)) if orders else fx
 
 

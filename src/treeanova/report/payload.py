@@ -291,7 +291,9 @@ def under_densities(
     forms = {fx.density.name: fx}
     missing: dict[str, str] = {}
     highest = max((term.order for term in tables_of(fx).values()), default=0)
-    are_cut = function_of(fx).rest_orders or (function_of(fx).terms.keys_at_rows and not are_named)
+    function = function_of(fx)
+    at_rows = function.terms.keys_at_rows and not function.scope.is_part  # of a selection they cannot be purified again
+    are_cut = function.rest_orders or (at_rows and not are_named)
     tables = fx.truncate(highest) if are_cut else fx
     for name, asked in densities.items():
         if name in forms:

@@ -157,8 +157,8 @@ class AdditiveModel(Source):
         del clock
         if self.terms.keys_at_rows:
             raise ValueError(
-                f"with_density() needs all terms of a deep ensemble, got {len(self.terms.keys)} selected terms of "
-                "which some have no table; call it before select() or drop()."
+                f"with_density() needs all terms of a deep ensemble, got {len(self.terms.keys)} selected or edited terms "
+                "of which some have no table; call it before select(), drop() or scale()."
             )
         return purify_tensors(self.terms.tables.effects, density, settings, progress)
 
@@ -174,7 +174,7 @@ class AdditiveModel(Source):
         if any(feature in key for key in self.terms.keys_at_rows):
             raise ValueError(
                 "monotonicity() must have all terms of a deep ensemble, or tables of those with the feature, got "
-                "selected terms of which some have no table; call it before select() or drop()."
+                "selected or edited terms of which some have no table; call it before select(), drop() or scale()."
             )
         return self.grid, steps_of_tables(self.terms.tables.effects, feature, output)
 
@@ -183,7 +183,7 @@ class AdditiveModel(Source):
 
     @classmethod
     def restored(cls, terms: TermSet, tables: Effects | None) -> AdditiveModel:
-        return cls(terms if tables is None else Tensors(tables))
+        return cls(terms if tables is None else terms.with_tables(Tensors(tables)))
 
 
 def purify_tensors(effects: Effects, density: Density, settings: Settings, progress: Progress = quiet) -> PureTerms:

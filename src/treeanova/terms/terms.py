@@ -224,17 +224,18 @@ class Scope:
     edits: tuple[str, ...] = ()  # what was done to the terms by hand, the first edit first
 
     def __post_init__(self) -> None:
-        if (self.is_part and self.order is not None) or (self.edits and not self.is_part):
-            raise ValueError(f"a scope must have either a remainder or a selection of terms, got {self!r}")
+        if self.edits and not self.is_part:
+            raise ValueError(f"a scope with edits must have a number of terms, got {self!r}")
 
     @property
     def is_part(self) -> bool:
-        """Whether the terms add up to another function than the model, without a remainder."""
+        """Whether the terms, with a remainder where there is one, add up to another function than the model."""
         return self.n_terms is not None
 
     def __str__(self) -> str:
-        if self.edits:
-            return f"edited terms ({', '.join(self.edits)})"
+        words = "terms" if self.order is not None else "all terms"
         if self.is_part:
-            return f"a selection from {self.n_terms} terms"
-        return "all terms" if self.order is None else f"terms up to order {self.order}, and a remainder"
+            words = f"a selection from {self.n_terms} terms"
+        if self.edits:
+            words = f"edited terms ({', '.join(self.edits)})"
+        return words if self.order is None else f"{words} up to order {self.order}, and a remainder"
