@@ -100,6 +100,22 @@ def test_raw_terms_under_a_product_are_correlated(model, density):
     assert (moments.variance + moments.covariance).sum() == pytest.approx(total, rel=0.05)
 
 
+@pytest.mark.parametrize("form", ["singles", "pair and single"])
+def test_importance_under_several_given_tables_is_exact(form):
+    """Tables of some features each give the same shares as the one table that they make."""
+    rng = np.random.default_rng(0)
+    effects = treeanova.Effects.from_tables({("a", "b", "c"): rng.normal(size=(3, 4, 2))})
+    a, b, c = (rng.dirichlet(np.ones(size)) for size in (3, 4, 2))
+    pair = np.outer(a, b) if form == "singles" else rng.dirichlet(np.ones(12)).reshape(3, 4)
+    tables = {"a": a, "b": b, "c": c} if form == "singles" else {("a", "b"): pair, "c": c}
+    given, whole = (treeanova.decompose(effects, density=density) for density in (tables, np.multiply.outer(pair, c)))
+    assert given.density.is_product == (form == "singles")
+    for one, other in ((given, whole), (given.raw, whole.raw)):
+        shares, expected = (fx.importance().set_index("term") for fx in (one, other))
+        np.testing.assert_allclose(shares["share"], expected["share"][shares.index], atol=1e-12)
+        np.testing.assert_allclose(shares["mean_abs"], expected["mean_abs"][shares.index], atol=1e-12)
+
+
 def test_importance_by_feature_shares_terms_equally(fx, several):
     by_term = fx.importance().set_index("term")
     by_feature = fx.importance(by="feature").set_index("feature")

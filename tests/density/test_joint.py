@@ -56,7 +56,7 @@ def test_points_have_the_tables(name):
     shares = np.zeros(MIXED_SIZES)
     np.add.at(shares, tuple(codes.T), weights)
     np.testing.assert_allclose(shares, expected, rtol=0, atol=1e-12 if joint.has_exact_points else 0.01)
-    assert joint.has_exact_points == (name in {"rows", "cells"})
+    assert joint.has_exact_points == (name in {"rows", "cells", "blocks"})
     assert joint.is_product == (name == "product")
 
 
@@ -71,13 +71,13 @@ def test_points_of_a_single_block_are_all_its_cells():
 
 def test_points_of_very_many_cells_are_draws(monkeypatch):
     monkeypatch.setattr(costs, "MAX_CELLS", 10)
-    joint = Cells(TABLE)
-    assert not joint.has_exact_points
-    codes, weights = joint.points(30_000, np.random.default_rng(0))
-    assert len(codes) == 30_000
-    shares = np.zeros(MIXED_SIZES)
-    np.add.at(shares, tuple(codes.T), weights)
-    np.testing.assert_allclose(shares, TABLE, atol=0.001)
+    for joint, expected in ((Cells(TABLE), TABLE), blocks()):
+        assert not joint.has_exact_points
+        codes, weights = joint.points(30_000, np.random.default_rng(0))
+        assert len(codes) == 30_000
+        shares = np.zeros(MIXED_SIZES)
+        np.add.at(shares, tuple(codes.T), weights)
+        np.testing.assert_allclose(shares, expected, atol=0.01)
 
 
 def test_points_on_a_finer_grid_are_rows_in_their_bins_or_drawn_within():

@@ -128,9 +128,11 @@ class Answers(Predictions):
         Terms that are not listed are added up by order, and each sum has its own row, also by feature: the variance
         and mean absolute value of each of its terms, which features would share, do not follow from the sum. At rows,
         features share these terms exactly (`Explanation.shap_values`). A remainder has its own row, with the lowest
-        order that it contains. Where terms have no table, or where there is a remainder, the figures are estimated at
-        up to 4,000 rows. For large models, the terms without a table are evaluated at fewer of these: as many as give
-        their shares a standard error of 0.003, at least 200.
+        order that it contains. Under a smooth density ("auto" or "kernel"), or tables of independent groups of
+        features with more than a million cells in all, covariances are those of 20,000 draws. Where terms have no
+        table, or where there is a remainder, the figures are estimated at up to 4,000 rows. For large
+        models, the terms without a table are evaluated at fewer of these: as many as give their shares a standard
+        error of 0.003, at least 200.
 
         Examples
         --------

@@ -121,8 +121,8 @@ def change(
     Parameters
     ----------
     old, new
-        Decompositions with the same features, outputs, classes and link: of two models, of one model under the rows of two
-        periods, or both. Terms of both are compared under the density of `old`; where the models differ, `new` is
+        Decompositions with the same features, outputs, classes and link: of two models, of one model under the rows of
+        two periods, or both. Terms of both are compared under the density of `old`; where the models differ, `new` is
         purified again for that.
     X_old, X_new
         The old and the new rows; by default those that each decomposition was made from, with their weights. Needed for

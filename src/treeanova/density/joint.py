@@ -11,6 +11,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
@@ -129,7 +130,11 @@ class Blocks(Joint):
 
     @property
     def has_exact_points(self) -> bool:
-        return len(self.blocks) == 1 and self.blocks[0][1].has_exact_points
+        """Whether the cells with mass of all blocks together are few enough to be taken all."""
+        if not all(joint.has_exact_points for _, joint in self.blocks):
+            return False
+        sizes = [len(joint.points(0, np.random.default_rng(0)).weights) for _, joint in self.blocks]
+        return math.prod(sizes) <= costs.MAX_CELLS
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
         tables, order = [], []
@@ -142,14 +147,18 @@ class Blocks(Joint):
         return outer(tables).transpose([order.index(j) for j in key])
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
+        """All cells with mass where they are few, otherwise draws, independent between blocks."""
         by_block = [(features, joint.points(n_rows, rng)) for features, joint in self.blocks]
-        if len(by_block) == 1:
-            [(features, (codes, weights))] = by_block
-            return Points(codes[:, np.argsort(features)], weights)
-        codes = np.empty((n_rows, sum(len(features) for features, _ in by_block)), dtype=np.int32)
-        for features, points in by_block:
-            codes[:, list(features)] = points.codes[draw_bins(points.weights, n_rows, rng)]
-        return Points(codes, np.full(n_rows, 1 / n_rows))
+        if self.has_exact_points:
+            places = [grid.ravel() for grid in np.indices([len(points.weights) for _, points in by_block])]
+            weights = outer([points.weights for _, points in by_block]).ravel()
+        else:
+            places = [draw_bins(points.weights, n_rows, rng) for _, points in by_block]
+            weights = np.full(n_rows, 1 / n_rows)
+        codes = np.empty((len(weights), sum(len(features) for features, _ in by_block)), dtype=np.int32)
+        for (features, points), place in zip(by_block, places, strict=True):
+            codes[:, list(features)] = points.codes[place]
+        return Points(codes, weights)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from treeanova.core.memo import memo
 from treeanova.density import costs
 from treeanova.density.base import Density
 from treeanova.density.counting import Binnings, pool_table
-from treeanova.density.joint import Blocks, Cells, Joint
+from treeanova.density.joint import Blocks, Cells, Joint, Product
 
 _SWEEPS = 2_000
 _SWEEP_TOLERANCE = 1e-13
@@ -122,11 +122,13 @@ _AGREEMENT = 1e-9
 
 
 def joint_of_tables(tables: Mapping[Key, Floats], sizes: Sequence[int]) -> Joint:
-    """Return the joint density of independent blocks of features that has given tables, which agree on shared features.
+    """Return the joint density of independent features or blocks that has given tables, which agree on shared features.
 
     Tables that share features are joined by raking, which gives the table of largest entropy among all that have them.
     """
     blocks = [(features, _block(features, tables, sizes)) for features in _connected(tables, len(sizes))]
+    if all(len(features) == 1 for features, _ in blocks):
+        return Product([block.table((0,)) for _, block in blocks])
     return Blocks(blocks)
 
 
@@ -136,7 +138,7 @@ def _connected(tables: Mapping[Key, Floats], n_features: int) -> list[Key]:
     for key in tables:
         joined = [group for group in groups if group & set(key)]
         groups = [group for group in groups if group not in joined] + [set().union(*joined)]
-    return [tuple(sorted(group)) for group in groups]
+    return sorted(tuple(sorted(group)) for group in groups)
 
 
 def _block(features: Key, tables: Mapping[Key, Floats], sizes: Sequence[int]) -> Joint:
@@ -231,7 +233,8 @@ class Table(Density):
 
     @property
     def is_product(self) -> bool:
-        return False  # features of a table are taken to be dependent
+        """Whether each table is of one feature: those of a table of several are taken to be dependent."""
+        return not callable(self.weights) and all(len(key) == 1 for key in self._tables)
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
         if callable(self.weights):

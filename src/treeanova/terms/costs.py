@@ -136,5 +136,5 @@ MEAN_CELLS = 1 << 18  # leaves times rows at once
 
 # Moments (`moments.py`) and extremes of steps (`extremes.py`).
 MOMENT_ROWS, MOMENT_DRAWS = 1 << 16, 20_000  # rows at once; draws for covariances that have no closed form
-STEP_ROUNDING = 1e-12  # of the sizes of all parts: steps below it are rounding
+STEP_ROUNDING = 1e-12  # of the size of the whole model: steps below it are rounding
 SEARCH_NODES, NODES_ONCE_DECIDED = 1_000, 12  # products of sets that a search tries, and once the sign is known

@@ -157,8 +157,8 @@ class AdditiveModel(Source):
         del clock
         if self.terms.keys_at_rows:
             raise ValueError(
-                f"with_density() needs all terms of a deep ensemble, got {len(self.terms.keys)} selected or edited terms "
-                "of which some have no table; call it before select(), drop() or scale()."
+                f"with_density() needs all terms of a deep ensemble, got {len(self.terms.keys)} selected or edited "
+                "terms of which some have no table; call it before select(), drop() or scale()."
             )
         return purify_tensors(self.terms.tables.effects, density, settings, progress)
 
