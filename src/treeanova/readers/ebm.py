@@ -107,15 +107,15 @@ def bin_feature(model: Any, j: int, name: str, tensors: Sequence[Floats]) -> Bin
         encoder, cuts = Numeric(cast="text"), np.unique(np.concatenate(bins))
         fine = [_interval_index(cuts, term_cuts) for term_cuts in bins]
         slice_numbers = _slice_numbers(slices, fine)
-        axis, kept = _interval_axis(name, cuts, slice_numbers)
+        axis, fine_bins = _interval_axis(name, cuts, slice_numbers)
     else:
         labels = _labels(bins)
         encoder = Labels(labels, "short text")
         fine = [_category_index(labels, term_bins) for term_bins in bins]
         slice_numbers = _slice_numbers(slices, fine)
-        axis, kept = _category_axis(name, labels, slice_numbers)
-    tensor_index = {k: index[kept] for k, index in zip(terms, fine, strict=True)}
-    by_order = {int(k): _order_binning(axis, slice_numbers[kept][:, orders == k]) for k in np.unique(orders)}
+        axis, fine_bins = _category_axis(name, labels, slice_numbers)
+    tensor_index = {k: index[fine_bins] for k, index in zip(terms, fine, strict=True)}
+    by_order = {int(k): _order_binning(axis, slice_numbers[fine_bins][:, orders == k]) for k in np.unique(orders)}
     return BinnedFeature(Feature(name, encoder), axis, tensor_index, by_order)
 
 
@@ -149,9 +149,9 @@ def _interval_index(cuts: Floats, term_cuts: Floats) -> Ints:
 def _interval_axis(name: str, cuts: Floats, slice_numbers: Ints) -> tuple[IntervalAxis, Ints]:
     missing = len(cuts) + 1
     used = (slice_numbers[1:missing] != slice_numbers[: missing - 1]).any(axis=1)
-    kept = np.flatnonzero(np.append(True, used))
-    missing_bin, kept = _place_extra(slice_numbers, kept, missing)
-    return IntervalAxis(name, missing_bin, np.nextafter(cuts[used], -np.inf)), kept
+    fine_bins = np.flatnonzero(np.append(True, used))
+    missing_bin, fine_bins = _place_extra(slice_numbers, fine_bins, missing)
+    return IntervalAxis(name, missing_bin, np.nextafter(cuts[used], -np.inf)), fine_bins
 
 
 def _labels(bins: Sequence[Mapping[str, int]]) -> tuple[str, ...]:
@@ -167,15 +167,15 @@ def _category_index(labels: Sequence[str], term_bins: Mapping[str, int]) -> Ints
 
 
 def _category_axis(name: str, labels: tuple[str, ...], slice_numbers: Ints) -> tuple[CategoryAxis, Ints]:
-    unseen_bin, kept = _place_extra(slice_numbers, np.arange(len(labels)), len(labels))
-    missing_bin, kept = _place_extra(slice_numbers, kept, len(labels) + 1)
-    return CategoryAxis(name, missing_bin, labels, unseen_bin), kept
+    unseen_bin, fine_bins = _place_extra(slice_numbers, np.arange(len(labels)), len(labels))
+    missing_bin, fine_bins = _place_extra(slice_numbers, fine_bins, len(labels) + 1)
+    return CategoryAxis(name, missing_bin, labels, unseen_bin), fine_bins
 
 
-def _place_extra(slice_numbers: Ints, kept: Ints, extra: int) -> tuple[int, Ints]:
+def _place_extra(slice_numbers: Ints, fine_bins: Ints, extra: int) -> tuple[int, Ints]:
     """The first kept bin that no term distinguishes from the extra one, else the extra one appended as the last."""
-    equal = np.flatnonzero((slice_numbers[kept] == slice_numbers[extra]).all(axis=1))
-    return (int(equal[0]), kept) if len(equal) else (len(kept), np.append(kept, extra))
+    equal = np.flatnonzero((slice_numbers[fine_bins] == slice_numbers[extra]).all(axis=1))
+    return (int(equal[0]), fine_bins) if len(equal) else (len(fine_bins), np.append(fine_bins, extra))
 
 
 _LINKS = {"identity": "identity", "log": "log", "logit": "logit", "mlogit": "softmax", "vlogit": "logit"}

@@ -65,8 +65,8 @@ class Stage:
 
     def parameter(self, name: str, default: Any = None) -> Any:
         """The value that was set for a parameter, else its default."""
-        given, defaults = self.content.get("paramMap", {}), self.content.get("defaultParamMap", {})
-        return given.get(name, defaults.get(name, default))
+        stated, defaults = self.content.get("paramMap", {}), self.content.get("defaultParamMap", {})
+        return stated.get(name, defaults.get(name, default))
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         try:
@@ -75,13 +75,13 @@ class Stage:
             raise UnsupportedModelError(
                 f"`model` is a folder of Spark ({self.path.name}), which pyarrow must read, got no pyarrow; install it."
             ) from error
-        parts = sorted((self.path / name).glob("*.parquet"))
-        if not parts:
+        files = sorted((self.path / name).glob("*.parquet"))
+        if not files:
             raise ModelFileError(f"{self.path.name} must have Parquet files in {name}/, got none; folder damaged?")
         try:
-            for part in parts:
-                _check_counts(parquet.read_metadata(part), part)
-            return [row for part in parts for row in parquet.read_table(part).to_pylist()]
+            for file in files:
+                _check_counts(parquet.read_metadata(file), file)
+            return [row for file in files for row in parquet.read_table(file).to_pylist()]
         except (OSError, ValueError) as error:  # pyarrow's errors are derived from these
             if isinstance(error, (ModelFileError, UnsupportedModelError)):
                 raise
@@ -99,19 +99,19 @@ class Stage:
         return [stage for path in paths for stage in _open_stage(path).stages()]
 
 
-def _check_counts(metadata: Any, part: pathlib.Path) -> None:
+def _check_counts(metadata: Any, file: pathlib.Path) -> None:
     """Raise ModelFileError for more rows or values than the bytes of a Parquet file can stand for.
 
     A node has a number and a gain of its own, so that real trees need some bytes for each even after compression; lists
     may hold repetitions.
     """
-    size = part.stat().st_size
+    size = file.stat().st_size
     groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
     n_values = max((group.column(j).num_values for group in groups for j in range(group.num_columns)), default=0)
     n_rows = max(metadata.num_rows, sum(group.num_rows for group in groups))
     if n_rows > size // _BYTES_PER_ROW or n_values > size * _VALUES_PER_BYTE:
         raise ModelFileError(
-            f"{part.name} must hold a few bytes per node, got {size:,} bytes for {n_rows:,} rows and {n_values:,} "
+            f"{file.name} must hold a few bytes per node, got {size:,} bytes for {n_rows:,} rows and {n_values:,} "
             "values; folder damaged?"
         )
 
@@ -122,9 +122,9 @@ def open_folder(path: pathlib.Path) -> Stage:
 
 
 def _open_stage(path: pathlib.Path) -> Stage:
-    parts = sorted((path / "metadata").glob("part-*"))
+    files = sorted((path / "metadata").glob("part-*"))
     try:
-        text = "".join(part.read_text(encoding="utf-8") for part in parts)
+        text = "".join(file.read_text(encoding="utf-8") for file in files)
         content = parsed_json(text.strip().partition("\n")[0])
     except (OSError, ValueError) as error:
         raise ModelFileError(
@@ -183,12 +183,12 @@ def columns_of(stages: Sequence[Stage], model: Stage) -> tuple[tuple[Column, ...
 
 
 def check_stages(stages: Sequence[Stage]) -> None:
-    known = {"StringIndexerModel", "VectorAssembler", "VectorIndexerModel", "IndexToString"}
+    allowed = {"StringIndexerModel", "VectorAssembler", "VectorIndexerModel", "IndexToString"}
     for stage in stages:
-        if stage.kind not in known:
+        if stage.kind not in allowed:
             raise _refusal(
-                f"its stages before the trees must be {', '.join(sorted(known))}, got {stage.kind}; decompose the last "
-                "stage alone (in stages/ of its folder), on the columns that enter it"
+                f"its stages before the trees must be {', '.join(sorted(allowed))}, got {stage.kind}; decompose the "
+                "last stage alone (in stages/ of its folder), on the columns that enter it"
             )
 
 
@@ -198,8 +198,8 @@ def _refusal(reason: str) -> UnsupportedModelError:
 
 def _names(stage: Stage, parameter: str) -> list[str]:
     """Names of columns, as a list also where there is one; none if the parameter is not set."""
-    given = stage.parameter(parameter)
-    names = [] if given is None else given if isinstance(given, list) else [given]
+    stated = stage.parameter(parameter)
+    names = [] if stated is None else stated if isinstance(stated, list) else [stated]
     if not all(isinstance(name, str) for name in names):
         raise ModelFileError(f"{parameter} must be names of columns, got {names!r:.60}; folder damaged?")
     return names
@@ -213,8 +213,8 @@ def _keeps_invalid(stage: Stage) -> bool:
 
 
 def _producer(stages: Sequence[Stage], kind: str, column: str) -> Stage | None:
-    made = [stage for stage in stages if stage.kind == kind and stage.parameter("outputCol") == column]
-    return made[-1] if made else None
+    producers = [stage for stage in stages if stage.kind == kind and stage.parameter("outputCol") == column]
+    return producers[-1] if producers else None
 
 
 _Indexer = tuple[str, tuple[str, ...], bool]  # a StringIndexer: its raw column, its labels, whether it keeps others

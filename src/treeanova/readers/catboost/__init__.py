@@ -71,12 +71,12 @@ class HashedCategory(Encoder):
         return True
 
     def labelled(self, column: npt.NDArray[Any], name: str) -> HashedCategory:
-        known = dict(zip(self.hashes, self.labels, strict=True))
+        label_of = dict(zip(self.hashes, self.labels, strict=True))
         for value in distinct(column)[0]:
             if not is_missing(value):
                 text = _as_text(value, name)
-                known[category_hash(text)] = text.decode(errors="replace")
-        return HashedCategory(self.hashes, tuple(known[number] for number in self.hashes))
+                label_of[category_hash(text)] = text.decode(errors="replace")
+        return HashedCategory(self.hashes, tuple(label_of[number] for number in self.hashes))
 
 
 def _as_text(value: object, name: str) -> bytes:
@@ -131,12 +131,12 @@ def forest_of(model: Model) -> Forest:
     position = {feature.flat: place for place, feature in enumerate(features)}
     nodes, inner = model.nodes, model.nodes.left >= 0
     used = np.unique(nodes.split[inner])
-    splits, known = read_splits(model, position, used)
+    splits, known_hashes = read_splits(model, position, used)
     is_valid = (used >= 0) & (used < len(splits.feature) - 1)
     check_values("the model's trees must use splits that exist", used, is_valid)
-    schema = _schema(model, features, known)
+    schema = _schema(model, features, known_hashes)
     missing_left = {position[feature.flat]: not feature.missing_right for feature in model.numeric}
-    n_bins = {position[feature.flat]: len(known[feature.index]) + 1 for feature in model.categorical}
+    n_bins = {position[feature.flat]: len(known_hashes[feature.index]) + 1 for feature in model.categorical}
     nodes, splits = unfold(nodes, splits, missing_left, n_bins)
     inner = nodes.left >= 0
     split, row = np.where(inner, nodes.split, -1), np.where(inner, 0, nodes.leaf)
@@ -166,7 +166,7 @@ def _intercept(model: Model) -> Floats:
     return np.zeros(n_outputs)
 
 
-def _schema(model: Model, features: Sequence[AnyFeature], known: Mapping[int, Ints]) -> Schema:
+def _schema(model: Model, features: Sequence[AnyFeature], known_hashes: Mapping[int, Ints]) -> Schema:
     names, flats = [feature.name for feature in features], [feature.flat for feature in features]
     named = all(names) and len(set(names)) == len(names) and names != [str(flat) for flat in flats]
     if len(set(flats)) != len(flats) or not 0 <= min(flats, default=0) <= max(flats, default=0) < _MAX_COLUMNS:
@@ -178,7 +178,9 @@ def _schema(model: Model, features: Sequence[AnyFeature], known: Mapping[int, In
         )
     names = names if named else [f"x{flat}" for flat in flats]
     return Schema(
-        features=tuple(_feature(name, feature, model, known) for name, feature in zip(names, features, strict=True)),
+        features=tuple(
+            _feature(name, feature, model, known_hashes) for name, feature in zip(names, features, strict=True)
+        ),
         outputs=_outputs(model),
         link=word_for(str(model.loss.get("type")), _LINKS, "other"),
         named=named,
@@ -187,10 +189,10 @@ def _schema(model: Model, features: Sequence[AnyFeature], known: Mapping[int, In
     )
 
 
-def _feature(name: str, feature: AnyFeature, model: Model, known: Mapping[int, Ints]) -> Feature:
+def _feature(name: str, feature: AnyFeature, model: Model, known_hashes: Mapping[int, Ints]) -> Feature:
     if isinstance(feature, NumericFeature):
         return Feature(name, Numeric())
-    hashes = tuple(known[feature.index].tolist())
+    hashes = tuple(known_hashes[feature.index].tolist())
     labels = tuple(model.category_names.get(number, str(number)) for number in hashes)
     return Feature(name, HashedCategory(hashes, labels), accepts_missing=False)
 

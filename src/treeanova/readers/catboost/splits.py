@@ -41,13 +41,13 @@ def category_hashes(counts: Counts) -> tuple[Ints, Bools]:
     return numbers & 0xFFFFFFFF, (counts.keys != EMPTY_KEY) & (numbers >= -(1 << 31)) & (numbers < 1 << 31)
 
 
-def goes_right(ctr: Ctr, known: Ints) -> Bools:
+def goes_right(ctr: Ctr, known_hashes: Ints) -> Bools:
     """Whether each known category, and last an unseen one, is above each border."""
     counts = counts_of(ctr)
     row_values, unseen_value = ctr_values(ctr, counts)
     hashes, is_reachable = category_hashes(counts)
-    values = np.full(len(known) + 1, unseen_value)
-    values[np.searchsorted(known, hashes[is_reachable])] = row_values[is_reachable]
+    values = np.full(len(known_hashes) + 1, unseen_value)
+    values[np.searchsorted(known_hashes, hashes[is_reachable])] = row_values[is_reachable]
     return values > ctr.borders[:, None]
 
 
@@ -113,52 +113,52 @@ def known_categories(model: Model, used: Iterable[Ctr]) -> dict[int, Ints]:
         if len(np.unique(values & _HASH)) < len(values):
             raise damaged(f"the model's one-hot values must differ, got {str(values)[:40]} for feature {index}")
         hashes[index].append(values & _HASH)
-    for index, found in _categories_of_tables(used):
-        hashes[index].append(found)
+    for index, solved in _categories_of_tables(used):
+        hashes[index].append(solved)
     return {index: np.unique(np.concatenate(lists)) for index, lists in hashes.items()}
 
 
 def _categories_of_tables(used: Iterable[Ctr]) -> Iterable[tuple[int, Ints]]:
     """Features and hashes of their categories, from tables with one unknown feature at a time."""
-    found: dict[int, Ints] = {}
+    solved: dict[int, Ints] = {}
     waiting = sorted(used, key=lambda ctr: len(ctr.categories))
     for ctr in waiting:
         yield from ((index, np.array([value & _HASH])) for index, value in ctr.equal)
     while waiting:
-        solvable = [place for place, ctr in enumerate(waiting) if len(set(ctr.categories) - set(found)) <= 1]
+        solvable = [place for place, ctr in enumerate(waiting) if len(set(ctr.categories) - set(solved)) <= 1]
         if not solvable:
             raise UnsupportedModelError(
                 "`model` must tell the categories of each feature, got CTRs of combinations of features only; train "
                 "with CatBoost's own order of combinations."
             )
         ctr = waiting.pop(solvable[0])
-        unknown = set(ctr.categories) - set(found)
+        unknown = set(ctr.categories) - set(solved)
         if ctr.is_simple:
             table_hashes, is_reachable = category_hashes(counts_of(ctr))
             index, categories = ctr.categories[0], np.unique(table_hashes[is_reachable])
         elif unknown:
             index = unknown.pop()
-            categories = _solved(ctr, index, found)
+            categories = _solved(ctr, index, solved)
         else:
             continue
-        found[index] = np.union1d(found.get(index, categories), categories)
+        solved[index] = np.union1d(solved.get(index, categories), categories)
         yield index, categories
 
 
-def _solved(ctr: Ctr, index: int, found: Mapping[int, Ints]) -> Ints:
+def _solved(ctr: Ctr, index: int, solved: Mapping[int, Ints]) -> Ints:
     """Hashes of the categories of one feature, from the keys of a table whose other features are known.
 
     Other elements are tried in all combinations: the right ones leave a number of 32 bits. Others do so by chance in
     one of 2^32 cases, which adds a category that no row has.
     """
     bits = [np.arange(2)] * (len(ctr.above) + len(ctr.equal))
-    options = [found.get(category, np.zeros(1, np.int64)) for category in ctr.categories] + bits
+    options = [solved.get(category, np.zeros(1, np.int64)) for category in ctr.categories] + bits
     place = list(ctr.categories).index(index)
     options[place] = np.zeros(1, np.int64)
     counts = counts_of(ctr)
-    others = _keys_of_cells(np.ix_(*(_word(option) for option in options)))
-    check_size("combinations of categories", others.size * len(counts.keys), _MAX_CELLS)
-    differences = counts.keys[counts.keys != EMPTY_KEY][:, None] - others.reshape(1, -1)
+    partial_keys = _keys_of_cells(np.ix_(*(_word(option) for option in options)))
+    check_size("combinations of categories", partial_keys.size * len(counts.keys), _MAX_CELLS)
+    differences = counts.keys[counts.keys != EMPTY_KEY][:, None] - partial_keys.reshape(1, -1)
     power = len(options) - place + 1
     numbers = (differences * np.uint64(pow(MULTIPLIER, -power, 1 << 64))).astype(np.int64)
     return np.unique(numbers[(numbers >= -(1 << 31)) & (numbers < 1 << 31)] & _HASH)
@@ -178,25 +178,27 @@ class _Axis:
     size: int
 
 
-def conditions_of(ctr: Ctr, borders: Ints, known: Mapping[int, Ints], places: Places) -> list[Condition]:
-    axes = _axes(ctr, known, places)
+def conditions_of(ctr: Ctr, borders: Ints, known_hashes: Mapping[int, Ints], places: Places) -> list[Condition]:
+    axes = _axes(ctr, known_hashes, places)
     sizes = [axis.size for axis in axes]
     check_size("combinations of categories", int(np.prod(sizes, dtype=np.float64)), _MAX_CELLS)
-    values = _cell_values(ctr, axes, known, places)
+    values = _cell_values(ctr, axes, known_hashes, places)
     features, bounds = tuple(axis.feature for axis in axes), tuple(axis.bounds for axis in axes)
     return [Condition(features, bounds, values > ctr.borders[border]) for border in borders]
 
 
-def _axes(ctr: Ctr, known: Mapping[int, Ints], places: Places) -> list[_Axis]:
+def _axes(ctr: Ctr, known_hashes: Mapping[int, Ints], places: Places) -> list[_Axis]:
     indices = sorted({*ctr.categories, *(index for index, _ in ctr.equal)})
-    axes = [_Axis(places.categorical[index], None, len(known[index]) + 1) for index in indices]
+    axes = [_Axis(places.categorical[index], None, len(known_hashes[index]) + 1) for index in indices]
     for index in sorted({index for index, _ in ctr.above}):
         bounds = bound_up_to(sorted({border for other, border in ctr.above if other == index}))
         axes.append(_Axis(places.numeric[index], bounds, len(bounds) + 1))
     return sorted(axes, key=lambda axis: axis.feature)
 
 
-def _cell_values(ctr: Ctr, axes: Sequence[_Axis], known: Mapping[int, Ints], places: Places) -> npt.NDArray[np.float32]:
+def _cell_values(
+    ctr: Ctr, axes: Sequence[_Axis], known_hashes: Mapping[int, Ints], places: Places
+) -> npt.NDArray[np.float32]:
     """The CTR's number in each cell, in float32 as CatBoost computes it."""
     counts = counts_of(ctr)
     row_values, unseen_value = ctr_values(ctr, counts)
@@ -208,14 +210,14 @@ def _cell_values(ctr: Ctr, axes: Sequence[_Axis], known: Mapping[int, Ints], pla
     elements, is_unseen = [], np.zeros([axis.size for axis in axes], dtype=bool)
     for index in ctr.categories:
         feature = places.categorical[index]
-        elements.append(along(feature, np.append(_word(known[index]), np.uint64(0))))
-        is_unseen |= along(feature, np.arange(len(known[index]) + 1) == len(known[index]))
+        elements.append(along(feature, np.append(_word(known_hashes[index]), np.uint64(0))))
+        is_unseen |= along(feature, np.arange(len(known_hashes[index]) + 1) == len(known_hashes[index]))
     for index, border in ctr.above:
         axis = axes[position[places.numeric[index]]]
         place = 0 if axis.bounds is None else np.searchsorted(axis.bounds, bound_up_to(border))
         elements.append(along(axis.feature, (np.arange(axis.size) > place).astype(np.uint64)))
     for index, value in ctr.equal:
-        bits = np.append(known[index] == (value & _HASH), False)
+        bits = np.append(known_hashes[index] == (value & _HASH), False)
         elements.append(along(places.categorical[index], bits.astype(np.uint64)))
     row = _rows_of(_keys_of_cells(elements), counts.keys)
     values: npt.NDArray[np.float32] = np.append(row_values, unseen_value)[np.where(is_unseen, -1, row)]
@@ -277,9 +279,9 @@ def read_splits(model: Model, position: Mapping[int, int], used: Ints) -> tuple[
             raise damaged(f"the model's borders must be sorted numbers, got {str(borders)[:40]}")
     on_categories = _category_splits(model, used)
     used_ctrs = list(_used_ctrs(model, used))
-    known = known_categories(model, [ctr for ctr, _, _ in used_ctrs])
+    known_hashes = known_categories(model, [ctr for ctr, _, _ in used_ctrs])
     places = Places(*({f.index: position[f.flat] for f in kind} for kind in (model.numeric, model.categorical)))
-    start, sets = _category_sets(on_categories, known)
+    start, sets = _category_sets(on_categories, known_hashes)
     n_borders = [len(feature.borders) for feature in model.numeric]
     numeric_places = [position[feature.flat] for feature in model.numeric]
     category_places = [places.categorical[group.index] if group.used else -1 for group in on_categories]
@@ -290,7 +292,7 @@ def read_splits(model: Model, position: Mapping[int, int], used: Ints) -> tuple[
         first + int(border): condition
         for ctr, first, used_borders in used_ctrs
         if not ctr.is_simple
-        for border, condition in zip(used_borders, conditions_of(ctr, used_borders, known, places), strict=True)
+        for border, condition in zip(used_borders, conditions_of(ctr, used_borders, known_hashes, places), strict=True)
     }
     n_splits = [*n_borders, *(group.n_splits for group in on_categories), 1]
     splits = Splits(
@@ -301,7 +303,7 @@ def read_splits(model: Model, position: Mapping[int, int], used: Ints) -> tuple[
         category_left=sets,
         conditions=conditions,
     )
-    return splits, known
+    return splits, known_hashes
 
 
 def _used_ctrs(model: Model, used: Ints) -> Iterator[tuple[Ctr, int, Ints]]:
@@ -329,21 +331,21 @@ def _category_splits(model: Model, used: Ints) -> list[_CategorySplits]:
     ]
 
 
-def _one_hot_right(values: Ints, known: Ints) -> Bools:
+def _one_hot_right(values: Ints, known_hashes: Ints) -> Bools:
     """Whether each known category, and last an unseen one, equals each value."""
-    result: Bools = np.append(known, -1) == (values & 0xFFFFFFFF)[:, None]
+    result: Bools = np.append(known_hashes, -1) == (values & 0xFFFFFFFF)[:, None]
     return result
 
 
-def _category_sets(groups: Sequence[_CategorySplits], known: Mapping[int, Ints]) -> tuple[Ints, Bools]:
+def _category_sets(groups: Sequence[_CategorySplits], known_hashes: Mapping[int, Ints]) -> tuple[Ints, Bools]:
     """Start of each split's set, -1 for those in no tree, and the sets one after the other."""
-    widths = [len(known[group.index]) + 1 if group.used else 0 for group in groups]
+    widths = [len(known_hashes[group.index]) + 1 if group.used else 0 for group in groups]
     sizes = np.array([width * group.n_splits for width, group in zip(widths, groups, strict=True)], dtype=np.int64)
     check_size("category sets", int(sizes.sum()), _MAX_SET_ENTRIES)
     starts = [
         first + width * np.arange(group.n_splits) if width else np.full(group.n_splits, -1)
         for first, width, group in zip(block_starts(sizes), widths, groups, strict=True)
     ]
-    sets = [~group.goes_right(known[group.index]).ravel() for group in groups if group.used]
+    sets = [~group.goes_right(known_hashes[group.index]).ravel() for group in groups if group.used]
     empty = np.empty(0, dtype=np.int64)
     return np.concatenate([empty, *starts]), np.concatenate([empty.astype(bool), *sets])

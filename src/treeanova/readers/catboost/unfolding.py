@@ -39,12 +39,12 @@ class Branch:
     """A split into all classes of a feature, and what is grown for each."""
 
     feature: int
-    parts: Sequence[Part]
+    subtrees: Sequence[Subtree]
     n_leaves: int
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class Subtree:
     """What is grown from cells: new classes of the old ones, for features that matter, and a branch or one outcome."""
 
     merged: Mapping[int, Sequence[int]]
@@ -108,7 +108,7 @@ def _class_numbers(
         for number, array in refined.items()
         if feature in conditions[number].features
     ]
-    rows = np.concatenate([part.reshape(len(part), -1) for part in slices], axis=1)
+    rows = np.concatenate([one.reshape(len(one), -1) for one in slices], axis=1)
     return _numbered(np.packbits(rows, axis=1), in_order=bounds[feature] is not None)
 
 
@@ -116,8 +116,8 @@ def _numbered(rows: npt.NDArray[np.generic], *, in_order: bool) -> list[int]:
     """A number for each row, the same for equal ones; `in_order` only for equal neighbours."""
     if in_order:
         return [0, *np.cumsum((rows[1:] != rows[:-1]).any(axis=1)).tolist()]
-    known: dict[bytes, int] = {}
-    return [known.setdefault(row.tobytes(), len(known)) for row in rows]
+    number_of: dict[bytes, int] = {}
+    return [number_of.setdefault(row.tobytes(), len(number_of)) for row in rows]
 
 
 def _first_places(numbers: Sequence[int]) -> list[int]:
@@ -145,12 +145,12 @@ def _on_cells(array: Bools, features: Sequence[int], first: Mapping[int, Sequenc
     return cells.reshape([len(places) if feature in features else 1 for feature, places in first.items()])
 
 
-def grow(table: Table) -> Part:
-    return _Growth(table).part(table.outcomes, tuple(table.bounds))
+def grow(table: Table) -> Subtree:
+    return _Growth(table).subtree(table.outcomes, tuple(table.bounds))
 
 
 class _Growth:
-    """Parts that were grown already, and random numbers to compare slices by."""
+    """Subtrees that were grown already, and random numbers to compare slices by."""
 
     def __init__(self, table: Table) -> None:
         rng = np.random.default_rng(0)
@@ -161,7 +161,7 @@ class _Growth:
         self._in_order = {feature: bounds is not None for feature, bounds in table.bounds.items()}
         self._grown: dict[tuple[tuple[int, ...], tuple[int, ...], bytes], Branch] = {}
 
-    def part(self, outcomes: Ints, features: tuple[int, ...]) -> Part:
+    def subtree(self, outcomes: Ints, features: tuple[int, ...]) -> Subtree:
         merged: dict[int, Sequence[int]] = {}
         for axis, feature in enumerate(features):
             rows = outcomes.swapaxes(axis, 0).reshape(outcomes.shape[axis], -1)
@@ -172,16 +172,18 @@ class _Growth:
             if len(places) > 1:
                 merged[feature] = numbers
         outcomes = outcomes.reshape([size for size in outcomes.shape if size > 1])
-        return Part(merged, self._branch(outcomes, tuple(merged)) if merged else int(outcomes))
+        return Subtree(merged, self._branch(outcomes, tuple(merged)) if merged else int(outcomes))
 
     def _branch(self, outcomes: Ints, features: tuple[int, ...]) -> Branch:
         if outcomes.ndim == 1:
-            return Branch(features[0], [Part({}, outcome) for outcome in outcomes.tolist()], len(outcomes))
+            return Branch(features[0], [Subtree({}, outcome) for outcome in outcomes.tolist()], len(outcomes))
         key = features, outcomes.shape, outcomes.tobytes()
         if key not in self._grown:
             axis = self._best_axis(outcomes)
-            parts = [self.part(outcomes.take([place], axis=axis), features) for place in range(outcomes.shape[axis])]
-            self._grown[key] = Branch(features[axis], parts, sum(part.n_leaves for part in parts))
+            subtrees = [
+                self.subtree(outcomes.take([place], axis=axis), features) for place in range(outcomes.shape[axis])
+            ]
+            self._grown[key] = Branch(features[axis], subtrees, sum(subtree.n_leaves for subtree in subtrees))
         return self._grown[key]
 
     def _best_axis(self, outcomes: Ints) -> int:
@@ -273,14 +275,14 @@ class _Builder:
         return any(split in self._splits.conditions for split in splits)
 
     def _splits_below(self, node: int) -> list[int]:
-        found: dict[int, None] = {}
+        below: dict[int, None] = {}
         waiting = [node]
         while waiting:
             node = waiting.pop()
             if self._left[node] >= 0:
-                found[self._split[node]] = None
+                below[self._split[node]] = None
                 waiting += [self._right[node], self._left[node]]
-        return list(found)
+        return list(below)
 
     def unfolded(self, node: int) -> int:
         """A new node for a subtree, which may be needed in several places."""
@@ -356,21 +358,21 @@ class _Emission:
 
     builder: _Builder
     table: Table
-    subtree: Part
+    subtree: Subtree
     ends: Sequence[int]
 
-    def node(self, part: Part, classes: _Classes) -> int:
-        """A node for a part, whose classes of features are given by their values."""
-        if isinstance(part.content, int):
-            return self.builder.unfolded(self.ends[part.content])
-        merged = {feature: self._merged(feature, classes[feature], new) for feature, new in part.merged.items()}
-        branched = merged.pop(part.content.feature)
-        return self._halves(part.content, branched, merged, 0, len(branched))
+    def node(self, subtree: Subtree, classes: _Classes) -> int:
+        """A node for a subtree, whose classes of features are given by their values."""
+        if isinstance(subtree.content, int):
+            return self.builder.unfolded(self.ends[subtree.content])
+        merged = {feature: self._merged(feature, classes[feature], new) for feature, new in subtree.merged.items()}
+        branched = merged.pop(subtree.content.feature)
+        return self._halves(subtree.content, branched, merged, 0, len(branched))
 
     def _halves(self, branch: Branch, branched: Sequence[int], classes: _Classes, low: int, high: int) -> int:
         """Nodes that halve the classes of a branch from `low` to `high` until one is left."""
         if high - low == 1:
-            return self.node(branch.parts[low], classes)
+            return self.node(branch.subtrees[low], classes)
         middle = (low + high) // 2
         left, right = (self._halves(branch, branched, classes, *ends) for ends in ((low, middle), (middle, high)))
         bounds = self.table.bounds[branch.feature]
