@@ -166,25 +166,25 @@ def _features(model: Any) -> tuple[tuple[Feature, ...], dict[int, Column]]:
     """The input features, and what conditions need to know of their columns, by the number of the column."""
     features, columns = [], {}
     specification = model.data_spec().columns
-    for position, given in enumerate(model.input_features()):
-        spec, semantic = specification[given.column_idx], given.semantic.name
+    for position, source in enumerate(model.input_features()):
+        spec, semantic = specification[source.column_idx], source.semantic.name
         n_categories, boundaries = 0, ()
         if semantic == "CATEGORICAL":
             names = _dictionary(spec)
-            features.append(Feature(given.name, Labels(names, "text", empty_is_missing=True)))
+            features.append(Feature(source.name, Labels(names, "text", empty_is_missing=True)))
             n_categories = len(names)
         elif semantic == "BOOLEAN":
-            features.append(Feature(given.name, _BOOLEAN, accepts_missing=False, accepts_unseen=False))
+            features.append(Feature(source.name, _BOOLEAN, accepts_missing=False, accepts_unseen=False))
             n_categories = 2
         elif semantic not in {"NUMERICAL", "DISCRETIZED_NUMERICAL"}:
             raise UnsupportedModelError(
-                f"the ydf model cannot be read: column {given.name!r} must hold numbers, booleans or categories, got "
+                f"the ydf model cannot be read: column {source.name!r} must hold numbers, booleans or categories, got "
                 f"{semantic}, which has no single value; make columns of single values of it."
             )
         else:
-            features.append(Feature(given.name, Numeric(cast="float32")))
+            features.append(Feature(source.name, Numeric(cast="float32")))
             boundaries = tuple(spec.discretized_numerical.boundaries)
-        columns[given.column_idx] = Column(position, n_categories, boundaries)
+        columns[source.column_idx] = Column(position, n_categories, boundaries)
     return tuple(features), columns
 
 

@@ -266,8 +266,8 @@ def breakpoints(
     _bisect(transformation, sides)
     sides = _nearby(transformation, sides, ends)
     _bisect(transformation, sides)
-    found = {j: np.concatenate([kinds[j].low, sides[j].low, ends[j][1:]]) for j in questions}
-    return {j: floats(np.unique(positions)) for j, positions in found.items()}
+    positions = {j: np.concatenate([kinds[j].low, sides[j].low, ends[j][1:]]) for j in questions}
+    return {j: floats(np.unique(ranks_)) for j, ranks_ in positions.items()}
 
 
 def _changes(
@@ -318,8 +318,8 @@ def _between_probes(probes: Ints, answer: Answer, questions: Questions) -> Chang
 
 def _bisect(transformation: Transformation, changes: Mapping[int, Changes]) -> None:
     """Narrow all changes down to neighbouring floats."""
-    while any((found.high - found.low > 1).any() for found in changes.values()):
-        inner = {j: found.inner() for j, found in changes.items() if len(found.low)}
+    while any((change.high - change.low > 1).any() for change in changes.values()):
+        inner = {j: change.inner() for j, change in changes.items() if len(change.low)}
         answers = transformation.answers({j: floats(ranks_.ravel()) for j, ranks_ in inner.items()})
         for j, ranks_ in inner.items():
             changes[j].narrow(ranks_, answers[j])
@@ -329,18 +329,18 @@ def _nearby(
     transformation: Transformation, changes: Mapping[int, Changes], ends: Mapping[int, Ints]
 ) -> dict[int, Changes]:
     """Changes, and those between floats around them that rounding may have caused."""
-    around = {j: np.clip(found.low[:, None] + _OFFSETS, *ends[j]) for j, found in changes.items() if len(found.low)}
+    around = {j: np.clip(change.low[:, None] + _OFFSETS, *ends[j]) for j, change in changes.items() if len(change.low)}
     answers = transformation.answers({j: floats(window.ravel()) for j, window in around.items()})
     result = dict(changes)
     for j, window in around.items():
-        found = changes[j]
-        output, threshold = np.repeat(found.output, len(_OFFSETS)), np.repeat(found.threshold, len(_OFFSETS))
+        change = changes[j]
+        output, threshold = np.repeat(change.output, len(_OFFSETS)), np.repeat(change.threshold, len(_OFFSETS))
         sides = _sides(answers[j], output, threshold).reshape(window.shape)
         is_number = (_sides(answers[j], output, np.full(len(output), np.nan)) == 0).reshape(window.shape)
         differs = (sides[:, 1:] != sides[:, :-1]) & is_number[:, 1:] & is_number[:, :-1]
         row, at = np.nonzero(differs & (window[:, 1:] > window[:, :-1]))
         result[j] = Changes(
-            window[row, at], window[row, at + 1], found.output[row], found.threshold[row], sides[row, at]
+            window[row, at], window[row, at + 1], change.output[row], change.threshold[row], sides[row, at]
         )
     return result
 

@@ -96,9 +96,11 @@ def _imputer(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
     _note_sentinel(walk, step.missing_values, columns)
     statistics = step.statistics_
     empty = np.array([not isinstance(value, str) and value != value for value in statistics])  # noqa: PLR0124
-    kept = [column for column, is_empty in zip(columns, empty, strict=True) if step.keep_empty_features or not is_empty]
+    filled = [
+        column for column, is_empty in zip(columns, empty, strict=True) if step.keep_empty_features or not is_empty
+    ]
     indicator = getattr(step, "indicator_", None)
-    return kept if indicator is None else kept + _indicator(walk, indicator, columns)
+    return filled if indicator is None else filled + _indicator(walk, indicator, columns)
 
 
 def _indicator(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
@@ -174,19 +176,19 @@ def _category_encoder(walk: Walk, step: Any, columns: list[Origin]) -> list[Orig
     if getattr(step, "hierarchy", None) is not None or callable(step.handle_unknown) or callable(step.handle_missing):
         raise refused(f"{kind} with a hierarchy, or with functions for unknown and missing values")
     encoded = set(step.cols)
-    made: dict[Hashable, Origin] = {}
+    origins: dict[Hashable, Origin] = {}
     for name, column in zip(step.feature_names_in_, columns, strict=True):
         if name not in encoded:
-            made[name] = column
+            origins[name] = column
             continue
         _check_raw(step, [column])
         walk.raw[column.source].add_labels(_known_categories(step, name))
-        own = _mapping_of(step, name).columns if kind in _SEVERAL_COLUMNS else [name]
-        made.update(dict.fromkeys(own, column.changed(by_label=True)))
+        outputs_of_column = _mapping_of(step, name).columns if kind in _SEVERAL_COLUMNS else [name]
+        origins.update(dict.fromkeys(outputs_of_column, column.changed(by_label=True)))
     outputs = list(step.feature_names_out_)
-    if not set(outputs) <= set(made):
+    if not set(outputs) <= set(origins):
         raise refused(f"{kind} that encodes several columns together")
-    return [made[name] for name in outputs]
+    return [origins[name] for name in outputs]
 
 
 def _mapping_of(encoder: Any, name: Hashable) -> Any:
@@ -197,9 +199,9 @@ def _mapping_of(encoder: Any, name: Hashable) -> Any:
 
 def _known_categories(step: Any, name: Hashable) -> npt.NDArray[Any]:
     table = _mapping_of(getattr(step, "ordinal_encoder", None) or step, name)
-    known = np.asarray(getattr(table, "index", list(table)))
+    categories = np.asarray(getattr(table, "index", list(table)))
     lumped = [*getattr(step, "min_group_lumping_", {}).get(name, ())]
-    return np.array([*known.tolist(), *lumped], dtype=object) if lumped else known
+    return np.array([*categories.tolist(), *lumped], dtype=object) if lumped else categories
 
 
 def _pipeline(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
@@ -210,8 +212,8 @@ def _pipeline(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
 
 def _union(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
     weights = step.transformer_weights or {}
-    made = [_weighted(walk.through(inner, columns), weights.get(name)) for name, inner in step.transformer_list]
-    return [column for part in made for column in part]
+    origins = [_weighted(walk.through(inner, columns), weights.get(name)) for name, inner in step.transformer_list]
+    return [column for one in origins for column in one]
 
 
 def _weighted(columns: list[Origin], weight: float | None) -> list[Origin]:
@@ -220,17 +222,17 @@ def _weighted(columns: list[Origin], weight: float | None) -> list[Origin]:
 
 def _column_transformer(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
     weights = step.transformer_weights or {}
-    n_columns = max((part.stop for part in step.output_indices_.values()), default=0)
+    n_columns = max((place.stop for place in step.output_indices_.values()), default=0)
     result: list[Origin | None] = [None] * n_columns
     for name, inner, _ in step.transformers_:
-        part = step.output_indices_[name]
-        if part.start == part.stop:
+        place = step.output_indices_[name]
+        if place.start == place.stop:
             continue
-        own = [columns[j] for j in step._transformer_to_input_indices[name]]  # noqa: SLF001  no public form
-        made = _weighted(walk.through(inner, own), weights.get(name))
-        if len(made) != part.stop - part.start:
-            raise refused(f"{type(inner).__name__}, which makes {part.stop - part.start} columns of {len(own)}")
-        result[part] = made
+        inputs = [columns[j] for j in step._transformer_to_input_indices[name]]  # noqa: SLF001  no public form
+        origins = _weighted(walk.through(inner, inputs), weights.get(name))
+        if len(origins) != place.stop - place.start:
+            raise refused(f"{type(inner).__name__}, which makes {place.stop - place.start} columns of {len(inputs)}")
+        result[place] = origins
     return [column for column in result if column is not None]
 
 

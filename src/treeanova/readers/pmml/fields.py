@@ -288,13 +288,13 @@ def _field(declared: Element, mining: Element, position: int, used: list[str]) -
 
 
 def _used_categories(document: Element) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    listed_values: dict[str, list[str]] = {}
     for predicate in document.below("SimplePredicate"):
         if "value" in predicate.attributes:
-            found.setdefault(predicate.get("field"), []).append(predicate.get("value"))
+            listed_values.setdefault(predicate.get("field"), []).append(predicate.get("value"))
     for predicate in document.below("SimpleSetPredicate"):
-        found.setdefault(predicate.get("field"), []).extend(predicate.members)
-    return found
+        listed_values.setdefault(predicate.get("field"), []).extend(predicate.members)
+    return listed_values
 
 
 NAMES = ("SimplePredicate", "SimpleSetPredicate", "CompoundPredicate", "True", "False")
@@ -341,22 +341,22 @@ class Values:
 
 
 def predicate_of(element: Element) -> Element:
-    found = element.all(*NAMES)
-    if len(found) != 1:
-        raise refusal(f"a {element.name} must have one predicate that is known, got {len(found)}")
-    return found[0]
+    predicates = element.all(*NAMES)
+    if len(predicates) != 1:
+        raise refusal(f"a {element.name} must have one predicate that is known, got {len(predicates)}")
+    return predicates[0]
 
 
 def field_names(predicate: Element) -> set[str]:
     if predicate.name == "CompoundPredicate":
-        return set().union(*(field_names(part) for part in predicate.all(*NAMES)))
+        return set().union(*(field_names(inner) for inner in predicate.all(*NAMES)))
     return {predicate.get("field")} if predicate.name.startswith("Simple") else set()
 
 
 def bounds(predicate: Element, fields: Fields) -> set[float]:
     """Closed bounds between which a predicate on a number does not change."""
     if predicate.name == "CompoundPredicate":
-        return set().union(*(bounds(part, fields) for part in predicate.all(*NAMES)))
+        return set().union(*(bounds(inner, fields) for inner in predicate.all(*NAMES)))
     if predicate.name not in {"SimplePredicate", "SimpleSetPredicate"}:
         return set()
     field, operator = fields.get(predicate.get("field")), predicate.get("operator")
@@ -373,7 +373,7 @@ def evaluate(predicate: Element, values: Values) -> Truths:
     if predicate.name in {"True", "False"}:
         return np.full(len(is_missing), TRUE if predicate.name == "True" else FALSE, dtype=np.int8)
     if predicate.name == "CompoundPredicate":
-        return _combined(predicate.get("booleanOperator"), [evaluate(part, values) for part in predicate.all(*NAMES)])
+        return _combined(predicate.get("booleanOperator"), [evaluate(inner, values) for inner in predicate.all(*NAMES)])
     operator = predicate.get("operator", predicate.get("booleanOperator"))
     if operator in {"isMissing", "isNotMissing"}:
         return np.where(is_missing == (operator == "isMissing"), TRUE, FALSE).astype(np.int8)

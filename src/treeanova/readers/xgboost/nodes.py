@@ -151,8 +151,8 @@ class NamedCategory(Encoder):
     def _codes(self, labels: list[Hashable], name: str) -> list[int]:
         possible = [codes for reading in self.readings if (codes := reading.codes(labels)) is not None]
         if not possible or any(codes != possible[0] for codes in possible):
-            known = {label for reading in self.readings for label in reading.names}
-            unknown = [label for label in labels if label not in known] or labels
+            names = {label for reading in self.readings for label in reading.names}
+            unknown = [label for label in labels if label not in names] or labels
             raise ValueError(
                 f"column {name!r} must hold categories of the model, got {unknown[0]!r}, which XGBoost refuses or "
                 "treats as another one; where it has cut names (beyond ASCII), pass the codes used in training."
@@ -346,14 +346,14 @@ def _lists(trees: Sequence[Document], starts: Ints, sizes: Ints) -> tuple[Ints, 
 def category_sets(nodes: Nodes, features: tuple[Feature, ...]) -> tuple[Ints, Bools]:
     """Where each node's set of categories starts (-1: none), and the sets of those that go left, one after another."""
     n_categories = np.array([feature.n_categories for feature in features], dtype=np.int64)
-    kept = nodes.is_inner[nodes.listed]
-    node = nodes.listed[kept]
+    is_split = nodes.is_inner[nodes.listed]
+    node = nodes.listed[is_split]
     size = n_categories[nodes.feature[node]] + 1
     check_size("category sets", int(size.sum()), _MAX_ENTRIES)
     start = block_starts(size)
     goes_left = np.ones(size.sum(), dtype=bool)
-    codes = nodes.categories[np.repeat(kept, nodes.listed_sizes)]
-    goes_left[np.repeat(start, nodes.listed_sizes[kept]) + codes] = False
+    codes = nodes.categories[np.repeat(is_split, nodes.listed_sizes)]
+    goes_left[np.repeat(start, nodes.listed_sizes[is_split]) + codes] = False
     starts = np.full(len(nodes.left), -1, dtype=np.int64)
     starts[node] = start
     return starts, goes_left
