@@ -120,6 +120,35 @@ def test_gap_is_that_of_the_library(folder, halves, capsys, tmp_path):
     assert "wrote" in text
 
 
+SEVERAL_FILES = [
+    (name, option, column, pattern)
+    for name, option, column in (("gap", "--group", "side"), ("validate", "--target", "y"))
+    for pattern in ("", "*.parquet")
+]
+
+
+@pytest.mark.parametrize("asked", SEVERAL_FILES)
+def test_rows_in_several_files_give_the_answer_of_one(folder, halves, asked, capsys, tmp_path):
+    _, table, _ = halves
+    pytest.importorskip("pyarrow")
+    name, option, column, pattern = asked
+    command = [name, folder / "fx.tav", option, column, "--weight", "w", "--json"]
+    (tmp_path / "rows").mkdir()
+    for number in range(2):
+        table.iloc[200 * number : 200 * (number + 1)].to_parquet(tmp_path / "rows" / f"{number}.parquet")
+    table.iloc[:400].to_parquet(tmp_path / "one.parquet")
+    found, expected = (
+        json.loads(printed([*command, "--data", data], capsys))
+        for data in (tmp_path / "rows" / pattern, tmp_path / "one.parquet")
+    )
+    key = "table" if name == "gap" else "terms"
+    assert len(found[key]) == len(expected[key]) > 0
+    for row, other in zip(found[key], expected[key], strict=True):
+        assert row == pytest.approx(other, abs=1e-9)
+    message = refused([name, folder / "fx.tav", "--data", tmp_path / "rows", option, "none"], capsys)
+    assert "none named 'none'" in message
+
+
 def test_gap_of_weighted_rows_is_that_of_the_library(folder, halves, capsys):
     _, table, _ = halves
     rows = table.iloc[:400]

@@ -36,6 +36,13 @@ def test_reasons_add_up_to_the_difference_of_two_scores(folder, data, rows, caps
     assert len({line.rindex(".") for line in numbers}) == 1  # decimals are below each other
 
 
+def test_rows_in_several_files_are_refused_by_name(folder, rows, capsys, tmp_path):
+    pytest.importorskip("pyarrow")
+    rows[0].to_parquet(tmp_path / "0.parquet")
+    message = refused(["reasons", folder / "fx.tav", "--data", tmp_path, "--row", "1"], capsys)
+    assert "`--data` must be one file for the rows to explain, got several" in message
+
+
 def test_terms_that_add_nothing_are_counted_only(folder, data, capsys):
     asked = ["reasons", folder / "model.json", *data, "--row", "13", "--reference", "13"]
     n_terms = len(json.loads(printed([*asked, "--json"], capsys))["terms"])

@@ -68,6 +68,14 @@ def test_libraries_and_zones():
         np.testing.assert_allclose(fx.decision_function(table), model.predict(numbers), rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("zone", ["America/New_York", "Etc/GMT+5", "America/Port-au-Prince"])
+def test_zones_of_pandas_with_any_name(zone):
+    model, numbers = fitted("us")
+    table = X.assign(day=X["day"].dt.tz_localize("UTC").dt.tz_convert(zone))
+    fx = treeanova.decompose(model, table, density="empirical", n_jobs=1)
+    np.testing.assert_allclose(fx.decision_function(table), model.predict(numbers), rtol=1e-9, atol=1e-12)
+
+
 def test_missing_dates_are_missing_numbers():
     encoder = DateNumber("D", Numeric())
     for column in (

@@ -159,6 +159,15 @@ def test_explanations_keep_the_index_of_a_pandas_table():
     assert fx.explain(some).to_frame().index.equals(some.index)
 
 
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_rows_of_lists_have_no_index(kind):
+    """The method `index` of lists is not an index."""
+    x, response = named_rows()
+    fx = decompose(boosted(x, response, n_trees=10), x)
+    plain = kind(x.to_numpy()[:5].tolist())
+    np.testing.assert_array_equal(fx.explain(plain).to_frame(), fx.explain(x[:5]).to_frame())
+
+
 def test_a_feature_called_remainder(deep):
     model, x = deep
     names = ["remainder", "b", "c", "d", "e", "f"]

@@ -17,7 +17,6 @@ from treeanova.core.arrays import Names, labels_of
 from treeanova.core.progress import Progress, within
 from treeanova.data.columns import printable
 from treeanova.data.features import Schema
-from treeanova.data.files import read_column
 from treeanova.decomposition.change import Change, change
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.explanation import Explanation
@@ -83,10 +82,10 @@ class Groups:
 def gap_in(fx: Decomposition, request: Request, groups: Groups, feature: str | None, progress: Progress) -> Gap:
     if request.data is None:
         raise ValueError("`--data` must be given for the groups, got no rows; add the rows.")
-    labels = np.array([str(label) for label in read_column(request.data, groups.column)], dtype=object)
+    labels = np.array([str(label) for label in request.column(groups.column)], dtype=object)
     if feature is None and groups.column in fx.schema.names:
         feature = groups.column
-    table = request.table(fx.schema)
+    table = request.table_in_memory(fx.schema)
     is_compared, is_second, names = _compared_rows(labels, groups)
     rows = (
         table
@@ -149,8 +148,13 @@ def decomposed_for_reasons(
 
 def reasons_for(fx: Decomposition, request: Request, row: int, reference: int | None) -> Explanation:
     """One row of a file explained, against another row of it where one is named."""
-    if request.data is None or is_in_batches(request.data):
+    if request.data is None:
         raise ValueError("`--data` must be one file for the rows to explain, got none; add the file.")
+    if is_in_batches(request.data):
+        raise ValueError(
+            f"`--data` must be one file for the rows to explain, got several, {str(request.data)!r}; name the file "
+            "that has the row, and these in --density-from."
+        )
     table = nw.from_native(request.table(fx.schema), eager_only=True)
     numbers = {"--row": row} if reference is None else {"--row": row, "--reference": reference}
     for option, number in numbers.items():

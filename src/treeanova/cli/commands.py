@@ -326,7 +326,8 @@ def validate(
         fx = sources.decomposed(sources.open_model(model, held_out, report), held_out, request.density, report)
         with one_step(report, f"reading {data.name}"):
             outcome, groups = held_out.columns(target), held_out.column(group) if group else None
-            rows, weights = held_out.table(fx.schema), held_out.weights()
+            rows = held_out.table_in_memory(fx.schema)
+            weights = held_out.column(held_out.weight) if held_out.weight else None
         validation = fx.validate(
             rows, outcome, loss=loss, group=groups, sample_weight=weights, progress=within(report, "validating")
         )

@@ -98,6 +98,15 @@ class Request:
         columns = targets if is_in_batches(self.data) else self.others
         return rows_of(self.data, schema, columns, may_lack=targets if self.density_from is not None else ())
 
+    def table_in_memory(self, schema: Schema) -> Any:
+        """Return the data as `table` does, in memory also where they are several files."""
+        from treeanova.data.parquet import parquet_files  # noqa: PLC0415  slow to load
+        from treeanova.data.sources import Selection  # noqa: PLC0415
+
+        if self.data is None or not is_in_batches(self.data):
+            return self.table(schema)
+        return parquet_files(self.data).reading(Selection(schema, drop=tuple(self.others))).in_memory()
+
     def weights(self) -> Any:
         """Return the weights of the rows, or the name of their column if rows are read in batches, or None."""
         if self.data is None or self.weight is None:
@@ -105,9 +114,13 @@ class Request:
         return self.weight if is_in_batches(self.data) else self.column(self.weight)
 
     def column(self, name: str) -> Any:
+        """Return one column of the data, of all their files; None without data."""
         from treeanova.data.files import read_column  # noqa: PLC0415  slow to load
+        from treeanova.data.parquet import parquet_files  # noqa: PLC0415
 
-        return None if self.data is None else read_column(self.data, name)
+        if self.data is None:
+            return None
+        return parquet_files(self.data).column(name) if is_in_batches(self.data) else read_column(self.data, name)
 
     def columns(self, names: Sequence[str]) -> Any:
         """Return one column of the data, or several side by side."""

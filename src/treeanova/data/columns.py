@@ -80,7 +80,7 @@ def with_found_dates(schema: Schema, X: Any, thresholds: Callable[[int], Floats]
     if not nw.dependencies.is_into_dataframe(X):
         return schema
     table = as_table(X)
-    if not any(dtype in (nw.Datetime, nw.Date, nw.Object) for dtype in table.schema.values()):
+    if not any(dtype in (nw.Datetime, nw.Date, nw.Object, nw.Unknown) for dtype in table.schema.values()):
         return schema
     columns = [date_column(table[:, j]) for j in column_positions(table.columns, schema)]
     return with_dates(schema, found_dates(schema, columns, thresholds))

@@ -98,6 +98,9 @@ def date_column(series: nw.Series[Any]) -> npt.NDArray[Any] | None:
     """A column of dates or times, also as objects, as numpy's dates in UTC; None for another column."""
     if series.dtype == nw.Datetime and getattr(series.dtype, "time_zone", None) is not None:
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    if series.dtype == nw.Unknown and getattr(series.to_native().dtype, "tz", None) is not None:
+        # narwhals does not know pandas' zones with _, - or + in their names, such as America/New_York.
+        return np.asarray(series.to_native().dt.tz_convert("UTC").dt.tz_localize(None).to_numpy())
     if series.dtype not in (nw.Datetime, nw.Date, nw.Object):
         return None
     column = _as_dates(series.to_numpy())

@@ -18,9 +18,12 @@ import urllib.parse
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import narwhals.stable.v1 as nw
+
 from treeanova.core.files import is_same_file
 from treeanova.data import streams
-from treeanova.data.columns import n_rows_of
+from treeanova.data.columns import n_rows_of, raw_column
+from treeanova.data.features import Schema
 from treeanova.data.streams import ALL_COLUMNS, Batch, Batches, Selection, gathered, naming
 
 _SUFFIXES = (".parquet", ".pq", ".parq")
@@ -88,6 +91,19 @@ class Files(Batches):
         local = (fragment for fragment in self.fragments if _is_local(fragment))
         is_one = any(is_same_file(file, pathlib.Path(fragment.path)) for fragment in local)
         return is_one or any(would_read(path, file) for path in self.given)
+
+    def in_memory(self) -> Any:
+        """Return the selected columns of all files as one table of pyarrow."""
+        tables = [batch.table for batch in self]
+        if not tables:
+            raise ValueError("`X` must have at least one row, got 0 rows; pass other files.")
+        return _pyarrow().concat_tables(tables, promote_options="permissive")
+
+    def column(self, name: str) -> Any:
+        """Return one column of all files, a feature or not, as an array."""
+        selection = Selection(Schema((), named=True), keep=(name,))
+        tables = [batch.kept for batch in self.reading(selection)]
+        return raw_column(nw.from_native(_pyarrow().concat_tables(tables, promote_options="permissive"))[name])
 
     def _name(self, number: int) -> str:
         return str(getattr(self.fragments[number], "path", "") or f"part {number + 1}")

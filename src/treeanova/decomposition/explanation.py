@@ -169,7 +169,7 @@ class Explanation(Result):
         ['x0', 'x1', 'x0 × x1']
         """
         table = self._frame()
-        if self.backend == "pandas" and hasattr(self.data, "index") and hasattr(table, "index"):
+        if nw.dependencies.is_pandas_dataframe(self.data) and nw.dependencies.is_pandas_dataframe(table):
             table.index = self.data.index
         return table
 
