@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 
 import numpy as np
 import pytest
@@ -319,3 +320,21 @@ def test_a_column_by_its_name():
     assert column_named(scipy.sparse.csr_array(matrix), "b", schema).tolist() == [1.0, 2.0]
     with pytest.raises(ValueError, match=r"`group` must be a column of X, .* got 'c', which X does not have"):
         column_named(matrix, "c", schema)
+
+
+@pytest.mark.parametrize("rows", ["rows.parquet", pathlib.Path("rows.parquet"), {"x0": [1.0]}])
+def test_what_is_not_in_memory_is_refused_by_its_kind(rows):
+    with pytest.raises(TypeError, match=f"`X` must be rows in memory, a table or a matrix, got {type(rows).__name__}"):
+        encode(rows, Schema((Feature("x0"),)))
+    for lazy in (pytest.importorskip("polars").LazyFrame({"x0": [1.0]}), pytest.importorskip("duckdb").sql("select 1")):
+        with pytest.raises(TypeError, match="`X` must be rows in memory"):
+            encode(lazy, Schema((Feature("x0"),)))
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow", "pandas"])
+def test_the_value_of_a_file_that_is_no_number_is_named(library, tmp_path):
+    """Not a word that means missing, before it."""
+    (tmp_path / "rows.csv").write_text("x0\nNA\n0.5\n.\n")
+    schema = Schema((Feature("x0"),), named=True)
+    with pytest.raises(TypeError, match=r"column 'x0' must hold numbers, got '\.'"):
+        encode(read_table(tmp_path / "rows.csv", schema, library=library), schema)

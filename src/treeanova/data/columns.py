@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib.util
 import math
+import os
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -149,6 +150,12 @@ def _check_width(width: int, schema: Schema) -> None:
 def _as_matrix(data: Any, schema: Schema) -> npt.NDArray[Any]:
     if isinstance(data, np.ma.MaskedArray):
         data = np.ma.filled(data.astype(np.float64 if data.dtype.kind in "biuf" else object), np.nan)
+    is_lazy = nw.dependencies.is_polars_lazyframe(data) or nw.dependencies.is_duckdb_relation(data)
+    if is_lazy or isinstance(data, (str, os.PathLike, Mapping)):
+        raise TypeError(
+            f"`X` must be rows in memory, a table or a matrix, got {type(data).__name__}; make a data frame of it "
+            "first, or write the terms of a large table to a file with explain_to(path, X)."
+        )
     array = np.asarray(data)
     if array.dtype.kind in "SU" and not hasattr(data, "dtype"):
         array = np.asarray(data, dtype=object)  # numpy would turn numbers into text in rows that hold both

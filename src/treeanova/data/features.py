@@ -84,11 +84,11 @@ def _as_float(column: npt.NDArray[Any], name: str) -> Floats:
     """Numbers as float64, None as NaN; text that does not spell a number is an error."""
     if column.dtype.kind not in "biufOSU":
         raise TypeError(f"column {name!r} must hold numbers, got {column.dtype}; {_remedy(list(column[:1]))}.")
-    try:
-        return np.asarray(column, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        sample = next((value for value in column if not _is_number(value)), None)
-        raise TypeError(f"column {name!r} must hold numbers, got {sample!r}; {_remedy([sample])}.") from error
+    has_text = column.dtype.kind in "OSU"
+    sample = next((value for value in column if not _is_number(value)), None) if has_text else None
+    if sample is not None:
+        raise TypeError(f"column {name!r} must hold numbers, got {sample!r}; {_remedy([sample])}.")
+    return np.asarray(column, dtype=np.float64)
 
 
 def _remedy(sample: Sequence[Any]) -> str:
@@ -115,9 +115,12 @@ def _spelled_number(value: Any) -> float | None:
     return number if np.isfinite(number) else None
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: Any) -> bool:
+    """Whether a value is None, a number or a text that spells one; Python would take 1_0 for 10."""
+    if isinstance(value, (str, bytes)) and "_" in str(value):
+        return False
     try:
-        float(value)  # type: ignore[arg-type]
+        float(value)
     except (TypeError, ValueError):
         return value is None
     return True
@@ -133,10 +136,11 @@ def _as_single(column: npt.NDArray[Any], name: str) -> npt.NDArray[np.float32]:
     """The column cast to float32 directly; a column of objects only if all of it is missing."""
     if column.dtype.kind in "biuf":
         return singles(column)
-    if not all(is_missing(value) for value in column):
+    sample = [value for value in column if not is_missing(value)]
+    if sample:
         # XGBoost would use the codes of a category column as numbers, whatever its labels; they are unknown here.
         raise TypeError(
-            f"column {name!r} must hold numbers, because the model has no labels for it, got {column.dtype}; convert "
+            f"column {name!r} must hold numbers, because the model has no labels for it, got {sample[0]!r}; convert "
             "it (categories to the codes used in training)."
         )
     return np.full(len(column), np.nan, dtype=np.float32)

@@ -404,7 +404,7 @@ def _best_reading(cells: list[Any], feature: Feature) -> Reading:
 
 
 def _numbers_of(column: nw.Series[Any], library: str) -> nw.Series[Any]:
-    """Return a column of text or objects as numbers, where all of it spells numbers or booleans; else itself."""
+    """Return a column of text or objects as numbers, where all of it spells numbers or booleans; else as text."""
     cells = [None if is_missing(cell) or str(cell).strip() in MISSING_WORDS else cell for cell in raw_column(column)]
     for read in (_as_floats, _as_booleans):
         values = read(cells)
@@ -412,7 +412,7 @@ def _numbers_of(column: nw.Series[Any], library: str) -> nw.Series[Any]:
             return _series(
                 column.name, np.array([np.nan if v is None else v for v in values], dtype=np.float64), library
             )
-    return column
+    return _series(column.name, cells, library) if column.dtype == nw.String else column  # errors name no missing word
 
 
 def typed_columns(table: nw.DataFrame[Any], library: str) -> nw.DataFrame[Any]:
