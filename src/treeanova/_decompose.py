@@ -162,7 +162,7 @@ def decompose(
         with one_step(report, "leaves of the trees"):
             forest = content.with_schema(_with_labels(content.schema, X, head))
             check_texts(forest.schema)
-            check_leaves(forest, budget, clock.left)
+            check_leaves(forest, budget, limit, clock.left)
             sets = leaves_of(forest)
             layout = limits.layout(sets, n_rows=_n_known_rows(X), seconds=clock.left)
         marginals = None if layout.max_bins is None else _marginals(X, sets, sample_weight)

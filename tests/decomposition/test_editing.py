@@ -113,3 +113,43 @@ def test_a_factor_beside_a_mapping_and_unknown_terms_are_refused(fx):
         fx.scale({"x0": 1.0}, 2)
     with pytest.raises(KeyError, match=r"no term .*height"):
         fx.scale("height", 2)
+
+
+def test_terms_in_the_history_are_labelled_as_in_tables():
+    tables = {"a": [0.0, 1.0], "b": [0.0, 1.0], "a × b": [0.0, 1.0], ("a", "b"): [[0.0, 0.0], [0.0, 1.0]]}
+    fx = treeanova.decompose(treeanova.Effects.from_tables(tables), density="uniform")
+    edited = fx.scale({'"a × b"': 2.0, ("a", "b"): 3.0})
+    assert edited.history == ('"a × b" times 2', "a × b times 3")
+
+
+def test_a_term_that_is_named_twice_is_refused(fx):
+    with pytest.raises(ValueError, match="`term` must name each term once, got 'x0' twice"):
+        fx.scale({"x0": 2.0, ("x0",): 3.0})
+
+
+def test_standard_errors_of_combined_edits_say_what_is_needed(fx):
+    with pytest.raises(ValueError, match=r"must have all terms of a model.*on the decomposition of the model itself"):
+        treeanova.mean([fx, fx.scale("x0", 0.5)]).standard_errors()
+
+
+def test_what_is_no_decomposition_is_refused_by_name(fx, model):
+    with pytest.raises(TypeError, match="`parts` must hold decompositions, got GradientBoostingRegressor"):
+        treeanova.mean([model])
+    with pytest.raises(TypeError, match="`decompositions` must hold decompositions, got GradientBoostingRegressor"):
+        treeanova.compare({"a": fx, "b": model})
+    assert treeanova.mean(one for one in (fx, fx)) == treeanova.mean([fx, fx])
+    with pytest.raises(ValueError, match=r"`n_resamples` must be a whole number from 2 on, got 2\.5"):
+        fx.standard_errors(2.5)
+    with pytest.raises(ValueError, match="`mix` must be from 0 to 1, got 'a'"):
+        fx.with_density(treeanova.density.Laplace(mix="a"))
+    with pytest.raises(ValueError, match="must give weights that are real numbers, got complex ones"):
+        fx.with_density({"x0": np.ones(fx.grid.sizes[0]) * 1j})
+
+
+def test_distances_relative_to_a_constant_score_are_not_known(fx, model):
+    row = dependent_rows()[:1]
+    with pytest.warns(treeanova.DensityWarning):
+        constant = treeanova.decompose(model, row, density="empirical")
+    distance = treeanova.compare({"a": constant, "b": fx}).distance
+    assert np.isnan(distance["relative"]).all()
+    assert np.isfinite(distance["distance"]).all()

@@ -101,7 +101,7 @@ def test_standard_errors_need_rows_and_resamples(boosted):
     model, data = boosted
     with pytest.raises(ValueError, match="needs the rows of the density, got none"):
         decompose(model, density="uniform").standard_errors()
-    with pytest.raises(ValueError, match="`n_resamples` must be at least 2, got 1"):
+    with pytest.raises(ValueError, match="`n_resamples` must be a whole number from 2 on, got 1"):
         decompose(model, data, density="empirical").standard_errors(n_resamples=1)
 
 

@@ -373,3 +373,18 @@ def test_rows_that_are_too_few_are_counted_in_units_of_the_loss():
     fx, x = written_down("pairwise")
     with pytest.raises(ValueError, match="at least 30 groups with different grades for standard errors, got 20"):
         fx.validate(x, x[:, 0], group=np.arange(2000) // 100)
+
+
+@pytest.mark.parametrize("unit", [1e-85, 1e85])
+def test_outcomes_too_large_or_too_small_for_squares_are_refused(unit):
+    rng = np.random.default_rng(0)
+    rows, table = rng.integers(0, 3, size=(300, 2)), rng.normal(size=(3, 3))
+    y = table[rows[:, 0], rows[:, 1]] + rng.normal(size=300)
+
+    def validation(factor):
+        effects = treeanova.Effects.from_tables({("a", "b"): table * factor})
+        return treeanova.decompose(effects, rows, density="empirical").validate(rows, y * factor, loss="squared")
+
+    with pytest.raises(ValueError, match=r"must have sizes between 1e-70 and 1e\+70 for errors of losses, got"):
+        validation(unit)
+    assert validation(1e-60).significant == validation(1.0).significant != ()

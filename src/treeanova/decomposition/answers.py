@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.core.arrays import Floats, Key, Names, checked_seed, single_threaded
+from treeanova.core.arrays import Floats, Key, Names, checked_seed, checked_whole, single_threaded
 from treeanova.core.progress import Progress, counted, one_step, quiet, reporting
 from treeanova.data.columns import frame
 from treeanova.decomposition.function import Function, output_position
@@ -455,8 +455,7 @@ def standard_errors_of_tables(
             f"standard_errors() must have all terms of a model, got {function.scope}; call it on the decomposition of "
             "the model itself, before select(), drop() or scale()."
         )
-    if n_resamples < 2:
-        raise ValueError(f"`n_resamples` must be at least 2, got {n_resamples!r}; 50 is the default.")
+    n_resamples = checked_whole("n_resamples", n_resamples, 2, "50 is the default")
     effects = function.effects
     if not statistics.is_complete:
         density = density.with_fixed_tuning

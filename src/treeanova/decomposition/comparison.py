@@ -21,7 +21,7 @@ from treeanova.data.columns import frame, printable
 from treeanova.data.features import recoded_column
 from treeanova.data.files import records
 from treeanova.decomposition.answers import density_rows_of, moments_of, weights_of
-from treeanova.decomposition.decomposition import Decomposition
+from treeanova.decomposition.decomposition import Decomposition, check_decompositions
 from treeanova.decomposition.importance import strongest_first
 from treeanova.decomposition.predictions import backend_of_tables, function_of
 from treeanova.decomposition.result import Result, aligned_rows
@@ -168,6 +168,7 @@ def compare(
     if len(decompositions) < 2:
         raise ValueError(f"`decompositions` must hold at least two, got {len(decompositions)}; add fx.raw, for one.")
     names, parts = list(decompositions), list(decompositions.values())
+    check_decompositions("decompositions", parts)
     kinds = dict.fromkeys(f"{', '.join(part.schema.outputs)} ({part.schema.link})" for part in parts)
     if len(kinds) > 1:
         raise ValueError(
@@ -386,9 +387,9 @@ def _distances(both: _SideBySide) -> Any:
     for name, gaps in zip(both.names[1:], both.gaps, strict=True):
         for key, label in both.labels.items():
             gap = np.sqrt(gaps[key].squares)
-            relative = np.divide(gap, spread, out=np.zeros_like(gap), where=spread > 0)
+            relative = np.divide(gap, spread, out=np.full_like(gap, np.nan), where=spread > 0)
             rows += [(label, output, name, gap[k], relative[k]) for k, output in enumerate(outputs)]
-    rows.sort(key=lambda row: -row[-1] if row[-1] >= 0 else np.inf)  # NaN last
+    rows.sort(key=lambda row: tuple(-size if size >= 0 else np.inf for size in (row[-1], row[-2])))  # NaN last
     columns = ("term", "output", "decomposition", "distance", "relative")
     return frame({column: [row[i] for row in rows] for i, column in enumerate(columns)}, backend_of_tables(both.first))
 
@@ -483,11 +484,11 @@ def _sensitivity_table(found: Mapping[str, Decomposition], base: Decomposition) 
         gap = np.sqrt(gaps.max(axis=0))
         opposite = np.max([np.tensordot(weights, a * b < 0, axes=axes) for a, b in pairs], axis=0)
         for k, output in enumerate(base.schema.outputs):
-            distance = float(gap[k] / spread[k]) if spread[k] > 0 else 0.0
+            distance = float(gap[k] / spread[k]) if spread[k] > 0 else np.nan
             row: dict[str, Any] = {"term": labels[key], "output": output, "distance": distance}
             row |= {f"share {name}": float(share[key][k]) if key in share else np.nan for name, share in shares.items()}
             rows.append(row | {"sign differs": float(opposite[k]), "between": _farthest(names, gaps[:, k])})
-    rows.sort(key=lambda row: -row["distance"])
+    rows.sort(key=lambda row: -row["distance"] if row["distance"] >= 0 else np.inf)  # NaN last
     return frame({column: [row[column] for row in rows] for column in rows[0]} if rows else {}, backend_of_tables(base))
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from treeanova.anova.certificate import Certificate
-from treeanova.core.arrays import Floats, Key, checked_whole, label_of
+from treeanova.core.arrays import Floats, Key, Names, checked_whole, label_of, labels_of
 from treeanova.core.files import ARCHIVE, check_folder, check_suffix
 from treeanova.core.progress import Clock, Progress, one_step, quiet, reporting
 from treeanova.decomposition.algebra import Factors, Summand, check_editable, combined_source, factors_of, scaled
@@ -315,10 +315,17 @@ class Decomposition(Answers):
         ('x0 × x1 times 0.5',)
         """
         check_editable(self._function)
-        named = {self.terms.names_of(name): value for name, value in factors_of(term, factor).items()}
+        named: dict[Names, float] = {}
+        for name, value in factors_of(term, factor).items():
+            names = self.terms.names_of(name)
+            if names in named:
+                raise ValueError(f"`term` must name each term once, got {label_of(names)!r} twice; leave one out.")
+            named[names] = value
         by_key = {self._positions(name): value for name, value in named.items()}
         terms = scaled(self._function.terms, by_key, self._names)
-        history = (*self.history, *(f"{label_of(name)} times {value:g}" for name, value in named.items()))
+        labels = labels_of(named, self.schema.names)
+        edits = (f"{label} times {value:g}" for label, value in zip(labels, named.values(), strict=True))
+        history = (*self.history, *edits)
         certificate = dataclasses.replace(self.certificate, edits=history)
         scope = Scope(n_terms=self._n_terms_of_model, edits=history)
         return self._with(source=AdditiveModel(terms), terms=terms, scope=scope, certificate=certificate, model=None)
@@ -562,7 +569,7 @@ def settings_of(fx: Decomposition) -> Settings:
     return fx._settings  # noqa: SLF001
 
 
-def mean(parts: Sequence[Decomposition], *, progress: bool | Progress | None = None) -> Decomposition:
+def mean(parts: Iterable[Decomposition], *, progress: bool | Progress | None = None) -> Decomposition:
     """Decompose the mean of several models, such as those of a bag: exact, on the union of their bins.
 
     Parameters
@@ -585,10 +592,20 @@ def mean(parts: Sequence[Decomposition], *, progress: bool | Progress | None = N
     >>> treeanova.mean([fx, fx]).intercept
     0.25
     """
-    if isinstance(parts, Decomposition) or not parts:
+    members = list(parts) if isinstance(parts, Iterable) and not isinstance(parts, Decomposition) else []
+    if not members:
         raise ValueError(f"`parts` must be a list of at least one decomposition, got {parts!r}; pass [fx1, fx2].")
+    check_decompositions("parts", members)
     with reporting(progress) as report:
-        return _combined(parts, [1 / len(parts)] * len(parts), report)
+        return _combined(members, [1 / len(members)] * len(members), report)
+
+
+def check_decompositions(argument: str, members: Iterable[Any]) -> None:
+    """Raise TypeError for what is not a decomposition, such as a model."""
+    for fx in members:
+        if not isinstance(fx, Decomposition):
+            kind = type(fx).__name__
+            raise TypeError(f"`{argument}` must hold decompositions, got {kind}; make one with treeanova.decompose().")
 
 
 def _combined(members: Sequence[Decomposition], factors: Sequence[float], progress: Progress = quiet) -> Decomposition:

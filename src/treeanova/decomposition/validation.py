@@ -366,6 +366,7 @@ def _knots(values: Floats, n_knots: int) -> Floats:
 
 _FEWEST_UNITS = 30
 _LEVEL = 0.05
+_POWERABLE = 1e-70, 1e70  # sizes whose fourth powers are floats with all digits
 _COLUMNS = (
     "term",
     "output",
@@ -526,6 +527,7 @@ def validate(
     for question, outcome in counted(progress, "losses", pairs, len(pairs)):
         held = held_out(question, score[:, question.outputs], outcome, weights, ids)
         _check_number(_UNITS.get(held.loss.outcome, "rows"), "`y`", held.n_units)
+        _check_size(held)
         chosen = np.swapaxes(values[..., question.outputs], 0, 1)  # terms first, as columns of a regression
         evidence = evidence_of(held, chosen, keys, encoded, schema)
         output = schema.outputs[question.outputs[0]] if len(questions) > 1 else None
@@ -558,6 +560,18 @@ def _check_number(what: str, where: str, n_units: int) -> None:
     if n_units < _FEWEST_UNITS:
         raise ValueError(
             f"{where} must have at least {_FEWEST_UNITS} {what} for standard errors, got {n_units}; add held-out rows."
+        )
+
+
+def _check_size(held: HeldOut) -> None:
+    """Raise ValueError for outcomes whose squared losses, squared again for errors, leave the range of floats."""
+    if not isinstance(held, LossRows) or not held.loss.is_on_scale:
+        return
+    size = max(float(np.abs(numbers).max(initial=0.0)) for numbers in (held.outcome, held.score))
+    if size > 0 and not _POWERABLE[0] < size < _POWERABLE[1]:
+        raise ValueError(
+            f"`y` and the scores must have sizes between {_POWERABLE[0]:g} and {_POWERABLE[1]:g} for errors of losses, "
+            f"got {size:.3g}; express the target in another unit and train the model again."
         )
 
 

@@ -7,6 +7,7 @@ import functools
 import itertools
 import math
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -204,7 +205,7 @@ class Laplace(Density):
     counts: float | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.mix <= 1:
+        if not isinstance(self.mix, Real) or not 0 <= self.mix <= 1:
             raise ValueError(f"`mix` must be from 0 to 1, got {self.mix!r}; leave it out for 0.5, as in the paper.")
         if self.counts is None:
             return

@@ -274,7 +274,7 @@ class Table(Density):
         unknown = [name for name in given if name not in names]
         if unknown:
             raise ValueError(f"`density` must be of the model's features, got {unknown[0]!r}; see fx.schema.names.")
-        table = np.asarray(array, dtype=np.float64)
+        table = _as_floats(array)
         if table.ndim != len(given):
             raise ValueError(
                 f"`density` must give {', '.join(given)} an array with {len(given)} axes, got {table.ndim}."
@@ -287,7 +287,7 @@ class Table(Density):
         grid = self._bound_grid
         names = tuple(grid.schema.names[j] for j in key)
         array = self.weights(names, tuple(grid.axes[j] for j in key))
-        return self._checked(key, np.asarray(array, dtype=np.float64))
+        return self._checked(key, _as_floats(array))
 
     @memo
     def _call_consistently(self, key: Key) -> Floats:
@@ -311,6 +311,12 @@ class Table(Density):
         scaled = array / array.max()  # sums of huge weights would overflow
         table: Floats = scaled / scaled.sum()
         return table
+
+
+def _as_floats(array: Any) -> Floats:
+    if np.iscomplexobj(array):
+        raise ValueError("`density` must give weights that are real numbers, got complex ones; pass their sizes.")
+    return np.asarray(array, dtype=np.float64)
 
 
 def _fault(array: Floats, shape: tuple[int, ...]) -> str | None:

@@ -339,8 +339,11 @@ def _bytes_of_leaves(sets: LeafSets) -> int:
     return leaves + keys + costs.BYTES_PER_COEFFICIENT * n_coefficients
 
 
-def check_leaves(forest: Forest, budget: float, seconds: float = math.inf) -> None:
-    """Raise BudgetError where the leaves of a forest alone take more memory or time than is allowed."""
+def check_leaves(forest: Forest, budget: float, seconds: float | None = None, left: float = math.inf) -> None:
+    """Raise BudgetError where the leaves of a forest alone take more memory or time than is allowed.
+
+    `left` is what is left of the `seconds` that the caller gave, which the message names.
+    """
     n_entries = _most_entries(forest)
     n_bytes = costs.BYTES_PER_ENTRY / 2 * n_entries + costs.BYTES_PER_LEAF * forest.n_leaves
     size = f"{forest.n_leaves:,} leaves on {len(forest.schema.features):,} features"
@@ -352,7 +355,7 @@ def check_leaves(forest: Forest, budget: float, seconds: float = math.inf) -> No
     least = (
         costs.SECONDS_PER_NODE * len(forest.feature) * len(forest.schema.features) + costs.SECONDS_PER_ENTRY * n_entries
     )
-    if least > costs.TOLERATED_TIME * max(seconds, costs.LEAST_SECONDS):
+    if least > costs.TOLERATED_TIME * max(left, costs.LEAST_SECONDS):
         raise BudgetError(
             f"`seconds` must be at least about {least:.0f} for a model of {size}, got {seconds:g}; raise it, or train "
             "fewer or shallower trees."
