@@ -1,1 +1,1 @@
-"""Array types, BLAS threads, whole files, progress bars and labels of terms: knows nothing of models."""
+"""Array types, labels of terms, whole files, memos, progress and compiled kernels: nothing here knows models."""

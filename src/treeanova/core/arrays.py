@@ -1,4 +1,4 @@
-"""Kinds of arrays and keys that all rooms share, cells, labels of terms, checks of whole numbers, BLAS threads."""
+"""Array types and keys that all rooms share, numbers of cells, labels of terms, BLAS threads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ ROUNDING = 16 * float(np.finfo(np.float64).eps)
 
 
 def checked_whole(name: str, number: Any, least: int, remedy: str) -> int:
-    """A whole number that was given as an argument; ValueError where it is none, or below the least."""
     if isinstance(number, bool) or not isinstance(number, Integral) or number < least:
         raise ValueError(f"`{name}` must be a whole number from {least} on, got {number!r}; {remedy}.")
     return int(number)
@@ -47,7 +46,7 @@ def checked_seed(number: Any) -> int:
 
 @functools.cache
 def _controller() -> threadpoolctl.ThreadpoolController:
-    """The controller of BLAS threads, made when the libraries that numpy and scipy use are loaded."""
+    """The controller finds loaded libraries only, so scipy's BLAS is imported first."""
     importlib.import_module("scipy.linalg")
     return threadpoolctl.ThreadpoolController()
 
@@ -58,7 +57,7 @@ def single_threaded() -> contextlib.AbstractContextManager[Any]:
 
 
 def number_cells(columns: Iterable[npt.NDArray[np.integer]], sizes: Sequence[int], n_rows: int) -> Ints:
-    """Number of the cell that each row falls in, with the last axis running fastest."""
+    """Return the cell number of each row; the last axis runs fastest."""
     cells = np.zeros(n_rows, dtype=np.int64)
     for axis, (bins, size) in enumerate(zip(columns, sizes, strict=True)):
         if axis:
@@ -72,7 +71,7 @@ def number_cells(columns: Iterable[npt.NDArray[np.integer]], sizes: Sequence[int
 def count_cells(
     columns: Iterable[npt.NDArray[np.integer]], sizes: Sequence[int], weights: Floats | None, n_rows: int
 ) -> Floats:
-    """Sum of the weights of the rows in each cell, or the number of rows without weights."""
+    """Return the sum of weights in each cell, or the number of rows without weights."""
     cells = number_cells(columns, sizes, n_rows)
     totals = np.bincount(cells, weights=weights, minlength=math.prod(sizes))
     return totals.astype(np.float64).reshape(sizes)
@@ -83,7 +82,7 @@ _LONGEST_WORD = 12
 
 
 def label_of(names: Iterable[object]) -> str:
-    """The label of a term, for people to read.
+    """Return the label of a term.
 
     >>> label_of(["Latitude", "Longitude"])
     'Latitude × Longitude'
@@ -92,9 +91,7 @@ def label_of(names: Iterable[object]) -> str:
 
 
 def labels_of(terms: Iterable[Sequence[str]], names: Iterable[str]) -> list[str]:
-    """Labels of terms, given the names of all features of the model, by which no two terms have the same label.
-
-    A name that could be read as an interaction of others is in quotes.
+    """Return labels of terms, no two alike; a name that reads like an interaction of other features is quoted.
 
     >>> labels_of([("a",), ("a × b",), ("a", "b")], ["a", "b", "a × b"])
     ['a', '"a × b"', 'a × b']
@@ -104,7 +101,7 @@ def labels_of(terms: Iterable[Sequence[str]], names: Iterable[str]) -> list[str]
 
 
 def quoted(name: str) -> str:
-    """A name in quotes, with its own quotes doubled, as in CSV.
+    """Return a name in quotes, with quotes in it doubled as in CSV.
 
     >>> quoted("a × b")
     '"a × b"'
@@ -113,15 +110,14 @@ def quoted(name: str) -> str:
 
 
 def _to_be_quoted(names: Sequence[str]) -> list[str]:
-    """Names that begin with another name, and go on as another one begins; then also those that have quotes already.
+    """Return names that start with another name and continue like the start of a third, and names with quotes.
 
-    Where two rows of names make the same label, the first names that differ are such a pair.
+    If two sequences of names give the same label, the first names that differ are such a pair.
     """
     starts = {start for name in names for start in _starts(name)}
     all_names = set(names)
 
     def is_ambiguous(name: str) -> bool:
-        """Whether a name reads as another name, and the begin of one more."""
         endings = (name.removeprefix(start + SEPARATOR) for start in _starts(name)[:-1] if start in all_names)
         return any(ending in starts or not all_names.isdisjoint(_starts(ending)) for ending in endings)
 
@@ -134,7 +130,7 @@ def _starts(name: str) -> list[str]:
 
 
 def split_label(text: str) -> tuple[str, ...]:
-    """Names of features from a label, which may also be typed with the letter x.
+    """Return the names in a label, whose separator may be typed as the letter x.
 
     >>> split_label("a × b") == split_label("a x b") == ("a", "b")
     True
@@ -143,7 +139,7 @@ def split_label(text: str) -> tuple[str, ...]:
 
 
 def shortened(text: object, n_characters: int) -> str:
-    """The text with its middle left out where it is too long.
+    """Leave out the middle of a text that is too long.
 
     >>> shortened("abcdefghijklmnop", 10)
     'abcdef…nop'
@@ -156,7 +152,7 @@ def shortened(text: object, n_characters: int) -> str:
 
 
 def distinct(labels: Sequence[str], n_characters: int, shorten: Callable[[object, int], str] = shortened) -> list[str]:
-    """Labels, shortened; those that would begin alike are cut where they agree instead.
+    """Shorten labels; labels with the same start lose the part that they share.
 
     >>> distinct(["customer_value_net_in_eur", "customer_value_gross_in_eur"], 15)
     ['customer_v…net…', 'customer…gross…']
@@ -166,7 +162,7 @@ def distinct(labels: Sequence[str], n_characters: int, shorten: Callable[[object
 
 
 def _where_it_differs(label: str, ordered: Sequence[str], n_characters: int) -> str:
-    """A long label without what it shares with those that begin most like it; empty where its start tells it apart."""
+    """Cut what a label shares with its most similar neighbours; empty if its start is already unique."""
     place = bisect.bisect_left(ordered, label)
     alike = [*ordered[max(place - 1, 0) : place], *ordered[place + 1 : place + 2]]
     start = max((_n_shared([label, other]) for other in alike), default=0)
@@ -181,7 +177,7 @@ def _where_it_differs(label: str, ordered: Sequence[str], n_characters: int) -> 
 
 
 def _n_of_word(text: str) -> int:
-    """Number of characters with which a text begins in the middle of a word, so that words are shown whole."""
+    """Return the length of the word that the text starts in, so that words are shown whole; 0 for a very long word."""
     word = len(next(iter(re.findall(r"^[^\W_]*", text))))
     return word if word <= _LONGEST_WORD else 0
 

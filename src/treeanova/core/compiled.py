@@ -1,9 +1,8 @@
-"""Kernels: loops over arrays that Numba compiles, for large jobs where it is installed.
+"""Kernels: loops over arrays that Numba compiles, used for large jobs only.
 
-Numba is optional (`pip install treeanova[fast]`). Every kernel has a counterpart in numpy that gives the same numbers
-up to rounding, so that callers ask `is_worthwhile` first. Numba is imported by the first large job only, and compiled
-code is kept in its cache on disk, where one can be written. With the environment variable TREEANOVA_NO_NUMBA set to 1,
-Numba is not used.
+Numba is optional (`pip install treeanova[fast]`). Every kernel has a numpy counterpart that gives the same numbers up
+to rounding; callers ask `is_worthwhile` first. Numba is imported by the first large job, and caches compiled code on
+disk if it can. TREEANOVA_NO_NUMBA=1 switches it off.
 """
 
 from __future__ import annotations
@@ -27,10 +26,7 @@ _NUMPY_COST = 4.0
 
 @functools.cache
 def has_numba() -> bool:
-    """Whether Numba can be imported and is not switched off by TREEANOVA_NO_NUMBA.
-
-    It may be absent, or refuse a version of numpy that is newer than itself.
-    """
+    """Numba may be absent, switched off by TREEANOVA_NO_NUMBA, or refuse a newer numpy."""
     if os.environ.get("TREEANOVA_NO_NUMBA") == "1":
         return False
     try:
@@ -40,31 +36,28 @@ def has_numba() -> bool:
 
 
 def is_worthwhile(seconds: float) -> bool:
-    """Whether a job that takes numpy about this long is faster with Numba, the time to load it included.
+    """Whether Numba, including the time to load it, beats numpy at a job that takes numpy this long.
 
-    The answer does not depend on what was loaded before: the same call gives the same digits at any time.
+    The answer ignores what is already loaded, so the same call always gives the same digits.
     """
     return seconds >= _SECONDS_WORTH_LOADING and has_numba()
 
 
 def is_worthwhile_at_rows(seconds_per_row: float) -> bool:
-    """Whether Numba evaluates a model at rows, of which numpy takes about this long for one.
-
-    The size of the model decides, not the number of rows: a row has the same digits alone and among many.
-    """
+    """Whether to evaluate a model with Numba, whatever the number of rows: a row always has the same digits."""
     return is_worthwhile(_ROWS_OF_A_JOB * seconds_per_row)
 
 
 def affordable(steps: float) -> float:
-    """Steps over leaves and rows that a job may take: those given where kernels are compiled, else a quarter."""
+    """Return how many steps over leaves and rows a job may take: a quarter of those given without Numba."""
     return steps if has_numba() else steps / _NUMPY_COST
 
 
 class Kernel:
-    """A function over arrays and numbers that is compiled when it is first called.
+    """A function over arrays and numbers that is compiled on its first call.
 
-    It calls only numpy and kernels of the same module, whose code the cache on disk keeps together. Called from Python
-    it writes to no argument and returns new arrays; it holds no lock, so that threads run it at the same time.
+    It may call only numpy and kernels of the same module, because the disk cache keeps these together. Called from
+    Python, it changes no argument and returns new arrays. It releases the GIL.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -76,7 +69,6 @@ class Kernel:
 
     @property
     def compiled(self) -> Callable[..., Any]:
-        """The function as Numba compiles it, with the kernels that it calls."""
         with _COMPILING:
             return self._dispatcher
 
@@ -97,7 +89,7 @@ class Kernel:
 
 
 def _read_only(argument: Any) -> Any:
-    """Contiguous arrays that are not written to: Numba compiles once for each kind of its arguments."""
+    """Return contiguous read-only arrays: Numba compiles once per kind of argument."""
     if hasattr(argument, "_fields"):
         return type(argument)(*map(_read_only, argument))
     if not isinstance(argument, np.ndarray):

@@ -31,12 +31,11 @@ CSV = (".csv", ".txt")
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A context with a file to write to, which replaces `path` at the end; a failure or a kill leaves the old file.
+    """Open a file to write that replaces `path` at the end; a failure or a kill leaves the old file.
 
-    Until then the file has a temporary name in the same folder. A symbolic link stays, and the file that it points to
-    is replaced. The new file has the mode of the old one, and its owner where that is allowed. Pipes and other special
-    files are written to directly. Errors of the file system name `path`. Temporary files that killed processes left in
-    the folder are removed after a day.
+    Until then it has a temporary name in the same folder. A symbolic link stays, and its target is replaced. The new
+    file keeps the mode of the old one, and its owner if that is allowed. Pipes and other special files are written to
+    directly. Errors name `path`. Temporary files of killed processes are removed after a day.
     """
     target = _link_target(path)
     old = _status(target)
@@ -69,12 +68,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def _is_about(error: OSError, temporary: pathlib.Path) -> bool:
-    """Whether an error names a temporary file, or no file because a write has failed."""
+    """Whether an error names the temporary file, or is a failed write, which names no file."""
     return error.filename == os.fspath(temporary) or (error.filename is None and error.errno in _OF_WRITING)
 
 
 def _remove_stale(folder: pathlib.Path) -> None:
-    """Remove temporary files that nobody writes to, nor has written to for a day."""
+    """Remove temporary files that are unlocked and a day old."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if _TEMPORARY.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
@@ -91,9 +90,9 @@ def _remove_if_stale(path: pathlib.Path) -> None:
 
 
 def _lock(descriptor: int) -> bool:
-    """Lock an open file or folder until it is closed; False where another process has locked it.
+    """Lock an open file or folder until it is closed; False if another process holds the lock.
 
-    Also True where the system has no such locks.
+    Return True on systems without such locks.
     """
     if fcntl is None:
         return True
@@ -108,10 +107,9 @@ def _lock(descriptor: int) -> bool:
 
 @contextlib.contextmanager
 def only_writer(folder: pathlib.Path, path: str | os.PathLike[str]) -> Iterator[None]:
-    """A context with a folder, made where it is missing, that no other process writes to; ValueError where one does.
+    """Create a folder and lock it; raise ValueError if another process writes to it.
 
-    `path` is the file that the folder is for, as the user has given it. The end of a process ends its lock, however the
-    process ends.
+    `path` is the file that the user named, for messages. The lock ends with the process, however that ends.
     """
     if folder.exists() and not folder.is_dir():
         raise ValueError(
@@ -135,14 +133,14 @@ def only_writer(folder: pathlib.Path, path: str | os.PathLike[str]) -> Iterator[
 
 
 def _is_at(descriptor: int, folder: pathlib.Path) -> bool:
-    """Whether an open folder is still at its path: another process may have removed it before it was locked."""
+    """Whether an open folder is still at its path: another process may remove it before it is locked."""
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), folder.stat())
     return False
 
 
 def _link_target(path: str | os.PathLike[str]) -> pathlib.Path:
-    """The path itself, or the end of its chain of symbolic links, whether a file exists there or not."""
+    """Follow all symbolic links, even to a file that does not exist."""
     target = pathlib.Path(os.path.realpath(path))
     if target.is_symlink():
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
@@ -157,12 +155,12 @@ def _status(path: pathlib.Path) -> os.stat_result | None:
 
 
 def _open_private(path: str, flags: int) -> int:
-    """Open a file that only its owner may read, so that the new version of a private file is private from the start."""
+    """Open a file that only its owner may read, so that a private file is private from the start."""
     return os.open(path, flags, 0o600)
 
 
 def _make_like(path: pathlib.Path, old: os.stat_result) -> None:
-    """Give a file the owner and the mode of another, as far as the file system and the user's rights allow."""
+    """Copy owner and mode, as far as the file system and the user's rights allow."""
     with contextlib.suppress(PermissionError, AttributeError):  # Windows has no owners of this kind
         os.chown(path, old.st_uid, old.st_gid)
     with contextlib.suppress(PermissionError):
@@ -170,7 +168,7 @@ def _make_like(path: pathlib.Path, old: os.stat_result) -> None:
 
 
 def check_suffix(path: str | os.PathLike[str], suffixes: Sequence[str], argument: str = "path") -> None:
-    """Raise ValueError for a name whose suffix promises another format; a name without a suffix promises none."""
+    """Raise ValueError if the suffix belongs to another format; a name without a suffix passes."""
     target = pathlib.Path(path)
     if target.suffix and target.suffix.lower() not in suffixes:
         raise ValueError(
@@ -180,7 +178,7 @@ def check_suffix(path: str | os.PathLike[str], suffixes: Sequence[str], argument
 
 
 def check_folder(path: str | os.PathLike[str], example: str) -> None:
-    """Raise an error for a file to write that is a folder, or is in a folder that does not exist."""
+    """Raise an error if the path is a folder, or in a folder that does not exist."""
     target = pathlib.Path(path)
     if target.is_dir():
         raise IsADirectoryError(f"`path` must be a file, got the folder {str(target)!r}; add a name like {example}.")
@@ -189,16 +187,14 @@ def check_folder(path: str | os.PathLike[str], example: str) -> None:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text in UTF-8, completely or not at all."""
     with replacing(path) as file:
         file.write(text.encode())
 
 
 def is_same_file(first: pathlib.Path, second: pathlib.Path) -> bool:
-    """Whether two paths lead to one file, also through links and other spellings; devices and pipes do not count.
+    """Whether two paths lead to one file, through links or other spellings; devices and pipes never do.
 
-    Names of files that do not exist yet count as one if they differ in upper and lower case only, since some file
-    systems cannot hold both.
+    Two names of missing files that differ only in case count as one, because some file systems cannot hold both.
     """
     if first.exists() or second.exists():
         return first.is_file() and second.is_file() and first.samefile(second)

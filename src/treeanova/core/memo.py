@@ -1,4 +1,4 @@
-"""Results that an object remembers: computed once per instance and arguments, never part of its fields or pickles."""
+"""Results that an object remembers per instance and arguments; they are not part of its fields or pickles."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ATTRIBUTE = "_memo"
 
 
 class _Memo(dict[str, dict[Any, Any]]):
-    """Remembered results by the name of their method; copies and pickles of it are empty."""
+    """Remembered results by method name; copies and pickles are empty."""
 
     def __init__(self, owner: int = 0) -> None:
         super().__init__()
@@ -24,9 +24,9 @@ class _Memo(dict[str, dict[Any, Any]]):
 
 
 def memo_of(instance: object, name: str) -> dict[Any, Any]:
-    """Return the remembered results of one kind, for methods that compute several at once and store them themselves.
+    """Return the remembered results of one kind, for methods that store several at once.
 
-    Frozen instances have one, too. A class with slots needs a slot named `_memo`.
+    This works for frozen instances. A class with slots needs a slot named `_memo`.
     """
     memo = getattr(instance, _ATTRIBUTE, None)
     if memo is None or memo.owner != id(instance):  # `copy.copy` hands the memo of another instance on
@@ -38,7 +38,7 @@ def memo_of(instance: object, name: str) -> dict[Any, Any]:
 def memo(method: Callable[Concatenate[Owner, P], T]) -> Callable[Concatenate[Owner, P], T]:
     """Compute the result of a method once per instance and hashable arguments.
 
-    Threads that ask at the same time may compute a result twice; all of them get the first that was stored.
+    Threads may compute a result twice, but all get the one that was stored first.
 
     >>> class Powers:
     ...     @memo

@@ -1,7 +1,7 @@
-"""Progress and time: a function that is told the stage and its steps, the bar that shows it, a clock for limits.
+"""Progress and time: progress functions, the bar, and a clock for time limits.
 
-A stage begins with 0 steps done and ends with all of them, then the next begins. A stage of one step is one whose steps
-cannot be counted.
+A progress function takes a stage, the steps done and their total. Each stage goes from 0 to its total before the next
+begins. A stage whose steps cannot be counted has one step.
 """
 
 from __future__ import annotations
@@ -28,12 +28,11 @@ class _Line(tqdm):  # type: ignore[misc]  # tqdm has no types
 
 
 class Bar:
-    """Progress on standard error; as a context it clears up in the end.
+    """Progress on standard error, cleared at the end of its context.
 
-    On a terminal, and in a notebook, it is one line that is written again and again (tqdm). A stage that took two
-    seconds or more leaves its line where `keeps_lines`. Elsewhere, as in a log file, lines of plain text begin with the
-    time since the start: one when a stage that took two seconds ends, others when that time has doubled since the last
-    line, and one in the end.
+    On a terminal or in a notebook it is one line that is rewritten (tqdm); with `keeps_lines`, stages of two seconds or
+    more leave theirs. Elsewhere, such as in a log file, it writes plain lines that begin with the time since the start:
+    when a stage of two seconds ends, when the time since the last line has doubled, and at the end.
     """
 
     def __init__(
@@ -60,7 +59,6 @@ class Bar:
         self.close(is_done=kind is None)
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """Take note of a step, and show it unless another was shown a moment ago."""
         with tqdm.get_lock():
             if self._is_closed:
                 return
@@ -103,19 +101,19 @@ class Bar:
             self._log(f"{printable(stage)}: {counts}{duration(self._clock() - self._stage_start)} so far")
 
     def _log(self, words: str) -> None:
-        """Write a line of a log; a stream that is gone or lacks a character must not stop the work."""
+        """Write a line of a log; a closed stream or a missing character must not stop the work."""
         self._logged = max(self._logged, self._clock() - self._start)
         with contextlib.suppress(OSError, ValueError):
             self._stream.write(f"[{duration(self._clock() - self._start)}] {words}\n")
             self._stream.flush()
 
     def clear(self) -> None:
-        """Leave an empty line to others, such as messages; the next step is shown again."""
+        """Clear the line, for example for a message; the next step shows it again."""
         if self._line is not None:
             self._line.clear()
 
     def close(self, *, is_done: bool = False) -> None:
-        """Leave an empty line, or the end of a log where all is done, and show nothing any more."""
+        """Clear the line, or end the log, and show nothing more."""
         if self._is_log and is_done and self._logged > _SLOW / 2:
             self._log("done")
         self._is_closed = True
@@ -124,7 +122,7 @@ class Bar:
 
 
 def rewrites_lines(stream: TextIO) -> bool:
-    """Whether a stream shows a carriage return as one: a terminal, or the output of a notebook's cell."""
+    """Whether the stream is a terminal or the output of a notebook cell."""
     try:
         is_terminal = stream.isatty()
     except (AttributeError, ValueError):  # a replacement without the method, a closed file
@@ -133,7 +131,7 @@ def rewrites_lines(stream: TextIO) -> bool:
 
 
 def printable(text: str) -> str:
-    """Return the text with a question mark for each character that could move the cursor."""
+    """Replace each character that could move the cursor by a question mark."""
     return "".join(character if character.isprintable() else "?" for character in text)
 
 
@@ -158,17 +156,14 @@ def quiet(stage: str, done: int, total: int) -> None:
     """Report nothing."""
 
 
-# Loops over blocks of rows are far below the functions that users call, and the size of the blocks decides the last
-# digits of the results. So rows are not split above: the loops report to the listener of their thread.
+# Loops over blocks of rows are far below the functions that users call, and the block size decides the last digits
+# of results. So callers do not split rows; the loops report to the listener of their thread.
 _LISTENER: contextvars.ContextVar[Progress] = contextvars.ContextVar("listener", default=quiet)
 
 
 @contextlib.contextmanager
 def reporting(progress: bool | Progress | None) -> Iterator[Progress]:
-    """A context with the function that reports progress: a bar for True, `quiet` for False and None, else as given.
-
-    `blocks` report to it too. In the end, however it comes, the bar is gone and its line empty.
-    """
+    """Yield the progress function, to which `blocks` report too: a bar for True, `quiet` for False and None."""
     if not callable(progress) and not isinstance(progress, (bool, type(None))):
         raise TypeError(f"`progress` must be True, False, None or a function, got {progress!r}; leave it out for none.")
     with contextlib.ExitStack() as stack:
@@ -180,12 +175,11 @@ def reporting(progress: bool | Progress | None) -> Iterator[Progress]:
 
 
 def listener() -> Progress:
-    """The function that progress of this thread is reported to, for work that is started by many."""
     return _LISTENER.get()
 
 
 def blocks(stage: str, results: Iterable[T], total: int) -> Iterator[T]:
-    """The results of blocks of rows, each of them a step of a stage that the listener of this thread is told of."""
+    """Yield results of blocks of rows and report each as a step to this thread's listener."""
     return counted(_LISTENER.get(), stage, results, total)
 
 
@@ -197,7 +191,7 @@ def one_step(progress: Progress, stage: str) -> Iterator[None]:
 
 
 def counted(progress: Progress, stage: str, items: Iterable[T], total: int) -> Iterator[T]:
-    """The items, each of them a step of a stage, which is done when the next is asked for."""
+    """Yield items; each is a step that is done when the next item is asked for."""
     try:
         progress(stage, 0, total)
         for done, item in enumerate(items, start=1):
@@ -222,23 +216,23 @@ class Steps:
 
 
 def within(progress: Progress, name: str) -> Progress:
-    """Progress of a part of the work, whose stages are preceded by its name."""
+    """Prefix stages with a name."""
     return quiet if progress is quiet else lambda stage, done, total: progress(f"{name}: {stage}", done, total)
 
 
 class OutOfTime(Exception):  # noqa: N818
-    """A limited time is over; who started the work goes on without it."""
+    """The time limit has passed; the caller continues without this work."""
 
 
 class Clock:
-    """A limit of seconds, counted from now; None for no limit."""
+    """A time limit that starts now; None for no limit."""
 
     def __init__(self, seconds: float | None) -> None:
         self._end = math.inf if seconds is None else time.monotonic() + seconds
 
     @property
     def left(self) -> float:
-        """Seconds that are left; infinite without a limit, 0 when they are over."""
+        """Seconds left: infinite without a limit, never below 0."""
         return max(self._end - time.monotonic(), 0.0)
 
     @property
@@ -246,7 +240,7 @@ class Clock:
         return self._end < math.inf
 
     def part(self, share: float, reserved: float = 0.0) -> Clock:
-        """A clock for a part of the work: a share of the seconds that are left after some that are reserved."""
+        """Return a clock for a share of the seconds left after those reserved."""
         return Clock(max(share * (self.left - reserved), 0.0) if self.is_limited else None)
 
     def check(self) -> None:
@@ -254,7 +248,7 @@ class Clock:
             raise OutOfTime
 
     def stopping(self, progress: Progress) -> Progress:
-        """Progress that raises OutOfTime at the first step after the time is over."""
+        """Return progress that raises OutOfTime at the first step after the limit."""
 
         def report(stage: str, done: int, total: int) -> None:
             self.check()
