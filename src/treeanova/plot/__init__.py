@@ -1,10 +1,4 @@
-"""Plots of a decomposition (matplotlib): axes in, axes out, and no window is opened.
-
-`effect` draws a main effect, `pair` an interaction, `importance` the variance that terms contribute, `compare` one term
-of several decompositions, `waterfall` one row, `validation` the loss without each term, and `grid` the strongest terms
-on a page. They draw what ``fx.table`` returns. `change` draws what moved the mean score, `gap` what makes the mean
-scores of two groups differ, and `monotonicity` the changes from each bin of a feature to the next.
-"""
+"""Plots of a decomposition (matplotlib): axes in, axes out; no window opens. They draw what ``fx.table`` returns."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Axes of plots: where bins, categories and extra bins are drawn, in which range and order.
 
-Extra bins are those that hold nothing but missing or unseen values.
-
-Plots keep the numbers themselves as coordinates; a scale says where on the axis each number lies.
+Extra bins hold only missing or unseen values. Plots keep the numbers as coordinates; a scale maps them to positions.
 """
 
 from __future__ import annotations
@@ -38,10 +36,7 @@ _DIRECTIONS = {"<": -np.inf, "≤": -np.inf, ">": np.inf, "≥": np.inf}
 
 
 def range_of(axis: Axis, weights: Floats, data_ends: Ends | None = None) -> Ends:
-    """Return the ends of an axis: a little beyond the outermost thresholds, or the ends of the data if these are near.
-
-    Long tails that hold next to no weight are cut.
-    """
+    """Return ends just beyond the outermost thresholds, or nearby ends of the data; cut long tails of little weight."""
     thresholds = axis.thresholds
     if not len(thresholds):
         return data_ends if data_ends is not None and data_ends[0] < data_ends[1] else (0.0, 1.0)
@@ -64,7 +59,6 @@ def _without_tails(thresholds: Floats, masses: Floats, data_ends: Ends | None) -
 
 
 def _bulk(thresholds: Floats, masses: Floats) -> Ends:
-    """Return the thresholds that have next to no weight beyond them."""
     below = np.cumsum(masses)[:-1] / masses.sum() if masses.sum() > 0 else np.linspace(0, 1, len(thresholds))
     start = max(int(np.searchsorted(below, _TAIL, side="right")) - 1, 0)
     end = min(int(np.searchsorted(below, 1 - _TAIL)), len(thresholds) - 1)
@@ -100,7 +94,7 @@ def _same(numbers: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AxisScale:
-    """Where numbers lie on an axis: `forward` takes numbers to positions, `inverse` takes positions to numbers."""
+    """Where numbers lie on an axis: `forward` maps numbers to positions, `inverse` maps positions to numbers."""
 
     kind: str = "linear"
     forward: Callable[[Any], Any] = _same
@@ -119,10 +113,7 @@ LINEAR = AxisScale()
 
 
 def scale_and_ends(kind: str, entries: Sequence[Entry], limits: Any, name: str) -> tuple[AxisScale, Ends | None]:
-    """Return the scale of an axis that several drawings share, and its ends; None for categories.
-
-    Errors speak of the argument `name`, which gave `kind`.
-    """
+    """Return the scale and ends (None for categories) that several drawings share; `name` is the argument in errors."""
     if kind not in X_SCALES:
         raise ValueError(f"`{name}` must be one of {', '.join(map(repr, X_SCALES))}, got {kind!r}; leave it out.")
     ends = None if limits is None else checked_limits(limits)
@@ -137,7 +128,7 @@ def scale_and_ends(kind: str, entries: Sequence[Entry], limits: Any, name: str) 
 
 
 def _log_scale(entries: Sequence[Entry], limits: Ends | None) -> tuple[AxisScale, Ends]:
-    """Take logarithms if all is above zero; else of 1 + |x| / c, with the sign of x and the smallest threshold as c."""
+    """Take logarithms if all is above zero; else sign(x) log(1 + |x| / c), where c is the smallest threshold."""
     lowest = [min([*axis.thresholds, *(ends or ())], default=1.0) for axis, _, ends in entries]
     if min(*lowest, limits[0] if limits else np.inf, np.inf) > 0:
         scale = AxisScale("log", _log, np.exp)
@@ -157,7 +148,6 @@ def _log(numbers: Any) -> Any:
 
 
 def _range_on(scale: AxisScale, entries: Sequence[Entry]) -> Ends:
-    """Return ends that look on a scale as those of `range_of` look on a linear one."""
     ranges = []
     for axis, weights, ends in entries:
         places = None if ends is None else (float(scale.forward(ends[0])), float(scale.forward(ends[1])))
@@ -206,10 +196,7 @@ def _between(knots: Floats, places: Floats, numbers: Any) -> Any:
 
 
 def category_order(labels: Sequence[str], order: str, weights: Floats, values: Floats | None) -> Ints:
-    """Return positions of categories in the order in which they are drawn.
-
-    "auto" sorts by number if every label begins with one, else by value, or as given without values.
-    """
+    """Return categories in drawing order; "auto": by number if all labels begin with one, else by value or as given."""
     if order not in ORDERS:
         raise ValueError(
             f"`order` must be one of {', '.join(map(repr, ORDERS))}, got {order!r}; leave it out for 'auto'."
@@ -218,7 +205,6 @@ def category_order(labels: Sequence[str], order: str, weights: Floats, values: F
 
 
 def _sort_keys(labels: Sequence[str], order: str, weights: Floats, values: Floats | None) -> Floats:
-    """Return a number per category: the lowest is drawn first."""
     as_given = np.arange(float(len(labels)))
     if order == "weight":
         return -weights
@@ -251,7 +237,7 @@ class AxisDrawing:
     Attributes
     ----------
     binning
-        Bins as they are drawn: rare categories may be merged to one.
+        Bins as drawn: rare categories may be merged.
     edges
         Ends of the drawn cells, one more than cells.
     cells
@@ -283,7 +269,7 @@ class AxisDrawing:
 
     @property
     def high(self) -> float:
-        """Return the upper end of the numbers or categories; extra cells come after it."""
+        """The upper end of the numbers or categories; extra cells come after it."""
         return float(self.edges[self.n_regular])
 
     @functools.cached_property
@@ -294,12 +280,10 @@ class AxisDrawing:
 
     @property
     def widths(self) -> Floats:
-        """Return the widths of the cells as they are drawn."""
         drawn: Floats = np.diff(self.scale.forward(self.edges))
         return drawn
 
     def evenly(self, n_pieces: int) -> Floats:
-        """Return numbers that cut the drawn range into pieces of equal width."""
         low, high = self.scale.forward(np.array([self.low, self.high]))
         points: Floats = self.scale.inverse(np.linspace(low, high, n_pieces + 1))
         return points
@@ -314,25 +298,24 @@ class AxisDrawing:
         return np.arange(self.n_regular + 1, len(self.cells))
 
     def values(self, values: Floats, weights: Floats) -> Floats:
-        """Return a number per cell from one per bin: the weighted mean of merged bins, NaN in gaps."""
+        """Return the weighted mean of the bins in each cell, NaN in gaps."""
         pooled = values if self.binning.is_identity else binning_by(self.binning.bins, weights).average(values)
         drawn: Floats = np.where(self.filled, pooled[self.cells], np.nan)
         return drawn
 
     def masses(self, weights: Floats) -> Floats:
-        """Return the weight of each cell: the sum over merged bins, 0 in gaps."""
         drawn: Floats = np.where(self.filled, self.binning.pool(weights)[self.cells], 0.0)
         return drawn
 
     def spread(self, weights: Floats, points: Floats) -> Floats:
-        """Return the weight between ascending points; that of an interval is spread evenly over its drawn width."""
+        """Return the weight between ascending points; an interval's weight is spread evenly over its drawn width."""
         below = np.concatenate([[0.0], np.cumsum(self.masses(weights)[: self.n_regular])])
         places = self.scale.forward(self.edges[: self.n_regular + 1])
         between: Floats = np.diff(np.interp(self.scale.forward(points), places, below))
         return between
 
     def plane(self, table: Floats, other: AxisDrawing, fill: float) -> Floats:
-        """Return a table over the bins of this axis and another, neither of them merged, as an array over cells."""
+        """Turn a table over the bins of two axes, neither merged, into an array over cells."""
         both = self.filled[:, None] & other.filled[None]
         drawn: Floats = np.where(both, table[np.ix_(self.cells, other.cells)], fill)
         return drawn
@@ -351,9 +334,8 @@ def draw_axis(
 ) -> AxisDrawing:
     """Lay out the bins of an axis.
 
-    `values` are those that categories may be sorted by. `extras` says whether extra bins are drawn, or the labels of
-    those that are; by default those that have weight. Of more than `max_bars` categories, those with the least weight
-    share the last bar.
+    Categories may be sorted by `values`. `extras`: whether to draw extra bins, or which (labels); by default those with
+    weight. Of more than `max_bars` categories, those with the least weight share the last bar.
     """
     shown = extras_with_weight(axis, weights) if extras is None else extras
     extra = [b for b in extra_bins(axis) if (shown if isinstance(shown, bool) else axis.labels[b] in shown)]
@@ -416,7 +398,6 @@ def _with_extra_cells(
 
 
 def _merged_categories(axis: Axis, weights: Floats, max_bars: int | None) -> Binning:
-    """Merge the categories of the least weight to one, if there are more than `max_bars`."""
     if max_bars is None or axis.n_regular <= max_bars:
         return unmerged(axis.size)
     bins = np.arange(axis.size)
@@ -426,7 +407,7 @@ def _merged_categories(axis: Axis, weights: Floats, max_bars: int | None) -> Bin
 
 
 def _draw_categories(axis: Axis, binning: Binning, alone: Ints, extra: list[int]) -> AxisDrawing:
-    """Lay out categories with a bar each, in this order, then the bar of merged categories, then the extra bins."""
+    """Lay out the `alone` categories in this order, then the bar of merged categories, then the extra bins."""
     members = np.bincount(binning.bins)
     merged = np.flatnonzero(members > 1)
     cells = np.concatenate([binning.bins[alone], merged])

@@ -1,4 +1,4 @@
-"""importance(), waterfall(), validation(): terms as horizontal bars, with the sum of those left out as the last."""
+"""importance(), waterfall(), validation(): terms as horizontal bars; the last bar sums those left out."""
 
 from __future__ import annotations
 
@@ -52,7 +52,6 @@ class Bars(NamedTuple):
 
 
 def bars_of(table: Any, columns: Sequence[str], output: str | None = None, by: str = "term") -> Bars:
-    """Return the rows of a table of results that belong to one output, where it has several."""
     lists = columns_of(table)
     outputs = lists.get("output", [output] * len(lists[by]))
     rows = [i for i, name in enumerate(outputs) if name == output]
@@ -71,10 +70,10 @@ def with_rest(bars: Bars, k: int, by: str = "term") -> Bars:
 
 
 def frame_of(ends: Sequence[Ends], n_heads: int, ax: Any = None) -> Ends:
-    """Return the ends of the frame for bars with these ends, with room for numbers, more on narrow axes.
+    """Return the ends of the frame, with room for numbers (more on narrow axes).
 
-    The first `n_heads` rows are sums and the intercept. Where they are far longer than all others, the frame ends
-    before them, because the bars of terms would be too short to see.
+    The first `n_heads` rows are sums and the intercept. If they are far longer than the terms, the frame cuts them off,
+    because the bars of terms would be too short to see.
     """
     whole, terms = _hull(ends), _hull(ends[n_heads:])
     length, shortest = (high - low for low, high in (whole, terms))
@@ -94,10 +93,7 @@ def leaves(ends: Ends, frame: Ends) -> bool:
 
 
 def write_numbers(ax: Any, ends: Sequence[Ends], numbers: Sequence[float], frame: Ends) -> None:
-    """Write a number at the outer end of each bar, or at the edge of the frame where the bar leaves it; set the frame.
-
-    Numbers stand on a patch in the colour of the background, because lines may cross them.
-    """
+    """Set the frame; write each number at the outer end of its bar or the frame, on a patch where lines may cross."""
     ax.set_xlim(*frame)
     room = 0.018 * (frame[1] - frame[0])
     patch = {"facecolor": mpl.rcParams["axes.facecolor"], "linewidth": 0, "pad": 0.8, "alpha": 0.85}
@@ -112,7 +108,6 @@ def write_numbers(ax: Any, ends: Sequence[Ends], numbers: Sequence[float], frame
 
 
 def list_names(ax: Any, names: Sequence[str]) -> None:
-    """Write a name beside each bar, in a font and on lines that fit."""
     points = ax.get_window_extent().height / ax.figure.dpi * 72
     size = font_size(mpl.rcParams["ytick.labelsize"])
     width = 72 * ax.figure.get_size_inches()[0] / ax.get_subplotspec().get_gridspec().ncols if _is_subplot(ax) else 1e9
@@ -149,10 +144,9 @@ def importance(
 
     Notes
     -----
-    The figure shows ``fx.importance()``, relative to the variance of the score. Bars are the variances of terms
-    (`variance`), which set the order. Where terms are correlated, bars do not add up to 100 %, and the axis label says
-    what they add up to. A dot then marks the `share` of each term, which adds up to 100 %: a thin line leads to it, as
-    long as the `covariance` of the term with all others. A dot left of zero marks a term that partly cancels others.
+    The figure shows ``fx.importance()``, relative to the variance of the score. Bars are variances of terms; if terms
+    are correlated, bars do not add up to 100 %, and the axis label states their sum. A dot then marks each `share`,
+    which does; the line to it is the `covariance` with all other terms. Left of zero, it partly cancels others.
 
     Examples
     --------
@@ -186,7 +180,6 @@ def importance(
 
 
 def _draw_shares(ax: Any, variance: Floats, covariance: Floats) -> dict[str, Any]:
-    """Draw bars and dots, and return what a legend has to explain: nothing if terms are uncorrelated."""
     rows = np.arange(len(variance))
     style.zero_line(ax, "x")
     solid = ax.barh(rows, variance, 0.7, color=style.tone(views.MAIN), alpha=0.85, zorder=2)
@@ -261,10 +254,7 @@ def waterfall(
 
 
 def _bars_of_row(explained: Explanation, texts: Mapping[str, str], position: int) -> Bars:
-    """Return what each term adds to the score of the one row, and what is not a listed term, strongest first.
-
-    Terms that add nothing are left out: against a reference, these are the terms of features that agree.
-    """
+    """Return what each term adds to the row's score, strongest first; terms that add nothing are left out."""
     values = explained.values[0].reshape(len(explained.terms), -1)[:, position]
     values = np.append(values, [np.atleast_1d(rest[0])[position] for rest in explained.rests.values()])
     remainder = ["remainder"] if explained.remainder is not None else []
@@ -275,7 +265,7 @@ def _bars_of_row(explained: Explanation, texts: Mapping[str, str], position: int
 
 
 def _feature_texts(fx: Decomposition, data: Any, reference: Any) -> dict[str, str]:
-    """Return for each feature a text like "age = 61.23", or "age: 35 → 61.23" against a reference of one row."""
+    """Return a text per feature: "age = 61.23", or "age: 35 → 61.23" against a reference of one row."""
     features = fx.schema.features
     short = feature_names(fx.schema.names, _LONGEST_VALUE)
     before = None if reference is None else encode_rows(reference, fx.schema, name="reference")
@@ -296,7 +286,6 @@ def _number_text(value: float) -> str:
 
 
 def _draw_steps(ax: Any, start: float, values: Floats) -> None:
-    """Draw a bar from each sum to the next, with its number, and lines that connect them."""
     sums = start + np.concatenate([[0.0], np.cumsum(values)])
     ax.barh(np.arange(len(values)), values, 0.7, left=sums[:-1], color=style.sign_colours(values), zorder=3)
     for i, end in enumerate(sums[1:-1]):
@@ -309,7 +298,6 @@ def _draw_steps(ax: Any, start: float, values: Floats) -> None:
 
 
 def _mark_ends(ax: Any, fx: Decomposition, ends: Ends, position: int, baseline: str) -> None:
-    """Draw lines at the intercept and at the score, and write their numbers below."""
     start, end = ends
     top: dict[str, Any] = {"va": "bottom", "fontsize": "small", "transform": ax.get_xaxis_transform()}
     sides = ("right", "left") if start <= end else ("left", "right")
@@ -326,13 +314,11 @@ def _mark_ends(ax: Any, fx: Decomposition, ends: Ends, position: int, baseline: 
 
 @documented
 def validation(validation: Validation, *, k: int = 20, output: str | None = None, ax: Any = None) -> Any:
-    """Draw what held-out rows answer about each term, and return the axes.
+    """Draw what held-out rows say about each term.
 
-    The position of a dot answers the first question: how much worse is the loss without the term? Whiskers are two
-    standard errors on either side; a term left of zero makes predictions worse. Its colour answers the second: does the
-    outcome follow the term, given all the others? Filled dots are terms with `p_holm` below 0.05, rings are the others.
-    A star marks terms that are tested together with others (`aliases`). Around zero the axis is linear, further out it
-    is logarithmic.
+    A dot's position shows how much worse the loss is without the term, with two standard errors on either side; a term
+    left of zero makes predictions worse. Filled dots (`p_holm` below 0.05) are terms that the outcome follows, given
+    all others. A star marks terms tested together (`aliases`). The axis is linear near zero, else logarithmic.
 
     Parameters
     ----------
@@ -387,7 +373,6 @@ def validation(validation: Validation, *, k: int = 20, output: str | None = None
 
 
 def _draw_changes(ax: Any, changes: Floats, errors: Floats, significant: Bools, *, is_tested: bool) -> dict[str, Any]:
-    """Draw dots and whiskers, and return what a legend has to explain."""
     style.zero_line(ax, "x")
     places, colour, grey = np.arange(len(changes)), style.tone(views.MAIN), style.tone(views.RAW)
     back = mpl.rcParams["axes.facecolor"]

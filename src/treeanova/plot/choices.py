@@ -1,4 +1,4 @@
-"""The caller's choices, checked: terms, outputs, standard errors, decompositions by name."""
+"""Checks of the caller's choices: terms, outputs, standard errors, decompositions by name."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def tables_of(fx: Decomposition) -> dict[Names, Term]:
 
 
 def find_term(fx: Decomposition, key: KeyLike) -> Term | None:
-    """Return the term of some features, in any order; None if there is none with a table."""
+    """Return the term of some features, in any order; None if it has no table."""
     features = sorted(names_of(key))
     term = next((fx.terms[names] for names in fx.terms if sorted(names) == features), None)
     return term if term is not None and term.has_table else None
 
 
 def term_of(fx: Decomposition, key: KeyLike, scale: str = "score") -> Term:
-    """Return the term of some features, in any order, or raise an error that lists the terms of the same order."""
+    """Return the term of some features, in any order; the error lists the terms of the same order."""
     term = find_term(fx, key)
     if term is None:
         names = names_of(key)
@@ -83,7 +83,6 @@ def check_order(key: KeyLike, order: int, remedy: str) -> None:
 
 
 def output_position(fx: Decomposition, output: str | int | None) -> int:
-    """Return the position of an output given by name or position; the first by default."""
     return position_of_output(fx.outputs, output, default=0)
 
 
@@ -103,7 +102,7 @@ def data_ends_of(statistics: Statistics, j: int) -> Ends | None:
 
 
 def value_words(fx: Decomposition, position: int | None, scale: str) -> str:
-    """Return what values of terms mean, of one output or (None) of all in one frame."""
+    """Return what values of terms mean, for one output or (None) for all in one frame."""
     output = None if position is None else fx.outputs[position]
     if not is_response(fx.schema, scale):
         return views.effect_words(fx.schema, output, fx.density.baseline)
@@ -116,7 +115,6 @@ def is_probability(fx: Decomposition, scale: str) -> bool:
 
 
 def band_of(errors: Errors | None, fx: Decomposition, term: Term, scale: str) -> Band | None:
-    """Return values two standard errors below and above those of a term, on a scale; None without errors."""
     deviations = _errors_of(errors, term)
     if deviations is None:
         return None
@@ -133,7 +131,6 @@ def band_of(errors: Errors | None, fx: Decomposition, term: Term, scale: str) ->
 
 
 def uncertain_cells(errors: Errors | None, term: Term) -> Bools | None:
-    """Return the cells of a term whose values are within two standard errors of zero; None without errors."""
     deviations = _errors_of(errors, term)
     return None if deviations is None else np.abs(term.values) <= 2 * deviations
 

@@ -68,7 +68,7 @@ def gap(
 
     Notes
     -----
-    Thin lines reach two standard errors over rows to either side. The last bar has none if it holds several terms.
+    Thin lines are two standard errors to either side; a last bar of several terms has none.
 
     Examples
     --------
@@ -90,13 +90,11 @@ def gap(
 
 
 def gap_bars(gap: Gap, position: int) -> bars.Bars:
-    """Return the gap and its error in one output: of all terms together, then of each term."""
     terms = bars.bars_of(gap.table, ("gap", "error"), gap.fx.outputs[position])
     return _with_total(terms, (gap.total, gap.error), position)
 
 
 def change_bars(change: Change, position: int) -> bars.Bars:
-    """Return population and model of a change in one output: of all together, of the intercept, then of each term."""
     terms = bars.bars_of(change.table, ("population", "model"), change.old.outputs[position])
     return _with_total(terms, (change.population, change.model), position)
 
@@ -129,7 +127,6 @@ def _draw_gap_terms(gap: Gap, position: int, k: int, ax: Any) -> Any:
 
 
 def _finish_terms(ax: Any, names: Sequence[str], words: str) -> None:
-    """Name the bars and their axis, and draw a line below the sum of all."""
     ax.axhline(0.5, color=mpl.rcParams["axes.edgecolor"], linewidth=0.8, alpha=0.5)
     bars.list_names(ax, names)
     name_effect(ax, words, "x")
@@ -137,7 +134,6 @@ def _finish_terms(ax: Any, names: Sequence[str], words: str) -> None:
 
 
 def _draw_gap_effect(gap: Gap, key: KeyLike, position: int, options: MainOptions, ax: Any) -> Any:
-    """Draw the main effect of one feature over the rows of the two groups."""
     choices.check_order(key, 1, "the gap of an interaction is in gap.table")
     fx, name = choices.checked_decomposition(gap.fx), choices.names_of(key)[0]
     term, j = choices.term_of(fx, name), fx.schema.names.index(name)
@@ -196,11 +192,9 @@ def compare(
     key
         Name of one feature, or names of two; of two, the one named first goes across.
     {output}
-    x_scale
-        How numbers are spread along the axis of a main effect, as in `effect`; "quantile" is that of the data of the
-        first decomposition. For a pair, along the axis that goes across.
-    limits, extras, order, max_bars
-        How a main effect is drawn, as in `effect`; the order "value" sorts by the last decomposition.
+    limits, x_scale, extras, order, max_bars
+        How a main effect is drawn, as in `effect`; "quantile" uses the data of the first decomposition, the order
+        "value" sorts by the last. A pair takes `x_scale` for the axis that goes across.
     data
         Whether to show how the data of the first decomposition are spread, for a main effect.
     ax
@@ -244,7 +238,7 @@ def compare(
 
 
 def _sides(decompositions: Mapping[str, Decomposition], key: KeyLike, position: int) -> list[_Side]:
-    """Return the term in each decomposition; zero, on the bins of another, where one lacks it."""
+    """Return the term in each decomposition; zero, on the bins of another, if one lacks it."""
     terms = {name: choices.find_term(fx, key) for name, fx in decompositions.items()}
     template = next((term for term in terms.values() if term is not None), None)
     if template is None:
@@ -275,7 +269,6 @@ def _main_series(sides: Sequence[_Side]) -> list[Series]:
 
 
 def _compare_pairs(sides: Sequence[_Side], key: KeyLike, options: pairs.PairOptions, ax: Any) -> Any:
-    """Draw heat maps side by side on one scale of colours."""
     across = pairs.name_across(key, sides[0].term)
     looks = pairs.axis_choices(options, [(side.fx, side.term) for side in sides], across)
     planes = [pairs.plane_of(side.term, side.values, across, looks, options.extras) for side in sides]
@@ -330,8 +323,7 @@ def change(
     Notes
     -----
     Blue is what the new rows change in the mean of the old model (`population`), orange what the new model changes at
-    the new rows (`model`); the dot and the number are their sum. Both models are shown under the density of the old
-    rows.
+    the new rows (`model`); dot and number are their sum. Both models have the density of the old rows.
 
     Examples
     --------
@@ -368,9 +360,9 @@ def _draw_change_terms(change: Change, position: int, k: int, ax: Any) -> Any:
 
 
 def _draw_stacks(ax: Any, population: Floats, model: Floats) -> tuple[dict[str, Any], bool]:
-    """Draw both parts of each row on one line, positive ones to the right and negative ones to the left of zero.
+    """Draw both parts of each row on one line, positive ones right and negative ones left of zero.
 
-    Returns what a legend explains, and whether some bars leave the frame: these are drawn in proportion.
+    Return legend entries, and whether some bars leave the frame: these are drawn in proportion.
     """
     total = population + model
     ends = [_ends_of_stack(*row) for row in zip(population.tolist(), model.tolist(), strict=True)]
@@ -397,7 +389,6 @@ def _ends_of_stack(population: float, model: float) -> Ends:
 
 
 def _draw_change_effect(change: Change, key: KeyLike, position: int, options: MainOptions, ax: Any) -> Any:
-    """Draw the main effect of one feature before and after, over the old and the new rows."""
     name = choices.names_of(key)[0]
     if all(choices.find_term(fx, name) is None for fx in (change.old, change.new)):
         choices.term_of(change.old, name)  # raises, with a list of the terms that there are
@@ -414,7 +405,6 @@ def _draw_change_effect(change: Change, key: KeyLike, position: int, options: Ma
 
 
 def _pooled(side: EffectSide) -> Floats:
-    """Return the share of the rows in each bin of a model's own axis of numbers."""
     return binning_by(side.axis.index(side.rows_axis.examples()).astype(np.int64)).pool(side.shares)
 
 
@@ -472,7 +462,7 @@ def monotonicity(monotonicity: Monotonicity, *, ax: Any = None) -> Any:
 
 
 def _draw_ranges(ax: Any, ranges: Floats, tolerance: float, *, alpha: float) -> dict[str, Any]:
-    """Draw a bar for each step, in two colours if it reaches to both sides of zero; returns handles for a legend."""
+    """Draw a bar per step, in two colours if it crosses zero; return legend entries."""
     ranges = np.where(np.abs(ranges) <= tolerance, 0.0, ranges)
     places = np.arange(len(ranges))
     handles = {}
@@ -488,7 +478,6 @@ def _draw_ranges(ax: Any, ranges: Floats, tolerance: float, *, alpha: float) -> 
 
 
 def _name_steps(ax: Any, monotonicity: Monotonicity) -> None:
-    """Write the title, names of the axes, and labels of some bins."""
     steps = monotonicity.all_steps
     words = {"neither": "neither increasing nor decreasing"}.get(monotonicity.direction, monotonicity.direction)
     ax.set_title(f"{shortened(monotonicity.feature, 40)}: {words}")

@@ -25,7 +25,7 @@ _BARS_PER_CATEGORY = 0.8  # height of all bars of a category, relative to its ro
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Series:
-    """One main effect to draw: its bins, values, weights, band of errors, colour, and the ends of the data."""
+    """One main effect to draw: bins, values, weights, error band, colour, and the ends of the data."""
 
     name: str
     axis: Axis
@@ -36,7 +36,6 @@ class Series:
     ends: Ends | None = None
 
     def shown(self, drawing: AxisDrawing) -> tuple[Floats, Floats, Floats]:
-        """Return the values in each cell, and the lower and upper end of the band."""
         low, high = self.band or (self.values, self.values)
         values, below, above = (drawing.values(end, self.weights) for end in (self.values, low, high))
         return values, below, above
@@ -141,7 +140,6 @@ def main_series(
     errors: Errors | None,
     scale: str = "score",
 ) -> list[Series]:
-    """Return a main effect of one output, or of all if none is named."""
     choices.check_order(key, 1, "use pair() for two features; terms of more features have no plot, see fx.importance()")
     term = choices.term_of(fx, key, scale)
     band = choices.band_of(errors, fx, choices.term_of(fx, key), scale)
@@ -161,7 +159,6 @@ def main_series(
 
 
 def draw_mains(series: Sequence[Series], words: str, options: MainOptions, ax: Any) -> Any:
-    """Draw main effects of one feature in one frame."""
     is_ordered = series[0].axis.is_ordered
     ax, handles = (_draw_steps if is_ordered else _draw_bars)(series, options, ax)
     which = "y" if is_ordered else "x"
@@ -178,7 +175,6 @@ def draw_mains(series: Sequence[Series], words: str, options: MainOptions, ax: A
 
 
 def _common_extras(series: Sequence[Series], options: MainOptions) -> Extras:
-    """Return which extra bins are drawn: those to which any of the series gives weight."""
     if options.extras is not None:
         return options.extras
     return frozenset[str]().union(*(extras_with_weight(one.axis, one.weights) for one in series))
@@ -212,7 +208,6 @@ def _draw_steps(series: Sequence[Series], options: MainOptions, ax: Any) -> tupl
 
 
 def _draw_curve(ax: Any, one: Series, drawing: AxisDrawing) -> Any:
-    """Draw the steps of one series, with its band and its extra cells."""
     values, low, high = one.shown(drawing)
     if one.band is not None:
         ax.stairs(high, drawing.edges, baseline=low, fill=True, color=one.colour, alpha=0.22, zorder=2)
@@ -242,7 +237,6 @@ def _draw_bars(series: Sequence[Series], options: MainOptions, ax: Any) -> tuple
 
 
 def _drawing_of_bars(series: Sequence[Series], options: MainOptions) -> AxisDrawing:
-    """Lay out the categories of all series, sorted by the last of them."""
     first = series[0]
     for one in series:
         if one.axis.labels != first.axis.labels:
@@ -265,7 +259,7 @@ def _listed(axis: Axis) -> str:
 
 
 def _draw_series_bars(ax: Any, series: Sequence[Series], position: int, drawing: AxisDrawing) -> Any:
-    """Draw the bars of one of several series; those of categories without weight are hatched."""
+    """Draw the bars of one series; bars of categories without weight are hatched."""
     one, cells = series[position], drawing.filled
     values, low, high = one.shown(drawing)
     height = _BARS_PER_CATEGORY / len(series)

@@ -131,7 +131,6 @@ def _checked_keys(fx: Decomposition, keys: Sequence[KeyLike]) -> list[Names]:
 
 
 def _strongest(fx: Decomposition, ranking: Sequence[Standing], k: int) -> tuple[list[Names], list[_Ranked]]:
-    """Return the k strongest terms that have a plot, and stronger ones that have none, with their ranks."""
     drawable = {names for names in choices.tables_of(fx) if len(names) <= 2}
     terms = [term.features for term in ranking if term.features in drawable][:k]
     if not terms:
@@ -144,7 +143,6 @@ def _strongest(fx: Decomposition, ranking: Sequence[Standing], k: int) -> tuple[
 
 
 def _foot(fx: Decomposition, left_out: Sequence[_Ranked]) -> str:
-    """Say what the numbers in titles are, and which ranks are not drawn because their terms have no plot."""
     words = f"Titles: rank and {views.variance_words(fx.schema, is_part=function_of(fx).scope.is_part)}."
     if not left_out:
         return words
@@ -157,7 +155,7 @@ def _foot(fx: Decomposition, left_out: Sequence[_Ranked]) -> str:
 
 
 def _titles(fx: Decomposition, ranking: Sequence[Standing]) -> dict[Names, str]:
-    """Return rank, name and variance of each term; names of features stay distinct when they are shortened."""
+    """Return rank, name and variance of each term; shortened names stay distinct."""
     short = functools.cache(lambda room: feature_names(fx.schema.names, room))
     return {
         term.features: (
@@ -169,12 +167,11 @@ def _titles(fx: Decomposition, ranking: Sequence[Standing]) -> dict[Names, str]:
 
 
 def _room(names: Names) -> int:
-    """Return the characters of each name in a title: a short one leaves its room to the other."""
+    """Return the characters for each name in a title: a short name leaves its room to the other."""
     return _TITLE if len(names) == 1 else max(_TITLE // 2, _TITLE - min(map(len, names)))
 
 
 def _largest_value(fx: Decomposition, terms: Sequence[Names], output: str | int | None) -> float:
-    """Return the largest absolute value of some terms, over all outputs if none is named."""
     tables = [fx.terms[names].values for names in terms]
     if output is not None:
         tables = [choices.of_output(fx, table, choices.output_position(fx, output)) for table in tables]
@@ -198,7 +195,6 @@ def _panels(ax: Any, n_panels: int, n_columns: int | None) -> list[Any]:
 
 
 def checked_columns(n_columns: int | None, n_panels: int) -> int:
-    """Return the panels in a row; by default four or three, whichever leaves fewer places empty."""
     if n_columns is None:
         return min(n_panels, min((4, 3), key=lambda width: -n_panels % width))
     if n_columns < 1:
@@ -220,7 +216,7 @@ def _draw_panel(fx: Decomposition, names: Names, panel: Any, page: _Page) -> Non
 
 
 def _rename(panel: Any, which: str, name: str) -> None:
-    """Put another name of the feature along an axis, before what else is said there in brackets."""
+    """Replace the feature's name along an axis, and keep what follows it in brackets."""
     _, *notes = getattr(panel, f"get_{which}label")().split("\n(", 1)
     lines = [name, *(f"({note}" for note in notes)]
     getattr(panel, f"set_{which}label")("\n".join(filter(None, lines)))
@@ -239,7 +235,6 @@ def _draw_pair_panel(fx: Decomposition, names: Names, panel: Any, page: _Page) -
 
 
 def _name_once(fx: Decomposition, panels: Sequence[Any], page: _Page) -> None:
-    """Write along a new figure what its panels share: what values mean, and the colours of outputs."""
     figure, outputs = panels[0].figure, fx.outputs
     is_single = len(outputs) == 1 or page.output is not None
     figure.supylabel(

@@ -1,4 +1,4 @@
-"""pair(): one interaction of two features as a heat map, or as a line per category."""
+"""pair(): one interaction as a heat map, or as a line per category."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from treeanova.plot.scales import Distribution
 from treeanova.plot.style import documented, font_size, n_characters_along, shortened, signed, wrapped
 
 KINDS = ("auto", "heatmap", "lines")
-# A cell counts as one without data if it has less than this share of the weight it would have under independence.
+# A cell counts as empty if it has less than this share of the weight that it would have under independence.
 RARE = 0.01
 _MARGINAL_SIZE = 0.2  # relative to the heat map
 _SLANTED_HEIGHT = 0.045  # inches of a character of a slanted label
@@ -38,10 +38,7 @@ AxisChoice = dict[str, Any]  # how one axis is drawn: limits, scale and order
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Plane:
-    """A pair to draw: values and weights over the cells of two axes, and the value of the strongest colour.
-
-    `unsure` are cells whose sign is uncertain, where that is known.
-    """
+    """A pair to draw: values and weights over cells, the value of the strongest colour, and cells of uncertain sign."""
 
     up: AxisDrawing
     across: AxisDrawing
@@ -53,12 +50,12 @@ class Plane:
 
     @property
     def absolute_values(self) -> Floats:
-        """Return the absolute values of the cells with data."""
+        """Of the cells with data."""
         return np.abs(self.values[~self.without_data])
 
     @property
     def areas(self) -> Floats:
-        """Return the area of each cell, relative to that of all."""
+        """Relative to the area of all cells."""
         areas: Floats = np.multiply.outer(self.up.widths, self.across.widths)
         return areas / float(areas.sum())
 
@@ -71,7 +68,6 @@ class Plane:
 
     @property
     def exceeds_limit(self) -> bool:
-        """Whether values of cells with data lie beyond the strongest colour."""
         return bool(self.absolute_values.max(initial=0.0) > self.limit * (1 + 1e-9))
 
 
@@ -84,7 +80,7 @@ def plane_of(
     *,
     unsure: Bools | None = None,
 ) -> Plane:
-    """Return the cells of a pair as they are drawn, without a limit of colours; `looks` are of the x and y axis."""
+    """Return the cells of a pair as drawn, without a colour limit; `looks` are those of the x and y axis."""
     x = term.features.index(across)
     table, weights = (values.T, term.weights.T) if x == 0 else (values, term.weights)
     right = draw_axis(term.axes[x], weights.sum(axis=0), extras=extras, **looks[0])
@@ -106,10 +102,7 @@ def has_rare_data(weights: Floats) -> Bools:
 
 
 def colour_limit(planes: Sequence[Plane]) -> float:
-    """Return the value of the strongest colour: the largest with data, or less if few cells reach far beyond it.
-
-    Few cells: at most 2 % of the weight and 3 % of the area. Far: twice as far.
-    """
+    """Return the largest value with data, or less if few cells (2 % of weight, 3 % of area) reach twice as far."""
     values = np.concatenate([plane.absolute_values for plane in planes])
     if not values.max(initial=0.0) > 0:
         return 1.0
@@ -138,7 +131,6 @@ def figure_size(plane: Plane, *, marginals: bool) -> tuple[float, float]:
 
 
 def draw_plane(plane: Plane, ax: Any) -> Any:
-    """Draw a heat map, with hatched grey where there are no data, ticks and names, and return its mesh."""
     for low_x, high_x in _blocks(plane.across):
         for low_y, high_y in _blocks(plane.up):
             _draw_block(ax, (low_x, low_y), high_x - low_x, high_y - low_y)
@@ -163,7 +155,6 @@ def draw_plane(plane: Plane, ax: Any) -> Any:
 
 
 def _draw_pale_cells(plane: Plane, mesh: Any, ax: Any) -> None:
-    """Fill scattered cells without data with pale colours, and veil those whose sign is uncertain."""
     look = {"linewidth": 0, "antialiased": False, "rasterized": plane.values.size > 2000}
     edges = plane.across.edges, plane.up.edges
     if plane.is_scattered:
@@ -176,7 +167,7 @@ def _draw_pale_cells(plane: Plane, mesh: Any, ax: Any) -> None:
 
 
 def _blocks(drawing: AxisDrawing) -> list[Ends]:
-    """Return the ends of what is drawn: the numbers or categories, then the extra cells."""
+    """Return the ends of the numbers or categories, then those of the extra cells."""
     regular = [(drawing.low, drawing.high)]
     if not len(drawing.extra):
         return regular
@@ -184,7 +175,6 @@ def _blocks(drawing: AxisDrawing) -> list[Ends]:
 
 
 def _draw_block(ax: Any, corner: tuple[float, float], width: float, height: float) -> None:
-    """Draw hatched grey behind the cells, and a thin frame around them."""
     hatch: dict[str, Any] = {"edgecolor": style.mix(views.NO_DATA, views.RAW, 0.5), "hatch": "////", "linewidth": 0}
     ax.add_patch(Rectangle(corner, width, height, zorder=1, facecolor=style.faint(views.NO_DATA), **hatch))
     edge = mpl.rcParams["axes.edgecolor"]
@@ -192,7 +182,7 @@ def _draw_block(ax: Any, corner: tuple[float, float], width: float, height: floa
 
 
 def _write_numbers(plane: Plane, ax: Any) -> None:
-    """Write the value into each cell that has data, if there are few categories; say so if all are zero."""
+    """Write the value into each cell with data, if there are few categories; say so if all are zero."""
     if not plane.absolute_values.max(initial=0.0) > 0:
         ax.text(0.5, 0.5, "zero everywhere", transform=ax.transAxes, ha="center", va="center", color="black", zorder=5)
     elif not (plane.across.is_numeric or plane.up.is_numeric) and plane.values.size <= _MOST_NUMBERS:
@@ -208,7 +198,7 @@ def _write_numbers(plane: Plane, ax: Any) -> None:
 def draw_colorbar(
     mesh: Any, planes: Sequence[Plane], words: str, axes: Sequence[Any], *, pad: float = 0.02, in_percent: bool = False
 ) -> None:
-    """Draw a colour bar right of the axes, with its range written out; pointed ends if values go beyond."""
+    """Draw a colour bar right of the axes, with pointed ends if values exceed its range."""
     extend = "both" if any(plane.exceeds_limit for plane in planes) else "neither"
     room = axes[0] if len(axes) == 1 else list(axes)  # beside one subplot, tight_layout() knows of the bar
     bar = axes[-1].figure.colorbar(mesh, ax=room, extend=extend, fraction=0.06, aspect=24, pad=pad)
@@ -228,10 +218,7 @@ def draw_colorbar(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Line:
-    """The steps of one category, NaN where it has no data (`seen`) or an uncertain sign (`sure`); grey without a place.
-
-    `colour_position` is its place among coloured lines.
-    """
+    """The steps of one category; NaN in `seen` without data, in `sure` if the sign is uncertain. No position: grey."""
 
     category: int
     values: Floats
@@ -289,7 +276,7 @@ def _lines(across: AxisDrawing, categories: Ints, table: Floats, weights: Floats
 
 
 def _coloured(categories: Ints, masses: Floats) -> list[int]:
-    """Return the categories that have a colour, in the order in which they are drawn: all, or those with most data."""
+    """Return the categories that have a colour, in drawing order: all, or those with most data."""
     if len(categories) <= len(views.SERIES):
         return [int(category) for category in categories]
     heaviest = set(sorted(categories, key=lambda category: -masses[category])[: len(views.SERIES) - 1])
@@ -310,7 +297,6 @@ def _draw_line(ax: Any, drawing: AxisDrawing, line: _Line) -> Any:
 
 
 def _name_lines(ax: Any, category: Axis, lines: Sequence[_Line], handles: Sequence[Any], *, is_outside: bool) -> None:
-    """Name the coloured lines, and the number of grey ones, in a legend."""
     pairs = list(zip(handles, lines, strict=True))
     shown = [(handle, category.labels[line.category]) for handle, line in pairs if line.colour_position is not None]
     grey = [handle for handle, line in pairs if line.colour_position is None]
@@ -325,7 +311,6 @@ def _name_lines(ax: Any, category: Axis, lines: Sequence[_Line], handles: Sequen
 
 
 def draw_marginals(fx: Decomposition, plane: Plane, position: int, scale: str, ax: Any) -> None:
-    """Draw the main effects of a pair's features above and right of its heat map."""
     top = ax.inset_axes([0.0, 1.04, 1.0, _MARGINAL_SIZE], sharex=ax)
     side = ax.inset_axes([1.04, 0.0, _MARGINAL_SIZE, 1.0], sharey=ax)
     for drawing, inset, orientation in ((plane.across, top, "vertical"), (plane.up, side, "horizontal")):
@@ -346,7 +331,7 @@ def _draw_marginal(inset: Any, orientation: str, edges: Floats, values: Floats) 
 
 
 def _main_effect(fx: Decomposition, drawing: AxisDrawing, position: int, scale: str) -> tuple[Floats, Floats]:
-    """Return edges and values of a main effect on the range of a heat map's axis; zero if there is no such effect."""
+    """Return edges and values of a main effect over the range of a heat map's axis; zero if there is no such effect."""
     term = choices.find_term(fx, drawing.name)
     if term is None:
         return drawing.edges, np.where(drawing.filled, 0.0, np.nan)
@@ -362,7 +347,7 @@ def _main_effect(fx: Decomposition, drawing: AxisDrawing, position: int, scale: 
 
 @dataclasses.dataclass(frozen=True)
 class PairOptions:
-    """How a pair is drawn; see `pair`. Values are named along their scale unless `words` is empty."""
+    """How a pair is drawn; see `pair`. Without `words`, values have no name along their scale."""
 
     kind: str = "auto"
     marginals: bool = False
@@ -501,7 +486,6 @@ def _checked_limit(limit: float | None) -> float | None:
 
 
 def is_drawn_as_lines(term: Term, kind: str) -> bool:
-    """Whether a pair is drawn as lines: by default one numeric feature and one of few categories."""
     is_mixed = len({axis.is_ordered for axis in term.axes}) == 2
     if kind not in KINDS:
         raise ValueError(f"`kind` must be one of {', '.join(map(repr, KINDS))}, got {kind!r}; leave it out for 'auto'.")
@@ -512,14 +496,13 @@ def is_drawn_as_lines(term: Term, kind: str) -> bool:
 
 
 def name_across(key: KeyLike, term: Term) -> str:
-    """Return the feature that goes across: the first one named, if the names have an order."""
+    """Return the first feature named, if the names have an order."""
     return str(next(iter(key))) if isinstance(key, list | tuple) else term.features[0]
 
 
 def axis_choices(
     options: PairOptions, terms: Sequence[tuple[Decomposition, Term]], across: str
 ) -> tuple[AxisChoice, AxisChoice]:
-    """Return how the x and y axis are drawn: by default with ends that contain the ranges of all terms."""
     asked = {"x": (options.xlimits, options.x_scale), "y": (options.ylimits, options.y_scale)}
     looks = {}
     for i, name in enumerate(terms[0][1].features):

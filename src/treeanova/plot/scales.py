@@ -47,7 +47,6 @@ _DATE_FORMS = (("%Y", "Y"), ("%Y-%m", "M"), ("%Y-%m-%d", "D"), ("%m-%d %H:%M", "
 
 
 def name_feature(ax: Any, drawing: AxisDrawing, which: str) -> None:
-    """Write the feature along an axis, with the share of the data beyond its ends."""
     words = wrapped(drawing.name, n_characters_along(ax, which))
     notes = [drawing.scale.words]
     if drawing.beyond > 0 and drawing.is_numeric:
@@ -58,7 +57,7 @@ def name_feature(ax: Any, drawing: AxisDrawing, which: str) -> None:
 
 
 def name_effect(ax: Any, words: str, which: str) -> None:
-    """Write along an axis what its values mean; below bars to the right, because names to their left take room."""
+    """Write along an axis what its values mean; below bars, on the right, because names take room on the left."""
     label = wrapped(words, n_characters_along(ax, which), n_lines=4)
     getattr(ax, f"set_{which}label")(label, **({"loc": "right"} if which == "x" else {}))
     if which == "x":
@@ -92,7 +91,6 @@ def _set_numeric_ticks(ax: Any, drawing: AxisDrawing, which: str, masses: Floats
 
 
 def _ticks_before_extra(ax: Any, drawing: AxisDrawing, which: str) -> tuple[list[float], list[str]]:
-    """Return round numbers or dates that leave room for the labels of extra cells, and their labels."""
     extent = ax.get_window_extent()
     inches = (extent.width if which == "x" else 6 * extent.height) / ax.figure.dpi
     places = drawing.scale.forward(drawing.edges)
@@ -129,7 +127,7 @@ def _set_category_ticks(ax: Any, drawing: AxisDrawing, which: str) -> None:
 
 
 def set_value_limits(ax: Any, which: str, low: float, high: float, *, strip: bool) -> None:
-    """Set limits of the axis of values: they contain zero, a margin, and room for the distributions of rows."""
+    """Set limits that contain zero, a margin, and room for the distributions of rows."""
     low, high = min(low, 0.0), max(high, 0.0)
     span = (high - low) or 1.0
     below = (STRIP + 0.03) / (1 - STRIP - 0.03) * 1.1 if strip else 0.05
@@ -140,7 +138,7 @@ def set_value_limits(ax: Any, which: str, low: float, high: float, *, strip: boo
 
 
 def date_ticks(drawing: AxisDrawing, last: float, inch: float) -> list[float]:
-    """Return numbers of round dates up to a position on the axis, with room for their labels, in ascending order."""
+    """Return round dates up to a position on the axis, as ascending numbers with room for their labels."""
     most = max(2, int((drawing.high - drawing.low) / (_WIDTH * inch))) if drawing.scale.is_linear else 4
     dates = [_round_dates(drawing, last, (drawing.low, drawing.high), n_ticks) for n_ticks in range(most, 1, -1)]
     if drawing.scale.is_linear:
@@ -161,7 +159,6 @@ def _has_room(drawing: AxisDrawing, ticks: Sequence[float], inch: float) -> bool
 
 
 def _round_dates(drawing: AxisDrawing, last: float, ends: Ends, n_ticks: int) -> list[float]:
-    """Return numbers of at most about `n_ticks` round dates between two numbers, up to a position on the axis."""
     low, high = np.clip(days_of(ends, drawing.date_unit), -_LAST_DAY / 4, _LAST_DAY)
     if not high > low:
         return []
@@ -175,7 +172,7 @@ def _round_dates(drawing: AxisDrawing, last: float, ends: Ends, n_ticks: int) ->
 
 
 def date_labels(ticks: Sequence[float], unit: str) -> list[str]:
-    """Return dates as text: years only if all begin a year, days only if none has a time of day."""
+    """Write dates as text: years only if all begin a year, days only if none has a time of day."""
     moments = np.rint(days_of(ticks, unit) * 86_400).astype("datetime64[s]")
     form = next(
         form
@@ -189,9 +186,9 @@ def date_labels(ticks: Sequence[float], unit: str) -> list[str]:
 
 
 def spread_ticks(drawing: AxisDrawing, last: float, room: float) -> list[float]:
-    """Return round numbers up to a position, the roundest first, each with room to the others; in ascending order.
+    """Return round numbers up to a position, ascending, each with room; the roundest have priority.
 
-    The model cannot distinguish numbers within an interval: where widths follow the data, each has one tick at most.
+    If widths follow the data, an interval has at most one tick: the model cannot distinguish numbers within it.
     """
     places: dict[float, float] = {}
     intervals: set[int] = set()
@@ -226,7 +223,7 @@ def _n_digits(number: float) -> int:
 
 
 def short_number(number: float) -> str:
-    """Return a round number as people write it: "0.05", "200", "50000", "2e6"."""
+    """Write a round number as people do: "0.05", "200", "50000", "2e6"."""
     if number and not 1e-4 <= abs(number) < 1e6:
         mantissa, _, power = f"{number:.9e}".partition("e")
         text = f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
@@ -240,7 +237,7 @@ def short_number(number: float) -> str:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Distribution:
-    """How some rows are spread over the bins of an axis: their share in each bin. Those without a name are grey."""
+    """The share of some rows in each bin of an axis; grey if it has no name."""
 
     name: str
     axis: Axis
@@ -257,7 +254,7 @@ class Distribution:
 def draw_interval_distributions(
     ax: Any, distributions: Sequence[Distribution], *, limits: Ends | None, scale: AxisScale, extras: Extras
 ) -> list[Any]:
-    """Draw areas along the foot of the plot, all on one scale, and return them for a legend."""
+    """Draw areas along the foot of the plot, all on one scale, and return legend handles."""
     drawings = [draw_axis(one.axis, one.weights, limits=limits, scale=scale, extras=extras) for one in distributions]
     points = drawings[0].evenly(_STRIP_BARS)
     heights = [drawing.spread(one.weights, points) for one, drawing in zip(distributions, drawings, strict=True)]
@@ -282,7 +279,6 @@ def draw_interval_distributions(
 def _draw_extra_bars(
     ax: Any, drawing: AxisDrawing, one: Distribution, tallest: float, *, place: float, width: float
 ) -> None:
-    """Draw the shares of missing and unseen values as bars, `place` widths right of the middle."""
     extra = drawing.extra
     widths = width * np.diff(drawing.edges)[extra]
     bar = drawing.widths[: drawing.n_regular].sum() / _STRIP_BARS
@@ -292,7 +288,7 @@ def _draw_extra_bars(
 
 
 def draw_category_distributions(ax: Any, distributions: Sequence[Distribution], drawing: AxisDrawing) -> list[Any]:
-    """Draw bars along the left side of the plot, side by side in each category, and return them for a legend."""
+    """Draw bars along the left side of the plot, side by side in each category, and return legend handles."""
     masses = [drawing.masses(one.weights) for one in distributions]
     tallest = max(float(mass.max(initial=0.0)) for mass in masses)
     if not tallest > 0:
@@ -309,7 +305,6 @@ def draw_category_distributions(ax: Any, distributions: Sequence[Distribution], 
 
 
 def _name_data(ax: Any, x: float, y: float) -> None:
-    """Name the grey area if there is room for it."""
     if ax.get_window_extent().width / ax.figure.dpi > 4:
         look = {"fontsize": "x-small", "color": mpl.rcParams["text.color"], "alpha": 0.7, "zorder": 1}
         ax.text(x, y, "data", transform=ax.transAxes, va="bottom", ha="left" if x < 0.5 else "right", **look)

@@ -45,7 +45,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def documented(function: _Function) -> _Function:
-    """Describe the arguments that plots share: a line ``{ax}`` of a docstring becomes the entry of `ax`."""
+    """Replace a line ``{ax}`` of a docstring by the shared entry of `ax`."""
 
     def entry(match: re.Match[str]) -> str:
         words = textwrap.fill(_ARGUMENTS[match[2]], 110, initial_indent="    ", subsequent_indent="    ")
@@ -59,12 +59,11 @@ def documented(function: _Function) -> _Function:
 
 
 def plain(text: object) -> str:
-    """Return text that matplotlib shows as it is, without formulas between dollars."""
+    """Escape dollars, which matplotlib reads as formulas."""
     return str(text).replace("\\$", "$").replace("$", r"\$")
 
 
 def shortened(text: object, n_characters: int = 28) -> str:
-    """Leave out the middle of a text that is too long."""
     return plain(arrays.shortened(text, n_characters))
 
 
@@ -82,12 +81,11 @@ def bin_names(names: Sequence[str], n_characters: int) -> list[str]:
 
 
 def feature_names(names: Sequence[str], n_characters: int) -> dict[str, str]:
-    """Return short names of features, each different from the others, by their whole names."""
     return {name: plain(short) for name, short in zip(names, arrays.distinct(names, n_characters), strict=True)}
 
 
 def wrapped(text: object, n_characters: int = 44, n_lines: int = 2) -> str:
-    """Break a text after spaces and underscores into at most `n_lines` lines, without its middle if it is too long."""
+    """Break a text after spaces and underscores into at most `n_lines` lines; cut out its middle if it is too long."""
     whole = re.sub(r"[^\S\u00a0]+", " ", str(text)).strip()  # a space that does not break stays
     lines = _lines(whole, n_characters)
     if len(lines) > n_lines:
@@ -116,7 +114,7 @@ def percent_tick(share: float, _: object = None) -> str:
 
 
 def signed(value: float, form: str) -> str:
-    """Return a number with its sign and a true minus; zero has no sign."""
+    """Write a number with its sign and a true minus; zero has no sign."""
     return f"{value:+{form}}".replace("-", "−") if value else "0"
 
 
@@ -125,14 +123,13 @@ def font_size(size: float | str) -> float:
 
 
 def n_characters_along(ax: Any, which: str) -> int:
-    """Return about how many characters of an axis label fit along the x or y axis."""
     extent = ax.get_window_extent()
     points = (extent.width if which == "x" else extent.height) / ax.figure.dpi * 72
     return max(12, int(points / (CHARACTER_WIDTH * font_size(mpl.rcParams["axes.labelsize"]))))
 
 
 def number_labels(ticks: Sequence[float]) -> list[str]:
-    """Return labels of ticks as matplotlib writes them, without offset or powers of ten."""
+    """Label ticks as matplotlib does, without offset or powers of ten."""
     formatter = ScalarFormatter(useOffset=False)
     formatter.set_scientific(False)
     formatter.create_dummy_axis()
@@ -144,7 +141,6 @@ def number_labels(ticks: Sequence[float]) -> list[str]:
 
 
 def checked_axes(ax: Any, width: float, height: float) -> Any:
-    """Return the caller's axes, or those of a new figure."""
     if ax is None:
         return plt.subplots(figsize=(width, height), layout="constrained")[1]
     if not isinstance(ax, Axes):
@@ -153,7 +149,6 @@ def checked_axes(ax: Any, width: float, height: float) -> Any:
 
 
 def axes_row(ax: Any, n_axes: int, width: float, height: float) -> list[Any]:
-    """Return the caller's axes, which must be `n_axes`, or new ones in a row."""
     if ax is None:
         _, row = plt.subplots(1, n_axes, figsize=(width * n_axes, height), layout="constrained", squeeze=False)
         return list(row.flat)
@@ -176,7 +171,6 @@ def mix(colour: str, other: str, share: float) -> tuple[float, float, float]:
 
 
 def tone(colour: str) -> Any:
-    """Return the colour, lighter on a dark background."""
     return mix(colour, mpl.rcParams["text.color"], 0.35) if is_dark() else colour
 
 
@@ -186,7 +180,6 @@ def faint(colour: str) -> Any:
 
 
 def series_colour(position: int, name: str = "") -> Any:
-    """Return the colour of one of several series; the one named "raw" is grey."""
     return tone(views.RAW if name == "raw" else views.SERIES[position % len(views.SERIES)])
 
 
@@ -207,7 +200,6 @@ def zero_line(ax: Any, which: str) -> None:
 
 
 def legend(target: Any, handles: Sequence[Any], names: Sequence[object], **options: Any) -> Any:
-    """Draw a legend of axes or a figure, without a frame."""
     words = [shortened(name, 32) for name in names]
     words = [f" {word}" if word.startswith("_") else word for word in words]  # older matplotlib hides such names
     return target.legend(list(handles), words, frameon=False, fontsize="small", **options)
