@@ -153,3 +153,11 @@ def test_distances_relative_to_a_constant_score_are_not_known(fx, model):
     distance = treeanova.compare({"a": constant, "b": fx}).distance
     assert np.isnan(distance["relative"]).all()
     assert np.isfinite(distance["distance"]).all()
+
+
+def test_a_column_that_is_kept_twice_is_kept_once(fx, tmp_path):
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(HELD_OUT, columns=["x0", "x1", "x2"]).assign(id=range(len(HELD_OUT)))
+    fx.explain_to(tmp_path / "parts", table, keep=["id", "id"])
+    written = pd.read_parquet(tmp_path / "parts")
+    assert written["id"].tolist() == table["id"].tolist()

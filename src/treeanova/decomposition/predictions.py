@@ -447,9 +447,9 @@ class Predictions:
         function = self._function
         job = Job(
             functools.partial(self._explained, keys=keys, max_order=order),
-            Selection(self.schema, keep=tuple(keep)),
-            digest_of(fingerprint(function.source, function.terms, function.scope), keys, list(keep)),
-            (len(keys) + len(function.rest_orders) + 3) * len(self.outputs) + len(keep),
+            Selection(self.schema, keep=tuple(dict.fromkeys(keep))),
+            digest_of(fingerprint(function.source, function.terms, function.scope), keys, list(dict.fromkeys(keep))),
+            (len(keys) + len(function.rest_orders) + 3) * len(self.outputs) + len(set(keep)),
         )
         with reporting(progress) as report:
             job.write(path, X, report)
