@@ -1,8 +1,8 @@
 """write_report(): one self-contained, shareable HTML page of a decomposition.
 
-The page holds aggregates (tables of terms, shares of rows), and single rows only where asked for. It makes no network
-request; its content-security policy allows our scripts only, by their hashes; names are set as text only.
-Specifications for Vega-Lite are made in the page, because they depend on what its reader chooses.
+The page holds aggregates, and single rows only if asked for. It makes no network request; its content-security policy
+allows our scripts only, by their hashes; names are set as text only. The page itself makes its Vega-Lite
+specifications, because they depend on what its reader chooses.
 """
 
 from __future__ import annotations

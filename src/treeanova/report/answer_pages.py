@@ -49,7 +49,6 @@ def _scale(fx: Predictions, position: int) -> str:
 
 
 def _largest(bars: Bars, values: Floats, decimals: int) -> str:
-    """Name the terms with the largest contributions; the first row is the sum of all."""
     strongest = [i + 1 for i in np.argsort(-np.abs(values[1:]), kind="stable")[:3] if values[i + 1]]
     listed = [f"{bars.names[i]} ({signed(float(values[i]), decimals)})" for i in strongest]
     return f"The largest contributions: {', '.join(listed)}." if listed else ""
@@ -62,7 +61,7 @@ def _bar_pictures(draw: Any, label: str, n_rows: int) -> Markup:
 
 
 def _effect_pictures(draw: Any, bars: Bars, fx: Predictions) -> Markup | None:
-    """Draw the main effects that contribute most and have a table; None if there are none."""
+    """Draw the largest main effects that have a table; None if there are none."""
     features = fx.terms.labels
     names = [features[label][0] for label in bars.names if len(features.get(label, ())) == 1]
     articles = []
@@ -193,7 +192,6 @@ def _sections_of_gap(gap: Gap, position: int) -> list[Markup]:
 
 
 def _routes(gap: Gap, position: int, of: str) -> Sequence[Markup]:
-    """Return the table of routes, if there is one."""
     if gap.routes is None:
         return []
     routes = bars_of(gap.routes, ("gap", "error"), gap.fx.outputs[position], by="route")

@@ -32,7 +32,7 @@ _HEAD = "// SHA-256 of what follows: "
 
 @functools.cache
 def vega() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script; to make it takes a second, to read it again none."""
+    """Return Vega, Vega-Lite and Vega-Embed as one script, cached because making it takes a second."""
     try:
         import vl_convert  # noqa: PLC0415  only reports need it
     except ImportError as error:
@@ -52,7 +52,7 @@ def vega() -> str:
 
 
 def cache_folder() -> pathlib.Path:
-    """The folder for what can be made again: TREEANOVA_CACHE, or a folder in the user's own cache."""
+    """Return TREEANOVA_CACHE, or a folder in the user's cache."""
     home = pathlib.Path.home()
     folders = {"win32": home / "AppData" / "Local", "darwin": home / "Library" / "Caches"}
     users = os.environ.get("XDG_CACHE_HOME") or folders.get(sys.platform, home / ".cache")
@@ -128,22 +128,19 @@ def write_report(
     Parameters
     ----------
     fx
-        The decomposition to report; or a `Change` or a `Gap`, which get a short, shareable page without scripts. For
-        these, only `path`, `title` and `open_browser` count.
+        The decomposition to report; or a `Change` or a `Gap`, for a short page without scripts, for which only `path`,
+        `title` and `open_browser` count.
     path
-        The file to write, which ends in .html or .htm. A file of that name is replaced only when the new one is
-        complete.
+        The file to write, which ends in .html or .htm. An existing file is replaced only when the new one is complete.
     title
         Heading of the page; by default it names the model.
     densities
         Further densities that readers can switch to: names, or a mapping from names to densities. The density of the
-        decomposition is always on the page. A density that cannot be computed, for lack of rows, is named on the page
-        with the reason. By default "uniform", "empirical" and "auto". Because the model is purified again under each,
-        the default leaves some out: dependent ones if terms have no table, and all if tables have more than ten million
-        cells.
+        decomposition is always on the page. The page says why a density could not be computed. By default "uniform",
+        "empirical" and "auto", without dependent ones if terms have no table, and none if tables have more than ten
+        million cells, because the model is purified again under each.
     rows
-        Rows to explain one by one on the page, at most a hundred, as `fx.explain` takes them. By default the page holds
-        no single rows.
+        Rows to explain on the page, at most a hundred, as `fx.explain` takes them; by default none.
     errors
         A `Bag` with its own `fx`, or standard errors of tables: bands of two standard errors around main effects, and
         pale cells in pairs where the sign is uncertain.
@@ -239,13 +236,13 @@ def _checked_target(path: str | os.PathLike[str]) -> pathlib.Path:
 
 
 def as_json(content: Any) -> str:
-    """JSON that no HTML parser can mistake for markup."""
+    """Return JSON that no HTML parser can mistake for markup."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return re.sub("[<>&\u2028\u2029]", lambda match: _ESCAPES[match.group()], text)
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:
-    """The content-security policy: our style and scripts by their hashes, pictures made in the page, nothing else."""
+    """Allow our style and scripts by their hashes, pictures made in the page, nothing else."""
     hashes = " ".join(digest(script) for script in scripts)
     return (
         f"default-src 'none'; script-src {hashes}; style-src {digest(style)}; img-src data: blob:; "

@@ -1,4 +1,4 @@
-"""All that the page shows, as plain data: forms, terms, rankings, rows, checks, words and where they come from."""
+"""All that the page shows, as plain data."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def plain_rows(
     places: Mapping[Names, int],
     progress: Progress = quiet,
 ) -> dict[str, Any]:
-    """Return values of the features of some rows, and per density and output what the terms add, strongest first.
+    """Return the rows' feature values, and per density and output what the terms add, strongest first.
 
-    `places` are the positions of terms on the page, and of what is not a listed term.
+    `places` are positions on the page of the terms and of what is not a listed term.
     """
     schema = next(iter(pure.values())).schema
     encoded = encode(rows, schema)
@@ -74,7 +74,7 @@ def _number_text(value: float) -> str:
 
 
 def _explained(explained: Explanation, unit: float, places: Mapping[Names, int]) -> list[list[dict[str, Any]]]:
-    """Return per row and output the score, and the strongest terms with the sum of all others, in whole units."""
+    """Return per row and output the score, the strongest terms and the sum of all others, in whole units."""
     positions = [places[names] for names in explained.terms]
     intercept = np.atleast_1d(explained.intercept)
     n_rows, n_outputs = len(explained.values), len(intercept)
@@ -106,14 +106,14 @@ _ROWS_PER_CELL = 3
 
 
 def max_main_bins(sizes: Iterable[int], numbers_per_bin: int) -> int:
-    """Return the number of bins to which main effects are merged such that all of them fit."""
+    """Return the number of bins per main effect such that all main effects fit."""
     all_sizes = list(sizes)
     fitting = (bins for bins in _MAIN_BINS if sum(min(s, bins) for s in all_sizes) * numbers_per_bin <= _MAIN_NUMBERS)
     return next(fitting, _MAIN_BINS[-1])
 
 
 def max_pair_bins(sizes: Sequence[Sequence[int]], numbers_per_cell: int) -> list[int]:
-    """Return the bins per side to which each pair is merged such that all fit; the first, the strongest, get most."""
+    """Return the bins per side of each pair such that all fit; the first, the strongest, get most."""
 
     def cost(size: Sequence[int], bins: int) -> int:
         return min(size[0], bins) * min(size[1], bins) * numbers_per_cell
@@ -131,7 +131,7 @@ def max_pair_bins(sizes: Sequence[Sequence[int]], numbers_per_cell: int) -> list
 
 
 def pair_bins_of_rows(n_rows: int | None) -> int:
-    """Return the bins per side of a pair beyond which cells would hold fewer than three rows on average."""
+    """Return the bins per side beyond which cells would hold fewer than three rows on average."""
     return _PAIR_BINS[0] if n_rows is None else max(_PAIR_BINS[-1], math.isqrt(n_rows // _ROWS_PER_CELL))
 
 
@@ -149,7 +149,6 @@ def call_of(fx: Decomposition) -> str:
 
 
 def scale_words(fx: Decomposition) -> dict[str, Any]:
-    """Return words for the scale of scores, and for the response if it differs from the score."""
     return {
         "link": fx.schema.link,
         "score": views.scale_of(fx.schema),
@@ -165,7 +164,6 @@ def versions(fx: Decomposition) -> dict[str, str]:
 
 
 def _version_of_library(model: object) -> dict[str, str]:
-    """Return name and version of the library that a model comes from, if it has a version."""
     library = type(model).__module__.partition(".")[0]
     version = getattr(sys.modules.get(library), "__version__", None)
     return {} if version is None or library == "treeanova" else {library: str(version)}
@@ -175,7 +173,6 @@ _MEASURES = ("loss_change", "error", "p_value", "p_holm", "slope", "share", "mod
 
 
 def checked_errors(fx: Decomposition, errors: Any) -> Mapping[Names, Floats]:
-    """Return standard errors by term, with a last axis of outputs; none without errors."""
     if errors is None:
         return {}
     if not isinstance(errors, Mapping | Bag):
@@ -202,7 +199,7 @@ def checked_validation(validation: Any) -> Validation | None:
 
 
 def plain_validation(validation: Validation | None) -> dict[str, Any] | None:
-    """Return a validation as plain data: a list per term of label, output, measures and aliases, null for NaN."""
+    """Return a list per term: label, output, measures, aliases; null for NaN."""
     if validation is None:
         return None
     table = columns_of(validation.table)
@@ -283,10 +280,10 @@ def payload(
 def under_densities(
     fx: Decomposition, densities: Mapping[str, Any], progress: Progress = quiet, *, are_named: bool = True
 ) -> tuple[dict[str, Decomposition], dict[str, str]]:
-    """Return the model under its own density and others, by name, and why some are missing.
+    """Return the model under its own and other densities by name, and why some are missing.
 
-    Where not all terms are listed, those without a table are one remainder under other densities; under densities that
-    nobody named, also where they are listed.
+    If not all terms are listed, those without a table are one remainder under other densities; under densities that
+    the caller did not name, even if they are listed.
     """
     forms = {fx.density.name: fx}
     missing: dict[str, str] = {}
@@ -311,7 +308,7 @@ def under_densities(
 
 
 def _too_slow(fx: Decomposition, kind: Any) -> str | None:
-    """Say why the model is not purified under a density that nobody asked for; None if it is."""
+    """Return why the model is not purified under a density that nobody asked for, or None."""
     n_cells = sum(term.values.size for term in tables_of(fx).values())
     if n_cells > _MAX_CELLS:
         return f"tables have {n_cells:,} cells and each density takes as long as the first"
@@ -321,7 +318,7 @@ def _too_slow(fx: Decomposition, kind: Any) -> str | None:
 
 
 def _is_product(fx: Decomposition, kind: Any) -> bool:
-    """Whether a density has independent features; True for one that cannot be used, which says so when it is tried."""
+    """Whether features are independent; True for a density that cannot be used, which reports that itself."""
     try:
         return bool(kind.bind(fx.grid, fx.density.statistics).is_product)
     except ValueError:
@@ -334,7 +331,6 @@ def _raw_of(fx: Decomposition) -> Decomposition:
 
 
 def _rank(pure: Mapping[str, Decomposition], raw: Mapping[str, Decomposition], progress: Progress) -> None:
-    """Compute the importances that the rankings need, one density after the other; each decomposition keeps them."""
     for name, fx in pure.items():
         fx.importance(progress=within(progress, f"importance, density {name}"))
         with contextlib.suppress(ValueError):  # a saved decomposition has no rows to rank raw terms at
@@ -342,8 +338,6 @@ def _rank(pure: Mapping[str, Decomposition], raw: Mapping[str, Decomposition], p
 
 
 class Payload:
-    """Gathers what the page shows of a decomposition and its forms; terms go by the names of their features."""
-
     def __init__(
         self,
         pure: Mapping[str, Decomposition],
@@ -367,7 +361,6 @@ class Payload:
         return {names: (label, len(names)) for names, label in labels} | listed
 
     def _ranked(self) -> list[Names]:
-        """Terms, those with the largest variance in any output first."""
         best = dict.fromkeys(self.labels, -np.inf)
         for terms in self.rankings[next(iter(self.pure))].values():
             for term in terms:
@@ -375,7 +368,7 @@ class Payload:
         return sorted(best, key=lambda names: -best[names])
 
     def terms(self, max_terms: int, progress: Progress = quiet) -> tuple[list[dict[str, Any]], TableMaker]:
-        """Terms for the page, strongest first; the first `max_terms` that have a table bring it."""
+        """Return the terms, strongest first; the first `max_terms` that have a table bring it."""
         places = {name: j for j, name in enumerate(self.main.schema.names)}
         maker = TableMaker(self.forms, unit_of(self._largest_value()))
         has_table = {names for names in self.ranked if self.forms.terms(names)}
@@ -394,7 +387,7 @@ class Payload:
         return plain, maker
 
     def _standing(self) -> dict[Names, dict[str, list[Any]]]:
-        """Per term, ranking and output: rank, variance, share, mean absolute value; null where it is not there."""
+        """Per term, ranking and output: rank, variance, share, mean absolute value, or null."""
         n_outputs = len(self.main.outputs)
         standing: dict[Names, dict[str, list[Any]]] = {names: {} for names in self.ranked}
         for name, ranking in self.rankings.items():
@@ -405,7 +398,6 @@ class Payload:
         return standing
 
     def _tables(self, terms: list[Names], maker: TableMaker, progress: Progress) -> dict[Names, dict[str, Any]]:
-        """Tables of terms, merged to as many bins as the page has room for."""
         mains, pairs = ([names for names in terms if self.labels[names][1] == order] for order in (1, 2))
         bins = dict.fromkeys(mains, self._main_bins(mains)) | dict(zip(pairs, self._pair_bins(pairs), strict=True))
         in_order = [*bins, *(names for names in terms if names not in bins)]
@@ -422,7 +414,7 @@ class Payload:
 
     def _pair_bins(self, pairs: list[Names]) -> list[int]:
         highest = max((order for _, order in self.labels.values()), default=1)
-        # Without higher orders, forms of a pair differ by main effects only and are held as these.
+        # Without higher orders, forms of a pair differ by main effects only, so these are stored instead.
         n_whole = (1 if highest <= 2 else len(self.forms.by_name)) + bool(self.forms.errors)
         sizes = [self.forms.sizes(names)[:2] for names in pairs]
         statistics = self.main.density.statistics
@@ -456,7 +448,6 @@ class Payload:
 
 
 def _rankings(pure: Mapping[str, Decomposition], raw: Mapping[str, Decomposition]) -> Rankings:
-    """Return rankings under each density, and of the raw form if it can be ranked."""
     rankings = {name: ranking_of(fx).standings for name, fx in pure.items()}
     for name, fx in raw.items():
         with contextlib.suppress(ValueError):  # it needs rows that are gone, as for a saved decomposition

@@ -1,4 +1,4 @@
-"""Pages without scripts: one file of text, tables, and pictures of `treeanova.plot` as SVG, light and dark."""
+"""Pages without scripts: one file of text, tables, and SVG pictures of `treeanova.plot`, light and dark."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _DROPPED = re.compile(r"<metadata>.*?</metadata>|<style\b.*?</style>|<!--.*?-->"
 
 
 class Markup(str):
-    """Text that is markup already; all other text is escaped when it becomes part of an element."""
+    """Text that is already markup; all other text is escaped."""
 
     __slots__ = ()
 
 
 def element(tag: str, *children: str, **attributes: object) -> Markup:
-    """Return an element with children, text or markup; in names of attributes _ stands for -, and ends keywords.
+    """Return an element; in names of attributes _ stands for -, and a final _ avoids keywords.
 
     >>> element("p", "a < b", class_="note")
     '<p class="note">a &lt; b</p>'
@@ -59,7 +59,6 @@ def _named_colours() -> dict[str, str]:
 
 
 def colours() -> str:
-    """Return the colours of the shared look as variables of the style sheet."""
     return f":root{{{''.join(f'--{name}:{colour};' for name, colour in _named_colours().items())}}}\n"
 
 
@@ -69,10 +68,7 @@ def digest(text: str) -> str:
 
 
 def static_page(title: str, facts: str, sentence: str, sections: Sequence[Markup]) -> str:
-    """Return the text of a whole page, which can run nothing and load nothing.
-
-    Its style is that of the report, with dark colours for readers who prefer them.
-    """
+    """Return a whole page in the report's style, which can run nothing and load nothing."""
     dark = _DARK.search(asset("page.css"))
     by_preference = f"@media (prefers-color-scheme: dark) {{ :root {dark.group(1)} }}\n" if dark else ""
     style = colours() + asset("page.css") + by_preference + asset("static.css")
@@ -101,7 +97,7 @@ def static_page(title: str, facts: str, sentence: str, sections: Sequence[Markup
 
 
 def numbers(*entries: tuple[str, str, str]) -> Markup:
-    """Return the first numbers of a page: a heading, a number and words after it each."""
+    """Return the headline numbers of a page, each a heading, a number and the words after it."""
     cells = [
         element("div", element("dt", name), element("dd", number, element("small", words)))
         for name, number, words in entries
@@ -114,7 +110,7 @@ def section(title: str, *children: str) -> Markup:
 
 
 def rows_of_table(head: Sequence[str], rows: Sequence[Sequence[str]], class_: str | None = None) -> Markup:
-    """Return a table of text; all columns but the first hold numbers."""
+    """Return a table of text; all columns except the first hold numbers."""
 
     def line(tag: str, cells: Sequence[str]) -> Markup:
         return element("tr", *(element(tag, cell, class_="number" if i else None) for i, cell in enumerate(cells)))
@@ -124,13 +120,12 @@ def rows_of_table(head: Sequence[str], rows: Sequence[Sequence[str]], class_: st
 
 
 def signed(value: float, decimals: int) -> str:
-    """Return a number with its sign and so many digits after the point; zero has no sign."""
     text = f"{value:+,.{decimals}f}".replace("-", "−")
     return text if any(digit in "123456789" for digit in text) else text[1:]
 
 
 def decimals_of(values: Sequence[float]) -> int:
-    """Return the digits after the point with which the largest of some numbers has four."""
+    """Return the decimals that give the largest number four digits."""
     largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
     return min(max(3 - math.floor(math.log10(largest)), 0), 9) if largest > 0 else 1
 
@@ -138,7 +133,7 @@ def decimals_of(values: Sequence[float]) -> int:
 def contributions(bars: Any, words: Mapping[str, str], *, n_heads: int, by: str = "term") -> Markup:
     """Return a table of the first terms and the sum of all others, and a list of all terms.
 
-    `words` are the headings of the columns. The first `n_heads` rows are sums and the intercept.
+    `words` are column headings. The first `n_heads` rows are sums and the intercept.
     """
     from treeanova.plot.bars import with_rest  # noqa: PLC0415  needs matplotlib
 
@@ -169,9 +164,9 @@ def _text(value: float, decimals: int, column: str) -> str:
 
 
 def picture(draw: Callable[[Any], Any], label: str, size: tuple[float, float], class_: str = "picture") -> Markup:
-    """Return what a plot draws on new axes as SVG, in colours of the style sheet and text of the page's font.
+    """Return a plot on new axes as SVG, in colours of the style sheet and the page's font.
 
-    The content-security policy allows no style attributes: they become attributes of their own.
+    The content-security policy allows no style attributes, so they become separate attributes.
     """
     from matplotlib import style  # noqa: PLC0415  slow to load, and an extra
     from matplotlib.figure import Figure  # noqa: PLC0415
@@ -197,7 +192,6 @@ def picture(draw: Callable[[Any], Any], label: str, size: tuple[float, float], c
 
 
 def _plain_tag(tag: str, variables: Mapping[str, str]) -> str:
-    """Return a tag of matplotlib's SVG without style and unneeded ids, in colours of the style sheet."""
     tag = re.sub(r'(?<=^<g) id="[^"]*"', "", tag)
     styles = re.search(r' style="([^"]*)"', tag)
     if styles is None:

@@ -1,7 +1,4 @@
-"""Tables of terms for the page: forms on common axes, bins for drawing, whole numbers of one unit.
-
-All that the report reads of a decomposition's density and grid, other than windows and histograms, is read here.
-"""
+"""Tables of terms for the page: forms on common axes, bins for drawing, whole numbers of one unit."""
 
 from __future__ import annotations
 
@@ -26,9 +23,9 @@ RAW = "raw"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CommonTable:
-    """A term in all forms that have its table, on axes that are at least as fine as those of each form.
+    """A term in all forms that have its table, on axes at least as fine as those of each form.
 
-    `binnings` go from the bins of the grid to those of the common axes. `rows` are shares of the rows in each cell, or
+    `binnings` lead from the bins of the grid to those of the common axes. `rows` are shares of the rows per cell, or
     weights under the main density if rows are not known. Values and errors have a last axis of outputs.
     """
 
@@ -43,7 +40,7 @@ class CommonTable:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Forms:
-    """The same model in several forms by name: those of the densities, the main one first, then ``raw``.
+    """The same model in several forms: under each density, the main one first, then ``raw``.
 
     `errors` are standard errors of tables of the main form, with a last axis of outputs.
     """
@@ -64,7 +61,7 @@ class Forms:
 
     @functools.cached_property
     def _binnings(self) -> dict[Names, dict[str, tuple[Binning, ...]]]:
-        """Go from the bins of the grid to those of each term and form."""
+        """From the bins of the grid to those of each term and form."""
         binnings: dict[Names, dict[str, tuple[Binning, ...]]] = {}
         for form, terms in self.tables.items():
             for names, term in terms.items():
@@ -94,7 +91,7 @@ class Forms:
         )
 
     def _rows(self, positions: Key, binnings: tuple[Binning, ...], weights: Mapping[str, Floats]) -> Floats:
-        """Share of the rows in each cell; weight under the main density where rows are not known."""
+        """Return the share of rows per cell, or the weight under the main density if rows are not known."""
         density = self.main.density
         if density.statistics is not None:
             return density.statistics.counts(positions, binnings)
@@ -102,7 +99,7 @@ class Forms:
         return density.table(positions, binnings) if main is None else main
 
     def masses(self, feature: int, binning: Binning) -> Floats:
-        """Share of the rows in each bin of a feature; weight under the main density where rows are not known."""
+        """Return the share of rows per bin, or the weight under the main density if rows are not known."""
         density = self.main.density
         counts = density.table if density.statistics is None else density.statistics.counts
         return counts((feature,), (binning,))
@@ -113,7 +110,7 @@ def tables_of(fx: Decomposition) -> dict[Names, Term]:
 
 
 def outputs_last(term: Term) -> Floats:
-    """Values of a term with a last axis of outputs, also where there is one."""
+    """Return a term's values with a last axis of outputs, even for one output."""
     values: Floats = term.values.reshape(*term.weights.shape, -1)
     return values
 
@@ -123,7 +120,6 @@ def positions_of(fx: Decomposition, names: Names) -> Key:
 
 
 def binnings_of(fx: Decomposition, term: Term) -> tuple[Binning, ...]:
-    """From the bins of the grid to those of a term, one per feature."""
     positions = positions_of(fx, term.features)
     return tuple(_binning(fx.grid.axes[j], axis) for j, axis in zip(positions, term.axes, strict=True))
 
@@ -135,7 +131,7 @@ def _binning(fine: Axis, coarse: Axis) -> Binning:
 
 
 def _bins_within(coarse: Sequence[Binning], fine: Sequence[Binning]) -> list[Ints | None]:
-    """Coarse bin that contains each fine bin, per feature; None where they are the same."""
+    """Return the coarse bin that contains each fine bin, per feature; None if they are the same."""
     pairs = zip(coarse, fine, strict=True)
     return [None if outer.equals(inner) else outer.within(inner) for outer, inner in pairs]
 
@@ -147,7 +143,7 @@ def _taken(values: Floats, places: Sequence[Ints | None]) -> Floats:
 
 
 def _shared(weights: Floats, places: Sequence[Ints | None]) -> Floats:
-    """Weights on finer axes: that of a cell is shared equally by the finer cells in it."""
+    """Share the weight of each cell equally among its finer cells."""
     finer = _taken(weights, places)
     for axis, place in enumerate(places):
         if place is not None:
@@ -160,24 +156,23 @@ _DIGITS = 6
 
 
 def unit_of(largest: float) -> float:
-    """The unit of all values on the page: the largest has six digits."""
+    """Return the unit of all values on the page: the largest value has six digits."""
     return 10.0 ** (math.floor(math.log10(largest)) + 1 - _DIGITS) if largest > 0 else 1.0
 
 
 def whole_units(values: Floats, unit: float) -> list[list[int]]:
-    """Values as whole units, one list per output (outputs first)."""
     return [[int(v) for v in row] for row in np.rint(values / unit).reshape(len(values), -1)]
 
 
 def millionths(shares: Floats | Sequence[float]) -> list[int]:
-    """Shares as whole millionths, at least one for a share that is not zero."""
+    """Return whole millionths, at least one for a share that is not zero."""
     counts = np.rint(np.asarray(shares, dtype=np.float64).ravel() * 1e6)
     counts[(counts == 0) & (np.ravel(shares) > 0)] = 1
     return [int(count) for count in counts]
 
 
 def distinct_numbers(numbers: Floats) -> list[float]:
-    """Numbers with as few digits as keep them distinct, at least six."""
+    """Round to as few digits as keep the numbers distinct, at least six."""
     for digits in range(_DIGITS, 17):
         short = [float(f"{number:.{digits}g}") for number in numbers]
         if len(set(short)) == len(set(numbers.tolist())):
@@ -186,7 +181,7 @@ def distinct_numbers(numbers: Floats) -> list[float]:
 
 
 def plain_days(numbers: Floats, unit: str) -> list[float]:
-    """Dates, given as numbers of a unit, as days since 1970 to a millionth."""
+    """Return days since 1970, to a millionth."""
     return [round(float(day), 6) for day in days_of(numbers, unit)]
 
 
@@ -202,9 +197,9 @@ _NAMES = (25, 10)  # characters of names of main effects and interactions in the
 
 
 def plain_features(fx: Decomposition) -> list[dict[str, Any]]:
-    """Name of each feature, and for numbers the window that is drawn, with a histogram of the rows.
+    """Return each feature's name, and for numbers the drawn window with a histogram of the rows.
 
-    Long names have short ones for the list of terms: those of main effects, and those of interactions.
+    Long names get short ones for the list of terms: one in main effects, one in interactions.
     """
     names = [axis.name for axis in fx.grid.axes]
     short = [list(pair) for pair in zip(*(distinct(names, room) for room in _NAMES), strict=True)]
@@ -231,7 +226,7 @@ def plain_dates(ends: dict[str, Any], unit: str) -> dict[str, Any]:
 
 
 def window(axis: Axis, j: int, statistics: Statistics | None) -> dict[str, Any]:
-    """Ends of the drawn axis: all thresholds and the bulk of the rows, or only these rows if thresholds lie far out."""
+    """Return the drawn range: all thresholds and the bulk of the rows, or only these rows if thresholds lie far out."""
     bulk = None if statistics is None else statistics.quantiles(j, _BULK)
     numbers = axis.thresholds if bulk is None else np.concatenate([axis.thresholds, bulk])
     numbers = numbers if len(numbers) else np.array([0.0, 1.0])
@@ -254,14 +249,14 @@ _BY_MASS = 0.7  # how far bins are merged by mass; the rest is by their number
 
 
 class PageAxis(NamedTuple):
-    """An axis as drawn on the page: its bins, with weights by which values are averaged, and the axis as plain data."""
+    """An axis as drawn: its bins, with weights by which values are averaged, and the axis as plain data."""
 
     binning: Binning
     plain: dict[str, Any]
 
 
 def page_axis(axis: Axis, feature: int, masses: Floats, max_bins: int) -> PageAxis:
-    """An axis with at most `max_bins` bins, besides those that hold only missing or unseen values."""
+    """Return an axis with at most `max_bins` bins, besides those of missing or unseen values."""
     merge, describe = (_interval_bins, _plain_intervals) if axis.is_ordered else (_category_bins, _plain_categories)
     bins = np.arange(axis.size) if axis.n_regular <= max_bins else merge(axis, masses, max_bins)
     binning = binning_by(bins, masses)
@@ -269,7 +264,7 @@ def page_axis(axis: Axis, feature: int, masses: Floats, max_bins: int) -> PageAx
 
 
 def _interval_bins(axis: Axis, masses: Floats, max_bins: int) -> Ints:
-    """Neighbouring intervals of about equal mass; bins without rows get some room too."""
+    """Merge neighbours to about equal mass; bins without rows get some room too."""
     n_intervals = axis.n_regular
     regular = masses[:n_intervals]
     total = regular.sum()
@@ -279,7 +274,6 @@ def _interval_bins(axis: Axis, masses: Floats, max_bins: int) -> Ints:
 
 
 def _category_bins(axis: Axis, masses: Floats, max_bins: int) -> Ints:
-    """The most frequent categories in their order, then all others as one."""
     n_categories = axis.n_regular
     bins = np.full(n_categories, max_bins - 1)
     frequent = np.sort(np.argsort(-masses[:n_categories], kind="stable")[: max_bins - 1])
@@ -311,7 +305,7 @@ _STRONGEST_CELLS = 30
 
 
 class TableMaker:
-    """Makes the tables of terms, all in one unit, on axes that are kept once and named by their position."""
+    """Makes the tables of terms, all in one unit; axes are stored once and referred to by position."""
 
     def __init__(self, forms: Forms, unit: float) -> None:
         self.forms = forms
@@ -320,7 +314,6 @@ class TableMaker:
         self._placed: dict[tuple[int, bytes, int], tuple[int, PageAxis]] = {}
 
     def _axis(self, table: CommonTable, i: int, max_bins: int) -> tuple[int, PageAxis]:
-        """Return position and axis of a feature of a term, with at most `max_bins` bins."""
         axis, feature, binning = table.axes[i], table.positions[i], table.binnings[i]
         key = feature, binning.bins.tobytes(), min(max_bins, axis.size)
         if key not in self._placed:
@@ -346,13 +339,13 @@ class TableMaker:
         }
 
     def _plain_errors(self, common: CommonTable, binnings: list[Binning]) -> dict[str, Any]:
-        """Standard errors in whole units, outputs first; in merged bins their mean, which is no less than theirs."""
+        """Return standard errors in whole units, outputs first; merged bins get the mean, an upper bound."""
         if common.errors is None:
             return {}
         return {"errors": whole_units(np.moveaxis(_averaged(common.errors, binnings), -1, 0), self.unit)}
 
     def strongest_cells(self, names: Names) -> dict[str, Any]:
-        """The cells of a term of three or more features that matter most: by value times root of the rows' share."""
+        """Return the cells of a term of order 3 or more with the largest value times root of the rows' share."""
         common = self.forms.table(names)
         rows, main = common.rows, next(iter(common.values.values()))
         sizes = np.abs(main).max(axis=-1) * np.sqrt(rows)
@@ -367,7 +360,7 @@ class TableMaker:
         }
 
     def _plain_values(self, values: Mapping[str, Floats], order: int) -> dict[str, Any]:
-        """Values of all forms, outputs first; pairs that differ by main effects only are held as those differences."""
+        """Return values of all forms, outputs first; if pairs differ by main effects only, store these."""
         plain: dict[str, Any] = {}
         base: str | None = None
         for form, tensor in values.items():
@@ -381,7 +374,7 @@ class TableMaker:
         return plain
 
     def _faces(self, base: Floats, tensor: Floats) -> tuple[Floats, Floats] | None:
-        """Rows and columns (outputs first) whose sum turns one pair into another, where such exist."""
+        """Return rows and columns (outputs first) whose sum turns one pair into another, if they exist."""
         gap = np.moveaxis(tensor - base, -1, 0)
         columns = gap.mean(axis=1)
         rows = (gap - columns[:, None, :]).mean(axis=2)
@@ -402,7 +395,7 @@ def _averaged(values: Floats, binnings: list[Binning]) -> Floats:
 
 
 def _moved(table: CommonTable) -> dict[str, list[float]]:
-    """Root mean square of what purification changed in a term, per density and output."""
+    """Return the root mean square of purification's change of a term, per density and output."""
     before = table.values.get(RAW, 0.0)
     moved = {}
     for form, values in table.values.items():

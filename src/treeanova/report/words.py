@@ -1,4 +1,4 @@
-"""The certificate and what else a reader should know, in plain words."""
+"""The certificate and other caveats, in plain words."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Entry = dict[str, Any]
 
 
 def checks(fx: Decomposition) -> list[Entry]:
-    """What was checked: for each a verdict ("good", "mind", "bad"), a title and a sentence."""
+    """Return what was checked: verdict ("good", "mind", "bad"), title and sentence."""
     all_checks: list[Callable[[Decomposition], Entry | None]] = [
         _sum,
         _purity,
@@ -90,14 +90,14 @@ def _accuracy(error: float) -> str:
 
 
 def _aliases(fx: Decomposition) -> Entry | None:
-    """What the rows leave undetermined, where features determine each other or supports have several parts."""
+    """Say what the rows leave undetermined: features determine each other, or supports are not connected."""
     sentences = fx.certificate.uniqueness
     text = " ".join(f"{sentence}." for sentence in sentences)
     return _entry("mind", "Not everything is unique", text) if sentences else None
 
 
 def _gap(fx: Decomposition) -> Entry | None:
-    """How far tables of pairs differ from the joint density of higher orders, where they do."""
+    """Say how far tables of pairs differ from the joint density of higher orders."""
     gap = fx.certificate.density_gap
     if not gap:
         return None
@@ -132,7 +132,6 @@ def _dependence(fx: Decomposition) -> Entry | None:
 
 
 def _choices(fx: Decomposition) -> Entry | None:
-    """The estimates that the density chose for the pairs, where it chooses."""
     choices = getattr(fx.density, "choices", None)
     if not choices:
         return None
@@ -145,7 +144,7 @@ def _choices(fx: Decomposition) -> Entry | None:
 
 
 def blind_spots(fx: Decomposition) -> dict[str, Any]:
-    """Interactions with cells that no row falls in, or whose support is not connected."""
+    """Return interactions with cells that no row falls in, or whose support is not connected."""
     spots = [_blind_spot(fx, names, term) for names, term in tables_of(fx).items() if term.order > 1]
     rows = sorted((row for row in spots if row["empty"] > 0 or row["parts"] > 1), key=lambda row: -float(row["empty"]))
     shown = [row | {"empty": percent(row["empty"]), "unweighted": percent(row["unweighted"])} for row in rows]
@@ -153,7 +152,6 @@ def blind_spots(fx: Decomposition) -> dict[str, Any]:
 
 
 def _blind_spot(fx: Decomposition, names: Names, term: Term) -> dict[str, Any]:
-    """Shares of cells without rows and without weight, and the number of connected components of the support."""
     measured = fx.certificate.terms.get(names)
     unweighted = measured.empty_share if measured else 0.0
     empty, statistics = unweighted, fx.density.statistics
