@@ -1,1 +1,1 @@
-"""A model and a density to pure terms, as tensors and as values at rows."""
+"""Turn a model and a density into pure terms, as tensors and as values at rows."""

@@ -1,12 +1,11 @@
-"""Anchored terms at rows: what features change against reference rows, alone and together.
+"""Anchored terms at rows: the change that features make against reference rows, alone and together.
 
 For one reference r, the term of features u at a row x is
 
     Σ_{s ⊆ u} (-1)^{|u| - |s|} F(x in s, r elsewhere),
 
-so that it is zero where x and r agree in one of the features, and all terms add up to F(x) - F(r). For trees this is
-the closed form for independent features whose masses are those of a single row, at any depth; for tables it is the sum
-above for each of them. Of several references, terms are the weighted means.
+which is zero if x and r agree in a feature of u; all terms add up to F(x) - F(r). For trees this is the closed form for
+independent features with all mass on r, at any depth. For several references, terms are weighted means.
 """
 
 from __future__ import annotations
@@ -32,12 +31,10 @@ _STAGE = "references"
 
 
 class Anchored(abc.ABC):
-    """A model against reference rows; rows are given by their bins."""
-
     @property
     @abc.abstractmethod
     def keys(self) -> tuple[Key, ...] | None:
-        """All terms that the model has, where they are known one by one."""
+        """The model's terms; None if they are not listed one by one."""
 
     @abc.abstractmethod
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
@@ -49,19 +46,17 @@ class Anchored(abc.ABC):
 
     @abc.abstractmethod
     def shares_at(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
-        """All terms of some orders, each shared equally by its features: shape (n_rows, n_features, n_outputs)."""
+        """Terms of some orders, each shared equally by its features: shape (n_rows, n_features, n_outputs)."""
 
 
 def distinct_points(codes: BinIndices) -> Points:
-    """Return rows given by their bins, which all weigh the same, without repeats."""
+    """Return distinct rows; all given rows weigh the same."""
     distinct, counts = np.unique(codes, axis=0, return_counts=True)
     return Points(np.asfortranarray(distinct), counts / counts.sum())
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AnchoredTrees(Anchored):
-    """Trees against references, in closed form."""
-
     trees: Trees
     references: Points
 
@@ -70,7 +65,6 @@ class AnchoredTrees(Anchored):
         return
 
     def _forms(self) -> Iterator[tuple[float, ClosedForm]]:
-        """The closed form for each reference, with its weight."""
         sizes = self.trees.grid.sizes
         binnings = tuple(map(unmerged, sizes))
         pairs = zip(self.references.weights, self.references.codes, strict=True)
@@ -99,7 +93,7 @@ class AnchoredTrees(Anchored):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AnchoredTerms(Anchored):
-    """A sum of terms against references, by the sum over subsets of features for each of the terms."""
+    """A sum of terms, each evaluated by the sum over subsets of its features."""
 
     terms: TermSet
     references: Points
@@ -122,7 +116,7 @@ class AnchoredTerms(Anchored):
         return values
 
     def _corners(self, codes: BinIndices, row: BinIndices, key: Key, max_order: int, n_jobs: int) -> dict[Key, Floats]:
-        """A term at rows that have some of its features from `codes` and all others from the reference."""
+        """Return a term at rows with some of its features from `codes` and all others from the reference."""
         corners = {}
         for chosen in _subsets(key):
             if len(chosen) <= max_order:
@@ -148,12 +142,10 @@ class AnchoredTerms(Anchored):
 
 
 def _subsets(key: Key) -> Iterator[Key]:
-    """All subsets of a key, the empty one first."""
     return itertools.chain.from_iterable(itertools.combinations(key, n) for n in range(len(key) + 1))
 
 
 def _difference(corners: dict[Key, Floats], key: Key) -> Floats:
-    """The sum over subsets of a key, with alternating signs."""
     signed = [(-1) ** (len(key) - len(chosen)) * corners[chosen] for chosen in _subsets(key)]
     total: Floats = np.sum(signed, axis=0)
     return total

@@ -1,23 +1,21 @@
 """Leaf terms: terms of high order as sums over leaves, evaluated at rows; totals per order and their shares.
 
-A leaf with value v and sets of bins of mass p_j, of which z_j tells whether a row is in them, has the function
-v Π_j z_j. For independent features the coefficient of t^k in
+A leaf with value v, sets of bins of mass p_j, and memberships z_j of a row has the function v Π_j z_j. For independent
+features the coefficient of t^k in
 
     v Π_j (p_j + t (z_j - p_j))
 
-is the sum of all its terms of order k: a cost of d² per leaf and row for d features, where the terms number 2^d.
-Large jobs run in a compiled kernel where Numba is installed.
+is the sum of all its terms of order k. This costs d² per leaf and row for d features; the terms number 2^d.
 
-A leaf with value v, masses p_i and memberships z_i gives feature j of its path, from all terms of order k + 1,
+Feature j gets from all terms of order k + 1 of a leaf
 
     v (z_j - p_j) q_k / (k + 1),
 
-where q_k is the coefficient of t^k in Π_{i≠j} (p_i + t (z_i - p_i)). To divide the product of all features by the
-factor of j is not stable for every p_j and z_j, so nothing is divided. The product without j is that of the features
-before j times that of those after it. Products of the features before are polynomials, kept for every j. Those after
-come in reverse, as weights of coefficients: Σ_k w_k q_k of a product with the factor p + t (z - p) is the same sum of
-the product without it under the weights p w_k + (z - p) w_{k+1}. All features of a leaf together take d² products
-three times over, without a special case, and the shares of a leaf add up to its totals.
+where q_k is the coefficient of t^k in Π_{i≠j} (p_i + t (z_i - p_i)). Dividing the full product by the factor of j is
+not stable, so the product without j is that of the features before j times that of those after it. Products before j
+are polynomials, kept for every j. Those after j are applied in reverse as weights of coefficients: Σ_k w_k q_k of a
+product with the factor p + t (z - p) equals the sum of the product without it under the weights p w_k + (z - p)
+w_{k+1}. All features of a leaf together take about 3 d² products.
 """
 
 from __future__ import annotations
@@ -52,34 +50,26 @@ Span = tuple[int, int]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Block:
-    """Leaves with equally many features: their positions, and the features in each slot of their paths.
-
-    `runs` are, for each slot, a feature, the part of the leaves that has it there, and their places among its sets.
-    """
+    """Leaves with equally many features; `runs` has per slot (feature, slice of the leaves, positions in its sets)."""
 
     leaves: Ints
     runs: list[list[tuple[int, slice, Ints]]]
 
 
 def spans(n_parts: int, size: int) -> list[Span]:
-    """Spans of parts that follow each other, of a given size at most."""
     return list(itertools.pairwise([*range(0, n_parts, size), n_parts]))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OrderTotals:
-    """Sums of all terms of each order of a forest that are pure for independent features."""
-
     form: ClosedForm
 
     @property
     def top_order(self) -> int:
-        """Highest order that the forest has."""
         return max(map(len, self.form.leaf_sets.keys), default=0)
 
     @functools.cached_property
     def blocks(self) -> list[Block]:
-        """Leaves sorted by their features, in blocks of equally many features."""
         return list(self._make_blocks())
 
     def _make_blocks(self) -> Iterator[Block]:
@@ -96,7 +86,6 @@ class OrderTotals:
                 yield Block(leaves[part], [self._runs(column, leaves[part]) for column in paths[part].T])
 
     def _runs(self, features: Ints, leaves: Ints) -> list[tuple[int, slice, Ints]]:
-        """Neighbouring leaves with the same feature, and their places among its sets."""
         ends = np.flatnonzero(np.diff(features)) + 1
         bounds = [0, *ends.tolist(), len(features)]
         runs = []
@@ -114,7 +103,7 @@ class OrderTotals:
         return totals
 
     def at_rows_by_kernel(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Totals without the intercept by the compiled kernel, spans of rows and leaves in threads."""
+        """Return totals without the intercept, shape as `at_rows`."""
         values, n_orders = self.form.leaf_sets.values, self.top_order + 1
         totals = each_in_one_piece(len(codes), n_orders, values.shape[1])
         parts = [slice(start, start + costs.KERNEL_ROWS) for start in range(0, len(codes), costs.KERNEL_ROWS)]
@@ -131,7 +120,7 @@ class OrderTotals:
         return totals
 
     def at_rows_by_numpy(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Totals without the intercept by numpy, spans of rows and leaves in threads."""
+        """Return totals without the intercept, shape as `at_rows`."""
         values = self.form.leaf_sets.values
         totals = each_in_one_piece(len(codes), self.top_order + 1, values.shape[1])
         parts = [slice(start, start + costs.TOTALS_ROWS) for start in range(0, len(codes), costs.TOTALS_ROWS)]
@@ -168,7 +157,7 @@ class OrderTotals:
         return product
 
     def factors(self, codes: BinIndices, block: Block) -> Iterator[tuple[Floats, Floats]]:
-        """Masses p, shape (n_leaves, 1), and z - p, shape (n_leaves, n_rows), slot by slot of the leaves' paths."""
+        """Yield, per slot of the paths, masses p (n_leaves, 1) and z - p (n_leaves, n_rows)."""
         for runs in block.runs:
             masses, centred = np.empty((len(block.leaves), 1)), np.empty((len(block.leaves), len(codes)))
             for j, leaves, places in runs:
@@ -181,8 +170,6 @@ class OrderTotals:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TotalShares:
-    """Shares of features in the totals of some orders, for terms that are pure for independent features."""
-
     totals: OrderTotals  # totals of all orders
     orders: Collection[int]  # the orders whose terms are shared
 
@@ -192,19 +179,17 @@ class TotalShares:
 
     @property
     def _weights(self) -> Floats:
-        """Weights of orders from 1 up: what a feature gets of a term of that order."""
+        """The share that a feature gets of a term, for orders from 1 up."""
         orders = range(1, self.totals.top_order + 1)
         return np.array([1 / order if order in self.orders else 0.0 for order in orders])
 
     def at_rows(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Shares at rows given by their bins, shape (n_rows, n_features, n_outputs)."""
         if not self._weights.any():
             return np.zeros((*codes.shape, self._form.leaf_sets.values.shape[1]))
         by_kernel = is_worthwhile_at_rows(totals_cost(self._form.leaf_sets) * costs.SECONDS_PER_SHARE)
         return (self.at_rows_by_kernel if by_kernel else self.at_rows_by_numpy)(codes, n_jobs)
 
     def at_rows_by_kernel(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Shares by the compiled kernel."""
         values, flat, weights = self._form.leaf_sets.values, self._form.flat(), self._weights
 
         def shares(part: BinIndices, leaves: Span) -> Floats:
@@ -214,7 +199,6 @@ class TotalShares:
         return self._in_threads(shares, codes, spans(len(values), costs.LEAVES_OF_A_TASK), n_jobs)
 
     def at_rows_by_numpy(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Shares by numpy."""
         weights, n_outputs = self._weights, self._form.leaf_sets.values.shape[1]
         lowest = np.flatnonzero(weights)[0]
         blocks = [block for block in self.totals.blocks if len(block.runs) > lowest]
@@ -230,7 +214,7 @@ class TotalShares:
     def _in_threads(
         self, shares: Callable[[BinIndices, Span], Floats], codes: BinIndices, leaves: Sequence[Span], n_jobs: int
     ) -> Floats:
-        """Shares of all rows and spans of leaves (or of blocks of them), each a task for a thread."""
+        """Sum shares over spans of leaves (or of their blocks), each span a task for a thread."""
         total = np.zeros((*codes.shape, self._form.leaf_sets.values.shape[1]))
         rows = [slice(start, start + costs.SHARES_ROWS) for start in range(0, len(codes), costs.SHARES_ROWS)]
         tasks = list(itertools.product(rows, leaves))
@@ -241,7 +225,6 @@ class TotalShares:
         return total
 
     def _add(self, total: Floats, codes: BinIndices, block: Block, order_weights: Floats) -> None:
-        """Add the shares of leaves with equally many features."""
         factors = list(self.totals.factors(codes, block))
         products = [np.ones((1, len(block.leaves), len(codes)))]
         for masses, centred in factors[:-1]:
@@ -258,8 +241,6 @@ class TotalShares:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LeafTerms(abc.ABC):
-    """Terms of high order of a forest, by positions of their features."""
-
     trees: Trees
     keys: tuple[Key, ...]
 
@@ -269,41 +250,40 @@ class LeafTerms(abc.ABC):
 
     @abc.abstractmethod
     def can_evaluate(self, key: Key) -> bool:
-        """Whether `at` knows a term, listed or not."""
+        """Whether `at` can evaluate a term, listed or not."""
 
     @abc.abstractmethod
     def equals(self, other: LeafTerms) -> bool:
-        """Whether leaves and terms are another's."""
+        """Whether leaves and terms equal another's."""
 
     def keep(self, wanted: Callable[[Key], bool]) -> Self:
-        """The same with fewer terms, and without rests."""
+        """Return the wanted terms, without the sums of unlisted ones."""
         return dataclasses.replace(self, keys=tuple(key for key in self.keys if wanted(key)))
 
     @property
     def rest_orders(self) -> tuple[int, ...]:
-        """Orders of which some terms are not listed, but added up to one rest."""
+        """Orders with unlisted terms, which are summed."""
         return ()
 
     def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int) -> Floats:
-        """Sums of the terms that are not listed, shape (n_rows, n_rest_orders, n_outputs)."""
+        """Return sums of unlisted terms, shape (n_rows, n_rest_orders, n_outputs)."""
         del listed, n_jobs
         return np.zeros((len(codes), 0, self.trees.leaf_sets.values.shape[1]))
 
     def rest_shares_at(self, codes: BinIndices, n_jobs: int) -> Floats:
-        """Shares of features in all terms that are not listed, shape (n_rows, n_features, n_outputs)."""
+        """Return shares of features in all unlisted terms, shape (n_rows, n_features, n_outputs)."""
         del n_jobs
         return np.zeros((*codes.shape, self.trees.leaf_sets.values.shape[1]))
 
     @functools.cached_property
     def row_cost(self) -> float:
-        """Products that all terms take for a row: those of the listed ones, or of all if these are fewer."""
+        """Products per row: those of the listed terms, or of all terms if fewer."""
         sets = self.trees.leaf_sets
         listed = sum(len(key) * float(sets.n_leaves_with(key)) for key in self.keys)
         rests = totals_cost(sets) if self.rest_orders else 0.0
         return max(min(listed, self.trees.row_cost) + rests, 1.0)
 
     def up_to(self, max_order: int) -> Self:
-        """The same with all that is above an order left out."""
         return self.keep(lambda key: len(key) <= max_order)
 
     def _has_leaves_of(self, other: LeafTerms) -> bool:
@@ -312,8 +292,6 @@ class LeafTerms(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RawLeafTerms(LeafTerms):
-    """Terms before purification: each leaf belongs to the term of the features on its path."""
-
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
         return raw_at_rows(self.trees.leaf_sets, codes, keys, n_jobs)
 
@@ -326,7 +304,7 @@ class RawLeafTerms(LeafTerms):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PureLeafTerms(LeafTerms):
-    """Pure terms: the closed form for independent features, plus a correction for dependence on coarse cells."""
+    """The closed form for independent features, plus a correction for dependence on coarse cells."""
 
     form: ClosedForm
     correction: Correction
@@ -348,10 +326,7 @@ class PureLeafTerms(LeafTerms):
 
     @property
     def gives_low_orders(self) -> bool:
-        """Whether terms that are not listed, added up by order or in the remainder, give up what is of low order.
-
-        Where all terms are listed by default, none does: tables are then the same whatever is listed.
-        """
+        """Whether unlisted terms pass low orders on to tables; if all terms are listed by default, none do."""
         return self.trees.layout.has_many_terms and (bool(self.screened_orders) or self.trees.layout.is_truncated)
 
     @functools.cached_property
@@ -381,10 +356,7 @@ class PureLeafTerms(LeafTerms):
     def _changes_of_totals(
         self, codes: BinIndices, known: Mapping[Key, Floats], n_jobs: int
     ) -> Iterator[tuple[Key, Floats]]:
-        """What makes rests of totals at rows: all corrections, and the listed terms with a minus.
-
-        `known` are values of listed terms at these rows.
-        """
+        """Yield all corrections, and the listed terms negated: totals plus these are the sums of unlisted terms."""
         for key in self.correction.tables:
             if len(key) in self.screened_orders:
                 yield key, np.asarray(self.correction.at_rows(codes, key))
@@ -406,7 +378,7 @@ class PureLeafTerms(LeafTerms):
         return values
 
     def can_give_up(self, key: Key) -> bool:
-        """Whether terms of high order contain the features of a key, so that something can be moved to it."""
+        """Whether terms of high order contain the features of a key."""
         return self._allotment.can_take(key)
 
     @functools.cached_property
@@ -434,8 +406,6 @@ class PureLeafTerms(LeafTerms):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Joined(TermSet):
-    """Terms of low order as tensors, terms of high order at rows."""
-
     tensors: Tensors
     high: LeafTerms
 

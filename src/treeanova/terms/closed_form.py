@@ -5,12 +5,9 @@ A leaf with value v, features F and sets of bins of mass p_j adds to every set u
     v Π_{j in F, not in u} p_j Π_{j in u} (1[bin of j in its set] - p_j),
 
 and these sums over leaves are pure under the product of the marginals. The tensor of a pair is the double running sum
-of a sparse product, because the set of a leaf begins and ends at few bins; at rows, a product shared by all sets of
-features that begin alike is computed once.
-
-A leaf with value v and, per feature j of its path, a set of bins B_j adds v Π_j 1[bin of j in B_j] to the term of its
-features. With the sets of all leaves of a term as rows of 0/1 matrices M_j, its tensor is a product of matrices;
-intervals, missing bins and category sets are all alike.
+of a sparse product, because the set of a leaf begins and ends at few bins. At rows, keys with a common beginning share
+its product. Before purification, a leaf adds v Π_j 1[bin of j in its set] to the term of all its features: with the
+sets as rows of 0/1 matrices M_j, the tensor is a product of matrices, for intervals, missing bins and categories alike.
 """
 
 from __future__ import annotations
@@ -36,10 +33,7 @@ from treeanova.terms.leaves import FlatLeaves, LeafSets, flatten
 def expand(
     sets: LeafSets, *, max_order: int | None = None, binnings: Sequence[Binning] | None = None, grid: Grid | None = None
 ) -> Effects:
-    """Raw effects of a forest: one tensor per set of features that a leaf's path has, up to an order if given.
-
-    With `binnings` of its bins, tensors are over the merged bins of `grid`.
-    """
+    """Return raw effects, one tensor per set of features on a path; with `binnings`, over the merged bins of `grid`."""
     onto = [unmerged(size) for size in sets.grid.sizes] if binnings is None else binnings
     intercept, terms = sets.intercept.copy(), {}
     for key, leaves in zip(sets.keys, sets.members, strict=True):
@@ -52,9 +46,9 @@ def expand(
 
 
 def outer_sum(factors: Sequence[Floats], values: Floats) -> Floats:
-    """Σ over leaves of values times the outer product of their factors, each (n_leaves, n_bins); outputs last.
+    """Return Σ over leaves of values times the outer product of their factors (n_leaves, n_bins); outputs last.
 
-    The factors are multiplied out in two halves, so that all the rest is a product of matrices.
+    Factors are multiplied out in two halves; the rest is one product of matrices.
     """
     sizes = [factor.shape[1] for factor in factors]
     middle = min(range(len(sizes)), key=lambda i: math.prod(sizes[:i]) + math.prod(sizes[i:]))
@@ -71,7 +65,7 @@ def outer_sum(factors: Sequence[Floats], values: Floats) -> Floats:
 
 
 def _row_products(factors: Sequence[Floats], part: slice, n_leaves: int) -> Floats:
-    """Outer products of the rows of some factors, flattened; shape (n_leaves_in_part, product of sizes)."""
+    """Return flattened outer products of the rows, shape (n_leaves_in_part, product of sizes)."""
     outer = np.ones((len(range(n_leaves)[part]), 1))
     for factor in factors:
         outer = (outer[:, :, None] * factor[part][:, None, :]).reshape(len(outer), -1)
@@ -80,28 +74,25 @@ def _row_products(factors: Sequence[Floats], part: slice, n_leaves: int) -> Floa
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ClosedForm:
-    """Terms of a forest that are pure under the product of given masses."""
-
     leaf_sets: LeafSets  # the leaves
     masses: tuple[Floats, ...]  # masses of the bins, feature by feature
     binnings: tuple[Binning, ...]  # how bins are merged for tensors, feature by feature
 
     @functools.cached_property
     def set_masses(self) -> tuple[Floats, ...]:
-        """Masses p of the sets of leaves, feature by feature, for the leaves that have it on their path."""
+        """Masses p of the sets, per feature, for the leaves that have it on their path."""
         pairs = zip(self.leaf_sets.sets, self.masses, strict=True)
         exact = (sets.mass(masses) for sets, masses in pairs)
-        # Sums are exact for any masses; those below rounding are zero, since products of many would underflow.
+        # Sums are exact for any masses. Those below rounding are set to zero because products of many would underflow.
         return tuple(np.where(mass > costs.NO_MASS, mass, 0.0) for mass in exact)
 
     @memo
     def flat(self) -> FlatLeaves:
-        """Return sets and masses of all leaves as plain arrays, for compiled kernels."""
         return flatten(self.leaf_sets, self.set_masses)
 
     @functools.cached_property
     def _products(self) -> tuple[Floats, Ints]:
-        """Product of all masses of a leaf that are not zero, and the number of those that are."""
+        """Product of the nonzero masses of each leaf, and its number of zero masses."""
         n_leaves = len(self.leaf_sets.values)
         product, zeros = np.ones(n_leaves), np.zeros(n_leaves, dtype=np.int64)
         for sets, masses in zip(self.leaf_sets.sets, self.set_masses, strict=True):
@@ -110,7 +101,7 @@ class ClosedForm:
         return product, zeros
 
     def coefficients(self, key: Key, leaves: Ints) -> Floats:
-        """Values times the masses of all features but those of the key, shape (n_leaves, n_outputs)."""
+        """Return values times the masses of all features not in the key, shape (n_leaves, n_outputs)."""
         product, zeros = self._products[0][leaves], self._products[1][leaves]
         for j in key:
             masses = self.set_masses[j][self.leaf_sets.positions(j, leaves)]
@@ -119,7 +110,6 @@ class ClosedForm:
         return self.leaf_sets.values[leaves] * np.where(zeros == 0, product, 0.0)[:, None]
 
     def _coefficients_of_subsets(self, features: Key, leaves: Ints, keys: Sequence[Key]) -> dict[Key, Floats]:
-        """`coefficients` for several subsets of the features on the paths of some leaves."""
         if not features:
             return {(): self.coefficients((), leaves)}
         masses = np.stack([self.set_masses[j][self.leaf_sets.positions(j, leaves)] for j in features])
@@ -137,7 +127,7 @@ class ClosedForm:
         return found
 
     def coefficients_without(self, features: Key, leaves: Ints) -> Floats:
-        """Values times the masses of all features but some, on the paths or not, shape (n_leaves, n_outputs)."""
+        """Return values times the masses of all other features, on the paths or not, shape (n_leaves, n_outputs)."""
         product, zeros = self._products[0][leaves], self._products[1][leaves]
         for j in features:
             having = np.flatnonzero(self.leaf_sets.have(j, leaves))
@@ -148,13 +138,12 @@ class ClosedForm:
 
     @property
     def intercept(self) -> Floats:
-        """Mean of the model."""
         everyone = np.arange(len(self.leaf_sets.values))
         mean: Floats = self.leaf_sets.intercept + self.coefficients((), everyone).sum(axis=0)
         return mean
 
     def size(self, key: Key, leaves: Ints) -> float:
-        """A bound on the standard deviation of a term: the sum of those of its leaves' parts."""
+        """Return a bound on a term's standard deviation: the sum over its leaves."""
         spread = np.abs(self.coefficients(key, leaves)).max(axis=1)
         for j in key:
             masses = self.set_masses[j][self.leaf_sets.positions(j, leaves)]
@@ -162,7 +151,7 @@ class ClosedForm:
         return float(spread.sum())
 
     def tensor(self, key: Key) -> Floats:
-        """A term over the (merged) bins of its features; outputs last, but each in one piece of memory."""
+        """Return a term over its (merged) bins; outputs last, but each output contiguous in memory."""
         leaves = self._leaves_with(key)
         if len(key) > 2:
             return self.outer(key, [self.binnings[j] for j in key], leaves)
@@ -185,7 +174,6 @@ class ClosedForm:
         return np.moveaxis(np.stack(sums), 0, -1)
 
     def _leaves_with(self, key: Key) -> Ints:
-        """Leaves that have all features of a key, looked for among those that have its rarest one."""
         if not key:
             return np.arange(len(self.leaf_sets.values))
         having = [self.leaf_sets.sets[j].leaves for j in key]
@@ -196,7 +184,7 @@ class ClosedForm:
         return leaves
 
     def _is_small(self, key: Key, n_leaves: int) -> bool:
-        """Whether a product of dense matrices takes less time than the calls of a sparse one."""
+        """Whether a dense product takes less time than the calls of a sparse one."""
         sizes = [self.binnings[j].size for j in key]
         n_entries = (len(self.leaf_sets.sets[j].leaves) * size for j, size in zip(key, sizes, strict=True))
         most_steps = costs.SMALL_PRODUCT if len(key) == 2 else costs.SMALL_SUM
@@ -205,12 +193,11 @@ class ClosedForm:
 
     @functools.cached_property
     def _n_set_entries(self) -> int:
-        """Entries of the matrices of all features."""
         pairs = zip(self.leaf_sets.sets, self.binnings, strict=True)
         return sum(len(sets.leaves) * binning.size for sets, binning in pairs)
 
     def _small_tensor(self, key: Key, leaves: Ints, coefficients: Floats) -> Floats:
-        """The tensor of one or two features as a product of dense matrices."""
+        """Return the tensor of one or two features as a dense product."""
         parts = [self._centred_sets(j)[self.leaf_sets.positions(j, leaves)] for j in key]
         if len(key) == 1:
             single: Floats = parts[0].T @ coefficients
@@ -220,12 +207,10 @@ class ClosedForm:
 
     @memo
     def _centred_sets(self, feature: int) -> Floats:
-        """`centred` of all leaves that have a feature."""
         return self.centred(feature, self.binnings[feature], self.leaf_sets.sets[feature].leaves)
 
     @memo
     def _steps(self, feature: int) -> Any:
-        """Differences of the sets of a feature."""
         return self.leaf_sets.sets[feature].steps(self.binnings[feature])
 
     @functools.cached_property
@@ -233,7 +218,7 @@ class ClosedForm:
         return tuple(itertools.starmap(Corners.of_sets, zip(self.leaf_sets.sets, self.binnings, strict=True)))
 
     def outer(self, key: Key, binnings: Sequence[Binning], leaves: Ints) -> Floats:
-        """A term over bins merged otherwise, from some leaves; outputs last."""
+        """Return the part of some leaves in a term over other merged bins; outputs last."""
         total = np.zeros((*(binning.size for binning in binnings), self.leaf_sets.values.shape[1]))
         for start in range(0, len(leaves), costs.OUTER_LEAVES):
             block = leaves[start : start + costs.OUTER_LEAVES]
@@ -242,12 +227,12 @@ class ClosedForm:
         return total
 
     def centred(self, feature: int, binning: Binning, leaves: Ints) -> Floats:
-        """Shares of merged bins minus masses of the sets, shape (n_leaves, n_merged_bins)."""
+        """Return shares of merged bins minus masses of the sets, shape (n_leaves, n_merged_bins)."""
         at = self.leaf_sets.positions(feature, leaves)
         return self.leaf_sets.sets[feature].onto(binning, at) - self.set_masses[feature][at, None]
 
     def at_rows(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
-        """Terms at rows given by their bins, shape (n_rows, n_keys, n_outputs)."""
+        """Return terms at rows, shape (n_rows, n_keys, n_outputs)."""
         batches = list(self._batches(keys))
         if len(batches) > 1:  # one after another, and none is kept
             values = np.empty((len(codes), len(keys), self.leaf_sets.values.shape[1]))
@@ -261,7 +246,7 @@ class ClosedForm:
         return self._known_sums[tuple(keys)].at_rows(codes, len(keys), n_jobs)
 
     def _batches(self, keys: Sequence[Key]) -> Iterator[slice]:
-        """Parts of some keys whose coefficients fit into memory at a time, at least one key each."""
+        """Split keys into batches whose coefficients fit into memory."""
         start, n_coefficients, n_outputs = 0, 0, int(self.leaf_sets.values.shape[1])
         for place, key in enumerate(keys):
             n_own = self.leaf_sets.n_leaves_with(key) * n_outputs
@@ -275,21 +260,20 @@ class ClosedForm:
         return Sums(self.leaf_sets, self._parts(keys), self.set_masses, self.flat)
 
     def forget_sums(self) -> None:
-        """Free the memory of sums that are kept for the next rows."""
         self._known_sums.clear()
 
     @functools.cached_property
     def _known_sums(self) -> dict[tuple[Key, ...], Sums]:
-        """Sums for the keys asked for last, the oldest first: rows are often explained one by one."""
+        """Sums for the latest keys, oldest first: rows are often explained one by one."""
         return {}
 
     def _n_calls(self, keys: Sequence[Key]) -> float:
-        """Pairs of a key and a group of leaves that has it, as far as groups are small."""
+        """Return the number of pairs of a key and a small group of leaves that contains it."""
         leaves_per_group = len(self.leaf_sets.values) / max(len(self.leaf_sets.keys), 1)
         return self.leaf_sets.n_groups_with(keys) * min(1.0, costs.SMALL_GROUP / max(leaves_per_group, 1.0))
 
     def _parts(self, keys: Sequence[Key]) -> list[Part]:
-        """Leaves of each set of features, with coefficients for those keys that it holds."""
+        """Return the leaves of each set of features, with coefficients for the keys it contains."""
         if len(keys) < costs.FEW_KEYS or self._n_calls(keys) > costs.MANY_GROUPS * len(keys):
             return [self._part_of_one(key, i) for i, key in enumerate(keys)]
         wanted = {key: position for position, key in enumerate(keys)}
@@ -303,14 +287,14 @@ class ClosedForm:
         return parts
 
     def _part_of_one(self, key: Key, column: int) -> Part:
-        """All leaves that have the features of a key, pooled where their sets are equal."""
+        """Return all leaves with the features of a key, pooled if their sets are equal."""
         leaves = self._leaves_with(key)
         leaves, coefficients = self.leaf_sets.pooled(key, leaves, self.coefficients(key, leaves))
         return Part(leaves, {key: coefficients}, {key: column})
 
 
 def _from_steps(steps: Sequence[Any], masses: Sequence[Floats], coefficients: Floats) -> Floats:
-    """Σ over leaves of c (A - p), or of c (A - p)ᵀ (B - q), for sets given by sparse differences."""
+    """Return Σ over leaves of c (A - p), or of c (A - p)ᵀ (B - q), for sets given by sparse differences."""
     if len(steps) == 1:
         main: Floats = np.cumsum(steps[0].T @ coefficients) - coefficients @ masses[0]
         return main
@@ -325,13 +309,12 @@ def _from_steps(steps: Sequence[Any], masses: Sequence[Floats], coefficients: Fl
 
 
 def _all_subsets(key: Key) -> Iterator[Key]:
-    """All subsets of a key, the empty one first."""
     for mask in range(2 ** len(key)):
         yield tuple(j for i, j in enumerate(key) if mask >> i & 1)
 
 
 def raw_at_rows(leaf_sets: LeafSets, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
-    """Raw terms at rows, each leaf in the term of its features: shape (n_rows, n_keys, n_outputs)."""
+    """Return raw terms, each leaf in the term of its features: shape (n_rows, n_keys, n_outputs)."""
     wanted = {key: position for position, key in enumerate(keys)}
     parts = [
         Part(leaves, {key: leaf_sets.values[leaves]}, {key: wanted[key]})
@@ -342,12 +325,12 @@ def raw_at_rows(leaf_sets: LeafSets, codes: BinIndices, keys: Sequence[Key], n_j
 
 
 def totals_cost(leaf_sets: LeafSets) -> float:
-    """Products per row that the totals of all orders take: Σ over leaves of (features on its path)² / 2."""
+    """Return products per row for the totals of all orders: Σ over leaves of (features on its path)² / 2."""
     counts = np.bincount(leaf_sets.group, minlength=len(leaf_sets.keys))
     return math.fsum(float(count) * len(key) ** 2 / 2 for key, count in zip(leaf_sets.keys, counts, strict=True))
 
 
 def row_cost(leaf_sets: LeafSets) -> float:
-    """Products per row that all terms of all orders take: Σ over leaves of 2^(features on its path)."""
+    """Return products per row for all terms of all orders: Σ over leaves of 2^(features on its path)."""
     counts = np.bincount(leaf_sets.group, minlength=len(leaf_sets.keys))
     return math.fsum(float(count) * 2.0 ** len(key) for key, count in zip(leaf_sets.keys, counts, strict=True))

@@ -1,11 +1,10 @@
 """Terms on coarse cells: means of the forest given the coarse bins of some features, for independent features.
 
-One table of means holds all terms of subsets of its features: a term follows by averaging over the axes that it does
-not have and centring along those that it has. So the leaves are read once for a table, not once for each term; and
-cells that are merged further follow from the table too.
+One table of means holds all terms of subsets of its features: averaging over the other axes and centring along its own
+gives a term. So the leaves are read once per table, and cells can be merged further.
 
-A leaf reaches few coarse bins of the features on its path, and all bins of the others. Each axis therefore has one more
-place, which stands for all its bins, so that a leaf adds to few cells; in the end this place is added to the bins.
+A leaf reaches few coarse bins of the features on its path, and all bins of the others. Each axis therefore has one
+extra place for "all bins", which is added to the bins at the end, and a leaf adds to few cells.
 """
 
 from __future__ import annotations
@@ -29,8 +28,6 @@ from treeanova.terms.leaves import FlatLeaves, Intervals, LeafSets
 
 
 class CoarseAxes(NamedTuple):
-    """The axes of a table of coarse bins."""
-
     axis: Ints  # axis of each feature of the model; -1 for those that the table does not have
     size: Ints  # number of coarse bins of each axis
     first: Ints  # where each axis begins in the arrays below
@@ -42,7 +39,6 @@ class CoarseAxes(NamedTuple):
 
 
 def coarse_axes(leaf_sets: LeafSets, features: Key, binnings: Sequence[Binning]) -> CoarseAxes:
-    """The axes of a table of some features, whose bins are merged."""
     axis = np.full(len(leaf_sets.sets), -1, dtype=np.int64)
     axis[list(features)] = np.arange(len(features))
     n_bins = np.array([len(binning.bins) for binning in binnings], dtype=np.int64)
@@ -59,7 +55,7 @@ def coarse_axes(leaf_sets: LeafSets, features: Key, binnings: Sequence[Binning])
 
 
 def mean_on_cells(leaves: Ints, values: Floats, flat: FlatLeaves, axes: CoarseAxes) -> Floats:
-    """Sum over some leaves of values, masses of features without axis, and shares of coarse cells; outputs last."""
+    """Sum values times masses of features without axis times shares of coarse cells; outputs last."""
     total = add_boxes(leaves, values, flat, axes).reshape(*(axes.size + 1), -1)
     for axis, size in enumerate(axes.size):
         bins, everywhere = np.split(total, [size], axis=axis)
@@ -69,10 +65,9 @@ def mean_on_cells(leaves: Ints, values: Floats, flat: FlatLeaves, axes: CoarseAx
 
 @Kernel
 def fill_from_interval(cells: Ints, shares: Floats, ends: tuple[float, float], missing: tuple[int, float]) -> int:
-    """Put the coarse bins that an interval reaches, and its shares of them, into arrays; their number.
+    """Fill arrays with the coarse bins that an interval reaches and its shares of them; return their number.
 
-    The interval is given by its ends in units of coarse bins; the coarse bin of missing values and its share follow,
-    which is 0 where missing values are not in the set.
+    `ends` are in units of coarse bins; `missing` is the coarse bin of missing values and its share, 0 if not in it.
     """
     n_cells, cell = 0, int(ends[0])
     while cell < ends[1]:
@@ -93,7 +88,7 @@ def fill_from_interval(cells: Ints, shares: Floats, ends: tuple[float, float], m
 
 @Kernel
 def fill_from_table(cells: Ints, shares: Floats, is_inside: Bools, bins: Ints, bin_shares: Floats) -> int:
-    """Put all coarse bins up to the last that a set reaches, and its shares of them, into arrays; their number."""
+    """Fill arrays with all coarse bins up to the last in the set and its shares of them; return their number."""
     n_cells = 0
     for b in range(len(is_inside)):
         if is_inside[b]:
@@ -106,7 +101,7 @@ def fill_from_table(cells: Ints, shares: Floats, is_inside: Bools, bins: Ints, b
 
 @Kernel
 def add_boxes(leaves: Ints, values: Floats, flat: FlatLeaves, axes: CoarseAxes) -> Floats:
-    """The sum on flat cells, where the last place of each axis stands for all its bins: shape (n_cells, n_outputs)."""
+    """Sum on flat cells, the last place of each axis being "all bins": shape (n_cells, n_outputs)."""
     starts, feature, low, high, missing_from, mass, has_table, table = flat
     axis_of, sizes, firsts, n_bins, ends, bins, bin_shares = axes
     n_outputs, most = values.shape[1], sizes.max() + 1
@@ -145,25 +140,19 @@ def add_boxes(leaves: Ints, values: Floats, flat: FlatLeaves, axes: CoarseAxes) 
 
 
 def coarse_binnings(form: ClosedForm) -> tuple[Binning, ...]:
-    """Up to 16 bins per feature."""
     pairs = zip(form.leaf_sets.grid.axes, form.masses, strict=True)
     return tuple(equal_mass(axis, masses, costs.COARSE_BINS) for axis, masses in pairs)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CoarseMeans:
-    """Means over coarse cells, from which terms of high order follow."""
-
     form: ClosedForm  # the terms at full resolution
     binnings: tuple[Binning, ...]  # coarse bins of each feature, merged two by two for the limit of an order
     bins: Mapping[int, int]  # limit of bins per feature for terms of each order
     tables: Mapping[tuple[int, Key], Floats]  # means by the limit of bins and the features of a table; outputs last
 
     def term(self, key: Key, limit: int) -> Floats:
-        """A term on its coarse cells with at most `limit` bins per feature, at most those of its order; outputs last.
-
-        Cells must be those of the tables or larger ones.
-        """
+        """Return a term on cells with at most `limit` bins per feature (no finer than the tables); outputs last."""
         at_most = self.bins[len(key)]
         values = self._centred(key, at_most)
         for axis, j in enumerate(key):
@@ -180,7 +169,7 @@ class CoarseMeans:
 
     @memo
     def _holder(self, limit: int, key: Key) -> Key:
-        """Features of the smallest table that has those of a key."""
+        """Return the features of the smallest table that contains a key."""
         holders = [features for at_most, features in self.tables if at_most == limit and set(key) <= set(features)]
         return min(holders, key=len)
 
@@ -191,7 +180,6 @@ class CoarseMeans:
 
     @memo
     def _onto(self, feature: int, limit: int, coarser: int) -> Binning:
-        """Bins of a limit merged to those of a lower one, with the shares of all bins."""
         binning = self.binnings[feature]
         fine, coarse = binning.coarser(limit), binning.coarser(coarser)
         shares = np.bincount(fine, binning_by(coarse, self.form.masses[feature]).shares).astype(np.float64)
@@ -200,7 +188,7 @@ class CoarseMeans:
 
 
 def _mean_along(axis: int, values: Floats, masses: Floats) -> Floats:
-    """Weighted mean along an axis; numpy.tensordot gives the same, but is slow on small arrays."""
+    """Return the weighted mean along an axis; numpy.tensordot is slow on small arrays."""
     before, after = values.shape[:axis], values.shape[axis + 1 :]
     flat = values.reshape(math.prod(before), len(masses), math.prod(after))
     mean: Floats = np.matmul(masses, flat).reshape(before + after)
@@ -210,7 +198,6 @@ def _mean_along(axis: int, values: Floats, masses: Floats) -> Floats:
 def coarse_means(
     form: ClosedForm, keys: Sequence[Key], bins: Mapping[int, int], n_jobs: int = 1, progress: Progress = quiet
 ) -> CoarseMeans:
-    """Tables of means that hold all of some terms on the coarse cells of their orders."""
     binnings = coarse_binnings(form)
     by_limit = {limit: [key for key in keys if bins[len(key)] == limit] for limit in sorted(set(bins.values()))}
     merged = {
@@ -243,7 +230,7 @@ Tables = list[tuple[Key, int]]
 
 
 def _tables_for(form: ClosedForm, keys: Sequence[Key], sizes: Mapping[int, int]) -> Tables:
-    """The cheapest dense tables that hold all keys: one for all, the largest keys, or all."""
+    """Return the cheapest set of dense tables: one per key, one per largest key, or one for all."""
     lowest = min(map(len, keys), default=0)
     options = [[(key, len(key)) for key in keys], [(key, lowest) for key in _largest_keys(keys)]]
     if keys and math.prod(sizes.values()) <= costs.SHARED_CELLS:
@@ -252,7 +239,7 @@ def _tables_for(form: ClosedForm, keys: Sequence[Key], sizes: Mapping[int, int])
 
 
 def _seconds(form: ClosedForm, tables: Tables, sizes: Mapping[int, int]) -> float:
-    """Time of numpy for dense tables: for each leaf, and for each leaf and cell."""
+    """Estimate the time of numpy: per leaf, and per leaf and cell."""
     n_leaves = (form.leaf_sets.n_leaves_with_some(*table) for table in tables)
     cells = (math.prod(sizes[j] for j in features) for features, _ in tables)
     return sum(
@@ -262,7 +249,7 @@ def _seconds(form: ClosedForm, tables: Tables, sizes: Mapping[int, int]) -> floa
 
 
 def _covering(keys: Sequence[Key], sizes: Mapping[int, int]) -> Tables:
-    """Few tables of a limited size that hold all keys: features are added that complete the most keys."""
+    """Cover all keys with few tables of limited size, greedily adding the features that complete most keys."""
     lowest = min(map(len, keys), default=0)
     left = set(keys)
     tables: Tables = []
@@ -280,24 +267,22 @@ def _covering(keys: Sequence[Key], sizes: Mapping[int, int]) -> Tables:
 
 
 def _gain(features: Collection[int], keys: Collection[Key]) -> tuple[int, int]:
-    """Number of keys that some features contain, and of those that they contain but for one."""
+    """Return the number of keys contained in the features, and of those that lack one feature."""
     missing = [len(set(key).difference(features)) for key in keys]
     return missing.count(0), missing.count(1)
 
 
 def _largest_keys(keys: Sequence[Key]) -> list[Key]:
-    """Keys that no other key contains; the subsets of keys are keys, down to the lowest order."""
+    """Return the keys that no other key contains."""
     below = {key[:i] + key[i + 1 :] for key in keys for i in range(len(key))}
     return [key for key in keys if key not in below]
 
 
 def _blocks(leaves: Ints, size: int) -> list[Ints]:
-    """Leaves in blocks of a size, at least one."""
     return [leaves[start : start + size] for start in range(0, max(len(leaves), 1), size)]
 
 
 def _sum_over_leaves(mean_of: Callable[[Ints], Floats], blocks: list[Ints], n_jobs: int, steps: Steps) -> Floats:
-    """The sum of parts of a table, some leaves at a time, in threads."""
     total: Floats = np.zeros(())
     with ThreadPoolExecutor(n_jobs) as pool:
         for mean in pool.map(mean_of, blocks) if len(blocks) > 1 else map(mean_of, blocks):
@@ -307,7 +292,7 @@ def _sum_over_leaves(mean_of: Callable[[Ints], Floats], blocks: list[Ints], n_jo
 
 
 def _means(form: ClosedForm, features: Key, binnings: Sequence[Binning]) -> Callable[[Ints], Floats]:
-    """The part that some leaves have in the mean of the forest given the coarse bins of some features; outputs last."""
+    """Return a function of leaves: their part of the mean given the coarse bins; outputs last."""
 
     def mean_of(leaves: Ints) -> Floats:
         factors = [_shares(form, j, binning, leaves) for j, binning in zip(features, binnings, strict=True)]
@@ -317,13 +302,12 @@ def _means(form: ClosedForm, features: Key, binnings: Sequence[Binning]) -> Call
 
 
 def _compiled_means(form: ClosedForm, features: Key, binnings: Sequence[Binning]) -> Callable[[Ints], Floats]:
-    """The same by a compiled kernel."""
     axes, flat = coarse_axes(form.leaf_sets, features, binnings), form.flat()
     return lambda leaves: mean_on_cells(leaves, form.leaf_sets.values, flat, axes)
 
 
 def _shares(form: ClosedForm, feature: int, binning: Binning, leaves: Ints) -> Floats:
-    """Share of each merged bin that leads to each leaf: 1 where the feature is not on its path."""
+    """Return the share of each merged bin that leads to each leaf: 1 if the feature is not on its path."""
     sets = form.leaf_sets
     having = sets.have(feature, leaves)
     shares = np.ones((len(leaves), binning.size))

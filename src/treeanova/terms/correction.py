@@ -1,25 +1,24 @@
 """Correction of terms of high order for dependence, on coarse cells; what is left of low orders.
 
-Terms that are pure under independent features have only smooth impurity left under the real density. So the terms of
-orders above those kept as tensors are brought to coarse bins (means over the merged bins, under independence within
-them), weighted by the rows, and purified there from the highest order down. What is taken out of a term is added to
-those of one feature fewer, coarse cell by coarse cell, whether it has rows or not: sums stay exact for every input.
+Terms that are pure under independent features have only smooth impurity under the real density. So terms above the
+tensors are averaged over coarse bins (under independence within them), weighted by the rows, and purified there from
+the highest order down. What a term loses is added to those of one feature fewer in every coarse cell, with rows or
+without: sums stay exact for every input.
 
-Rule for the bins of an order: up to 16 per feature, of about equal mass, merged two by two (16, 8, 4, 2) until a term
-has at most 65,536 cells and no more slices with rows than there are rows (a quarter of them where bins are merged and
-rows are drawn from a smooth density); fewer where sums over leaves would take more than 2^33 steps or tables more than
-2^26 cells; never more than the order below has. Too few bins leave mass in high orders under strong dependence, too
-many fit the noise of the rows; strong dependence leaves few slices with rows, so that the rule then takes more bins.
+Bins of an order: up to 16 per feature, of about equal mass, merged two by two (16, 8, 4, 2) until a term has at most
+65,536 cells and no more slices with rows than there are rows (a quarter of them if bins are merged and rows are drawn
+from a smooth density); fewer if sums over leaves would take more than 2^33 steps or tables more than 2^26 cells; never
+more than the order below. Too few bins leave mass in high orders under strong dependence; too many fit the noise of the
+rows. Strong dependence leaves few slices with rows, so the rule then takes more bins.
 
-Coarse bins leave something of main effects and pairs in the terms above them: within a coarse bin, dependent features
-still vary together. What main effects and pairs can tell of the sum of all terms of high order at the rows is moved to
-their tables: means over the cells of up to 64 bins of a feature and 32 x 32 of a pair, one after the other, each of the
-sum that those before have left. A mean over few rows is noisy. So means are shrunk by the noise that the variance
-within cells implies. Each table has the bins whose means over one half of the rows tell most of the other half; tables
-that show no more than noise, or tell nothing of the other half, stay empty.
+Within a coarse bin, dependent features still vary together, so high orders retain parts of main effects and pairs. The
+part of their sum at the rows that one or two features predict is moved to the tables: means over up to 64 bins of a
+feature and 32 x 32 of a pair, one table after the other on the residual, shrunk by the noise that the variance within
+cells implies. Each table has the bins that best predict one half of the rows from the other; tables at noise level, or
+that predict nothing of the other half, stay empty.
 
-The mean of the sum, order 0, goes to the intercept. What is moved is taken from single terms by fixed shares
-(`Allotment`), so that the terms of an order add up to its total whichever of them are listed.
+The mean of the sum goes to the intercept. Single terms give up fixed shares of what is moved (`Allotment`), so the
+terms of an order add up to its total whichever of them are listed.
 """
 
 from __future__ import annotations
@@ -50,13 +49,13 @@ Unsampled = Callable[[Sequence[Request]], Mapping[Key, Floats]]
 
 
 def no_others(requests: Sequence[Request]) -> Mapping[Key, Floats]:
-    """Nothing, where the rows are all."""
+    """Return nothing: the rows are not a sample."""
     del requests
     return {}
 
 
 class Solved(NamedTuple):
-    """A term of high order on coarse cells: what is added to it, and the impurity that is left."""
+    """What is added to a term on coarse cells, and its remaining impurity."""
 
     table: Floats
     impurity: float
@@ -64,19 +63,18 @@ class Solved(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Correction:
-    """What dependence adds to terms of high order, and what it moves to the tensors below."""
+    """What dependence adds to terms of high order and moves to the tensors below."""
 
     binnings: tuple[Binning, ...]  # coarse bins of each feature
     # limit of bins per feature for terms of each order; coarse bins are merged two by two to meet it
     bins: Mapping[int, int]
     tables: Mapping[Key, Floats]  # what is added to each term of high order, over its coarse cells; outputs last
     moved: Mapping[Key, Floats]  # what goes to each term of the order below, over coarse cells; outputs last
-    # root mean square of the means of a term's slices over the rows, relative to the term's own before it was made
-    # pure; the largest of all terms
+    # root mean square of a term's slice means over the rows, relative to that before purification; largest of all terms
     impurity: float
 
     def at_rows(self, codes: BinIndices, key: Key) -> Floats | float:
-        """What is added to a term at rows given by their bins, shape (n_rows, n_outputs)."""
+        """Return what is added to a term, shape (n_rows, n_outputs)."""
         if key not in self.tables:
             return 0.0
         limit = self.bins[len(key)]
@@ -84,7 +82,7 @@ class Correction:
         return values
 
     def spread(self, key: Key, bins: Sequence[Ints]) -> Floats | float:
-        """What goes to a term below, over given representatives of its bins."""
+        """Return what moves to a term below, over given representatives of its bins."""
         if key not in self.moved:
             return 0.0
         values: Floats = self.moved[key][np.ix_(*(self.binnings[j].bins[b] for j, b in zip(key, bins, strict=True)))]
@@ -92,7 +90,6 @@ class Correction:
 
 
 def no_correction() -> Correction:
-    """An empty correction, for independent features."""
     return Correction((), {}, {}, {}, 0.0)
 
 
@@ -105,11 +102,10 @@ def correct(
     advance: Advance,
     unsampled: Unsampled = no_others,
 ) -> Correction:
-    """The correction of terms of high order for the dependence that weighted rows show.
+    """Return the correction for the dependence that weighted rows show.
 
-    `keys` are sets of features whose subsets are keys too, down to the lowest order among them; `bins` are limits of
-    bins per feature for each order, at most that of the order below and that of the means. `unsampled` is what all rows
-    add to the shares of a sample of them.
+    `keys` contain their own subsets down to their lowest order. `bins` limits the bins per feature for each order, at
+    most that of the order below and that of the means.
     """
     requests = coarse_requests(means.binnings, keys, bins)
     coarse = _CoarseTerms(means, _cells(means.binnings, rows), bins, rows.weights, unsampled(requests))
@@ -126,7 +122,6 @@ def correct(
 
 
 def coarse_requests(binnings: Sequence[Binning], keys: Sequence[Key], bins: Mapping[int, int]) -> list[Request]:
-    """The tables of rows that terms are corrected by."""
     merged = {(j, n): binning_by(binnings[j].coarser(n)) for n in set(bins.values()) for j in range(len(binnings))}
     return [Request(key, [merged[j, bins[len(key)]] for j in key]) for key in keys]
 
@@ -134,7 +129,7 @@ def coarse_requests(binnings: Sequence[Binning], keys: Sequence[Key], bins: Mapp
 def choose_bins(
     form: ClosedForm, keys: Sequence[Key], rows: Points, *, are_cells: bool = False, are_drawn: bool = False
 ) -> dict[int, int]:
-    """Limit of bins per feature for terms of each order, by the rule above; each cell of a table counts as a row."""
+    """Return the limit of bins per feature for each order, by the rule above; each cell of a table counts as a row."""
     binnings = coarse_binnings(form)
     coarse = _CoarseTerms(CoarseMeans(form, binnings, {}, {}), _cells(binnings, rows), {}, rows.weights)
     n_leaves = sum(form.leaf_sets.n_leaves_with(key) for key in keys)
@@ -159,13 +154,12 @@ def choose_bins(
 
 
 def _cells(binnings: Sequence[Binning], rows: Points) -> list[Ints]:
-    """Coarse bins of rows, feature by feature."""
     return [binning.bins[rows.codes[:, j]] for j, binning in enumerate(binnings)]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _CoarseTerms:
-    """What all terms share while they are solved; tensors have the outputs first."""
+    """State shared while terms are solved; tensors have the outputs first."""
 
     means: CoarseMeans
     cells: Sequence[Ints]
@@ -175,13 +169,12 @@ class _CoarseTerms:
 
     @property
     def binnings(self) -> tuple[Binning, ...]:
-        """Coarse bins of each feature."""
         return self.means.binnings
 
     def solve(self, keys: Sequence[Key], received: Received) -> Iterator[tuple[Solved, Faces]]:
-        """Terms of one order made pure on their coarse cells, with their faces; small ones are solved together.
+        """Purify the terms of one order on their coarse cells, small ones together; yield them with their faces.
 
-        What terms received is on the bins of the order above. Threads would wait for each other more than they gain.
+        `received` is on the bins of the order above. Threads would wait for each other more than they gain.
         """
         limit = self.bins[len(keys[0])]
         at_once = max(costs.CELLS_AT_ONCE // limit ** len(keys[0]), 1)
@@ -203,16 +196,15 @@ class _CoarseTerms:
         return solved
 
     def _with_received(self, key: Key, term: Floats, received: Floats | None) -> Floats:
-        """A term with what it received; a new array."""
+        """Return a term plus what it received, as a new array."""
         limit = self.bins[len(key)]
         return np.array(term if received is None else term + self.spread(received, key, limit), order="C")
 
     def _tolerance(self, key: Key, limit: int) -> float:
-        """Tight where no bins are merged, so that cells are those of exact purification."""
+        """Return a tight tolerance if no bins are merged: cells are then those of exact purification."""
         return costs.COARSE_TOLERANCE if self.is_merged(key, limit) else costs.TOLERANCE_OF_ALL_BINS
 
     def is_merged(self, key: Key, limit: int) -> bool:
-        """Whether a limit of bins merges those of some feature of a key."""
         grid = self.means.form.leaf_sets.grid
         return any(self.binnings[j].coarser_size(limit) < grid.sizes[j] for j in key)
 
@@ -223,15 +215,14 @@ class _CoarseTerms:
 
     @memo
     def _merged_cells(self, feature: int, limit: int) -> Ints:
-        """Coarse bins of rows with at most `limit` bins."""
         return self.cells[feature] >> self.binnings[feature].shift(limit)
 
     def n_slices(self, key: Key, limit: int) -> int:
-        """Number of slices of a term along all its axes that have rows."""
+        """Return the number of slices with rows, along all axes of a term."""
         return sum(int(np.count_nonzero(self._weights(below, limit))) for below in keys_below(key))
 
     def spread(self, values: Floats, key: Key, finer: int) -> Floats:
-        """Values of a key on the merged bins of the order above, on bins that are merged less."""
+        """Spread values from the merged bins of the order above onto finer bins."""
         limit = self.bins[len(key) + 1]
         places = (_finer(self.binnings[j], limit, finer) for j in key)
         spread: Floats = values[np.ix_(np.arange(len(values)), *places)]
@@ -239,7 +230,7 @@ class _CoarseTerms:
 
 
 def _finer(binning: Binning, limit: int, finer: int) -> Ints:
-    """Merged bin that contains each bin of a finer merging."""
+    """Return the merged bin that contains each bin of a finer merging."""
     return np.arange(binning.coarser_size(finer)) >> (binning.shift(limit) - binning.shift(finer))
 
 
@@ -248,30 +239,29 @@ _HIGHEST_ORDER = max(costs.LEFTOVER_BINS)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Leftover:
-    """Mean, main effects and pairs that are moved from the terms of high order to intercept and tables."""
+    """Mean, main effects and pairs that move from high orders to intercept and tables."""
 
     binnings: tuple[Binning, ...]  # bins of each feature, merged two by two for the terms that have fewer
-    # what is moved to each term; outputs last. The key () has what is moved to the intercept
+    # by destination, outputs last; the key () is the intercept
     tables: Mapping[Key, Floats]
 
     def with_mean(self, mean: Floats) -> Leftover:
-        """The same with a mean moved to the intercept."""
         return Leftover(self.binnings, {**self.tables, (): mean})
 
     def at_rows(self, codes: BinIndices) -> Floats | float:
-        """The sum of all that is moved, at rows given by their bins, shape (n_rows, n_outputs)."""
+        """Return the sum of all that is moved, shape (n_rows, n_outputs)."""
         return sum((values for _, values in self.terms_at_rows(codes)), start=0.0)
 
     def terms_at_rows(self, codes: BinIndices) -> Iterator[tuple[Key, Floats]]:
-        """What is moved to each term, at rows given by their bins, shape (n_rows, n_outputs)."""
+        """Yield what is moved to each term, shape (n_rows, n_outputs)."""
         return ((key, self.at(key, codes)) for key in self.tables)
 
     def at(self, key: Key, codes: BinIndices) -> Floats:
-        """What is moved to one term, at rows; one number per output for the intercept."""
+        """Return what is moved to one term, at rows; for the intercept, one number per output."""
         return self._at(key, [codes[:, j] for j in key])
 
     def spread(self, key: Key, bins: Sequence[Ints]) -> Floats | float:
-        """What goes to a term, over given representatives of its bins."""
+        """Return what moves to a term, over given representatives of its bins."""
         return self._at(key, np.ix_(*bins)) if key in self.tables else 0.0
 
     def _at(self, key: Key, bins: Sequence[Ints | BinIndices]) -> Floats:
@@ -283,26 +273,22 @@ class Leftover:
 
 
 def nothing_left() -> Leftover:
-    """Nothing to move."""
     return Leftover((), {})
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Allotment:
-    """From which terms of high order something moved is taken: those of one order that contain its features.
-
-    Each of these gives up a share in proportion to the number of leaves that have it, whether it is listed or not.
-    """
+    """How terms of one order share what is moved: in proportion to the leaves that have them, listed or not."""
 
     leaf_sets: LeafSets
     order: int
 
     def can_take(self, key: Key) -> bool:
-        """Whether some term of the order contains the features of a key."""
+        """Whether some term of the order contains the key."""
         return self._n_pairs(key) > 0
 
     def given_up(self, term: Key, keys: Collection[Key]) -> list[tuple[Key, float]]:
-        """Those of some keys that a term contains, and the share of what is moved to each that it gives up."""
+        """Return the keys that a term contains, and the share of each that it gives up."""
         if len(term) != self.order:
             return []
         orders = range(min(self.order, _HIGHEST_ORDER) + 1)
@@ -310,13 +296,13 @@ class Allotment:
         return [(key, self._n_leaves(term) / self._n_pairs(key)) for key in below]
 
     def feature_shares(self, key: Key) -> Floats:
-        """Shares of all features where each term's share is divided equally among its features; their sum is 1."""
+        """Return shares per feature, of sum 1, each term's share divided equally among its features."""
         counts = self._by_feature(key)
         shares: Floats = counts / counts.sum()
         return shares
 
     def _n_pairs(self, key: Key) -> float:
-        """Number of pairs of a leaf and a term of the order on its path that contains a key."""
+        """Return the number of pairs of a leaf and a term of the order on its path that contains the key."""
         return float(self._by_feature(key).sum()) / self.order
 
     @memo
@@ -329,7 +315,7 @@ class Allotment:
 
 
 def find_leftover(form: ClosedForm, keys: Sequence[Key], rows: Points, values: Floats) -> Leftover:
-    """What main effects and pairs tell of values at rows, shape (n_rows, n_outputs)."""
+    """Return the parts of values at rows (n_rows, n_outputs) that main effects and pairs predict."""
     axes = zip(form.leaf_sets.grid.axes, form.masses, strict=True)
     binnings = tuple(equal_mass(axis, masses, costs.LEFTOVER_BINS[1][0]) for axis, masses in axes)
     left = values - rows.weights @ values
@@ -351,7 +337,7 @@ def find_leftover(form: ClosedForm, keys: Sequence[Key], rows: Points, values: F
 
 
 def _affordable(form: ClosedForm, keys: Sequence[Key], n_values: int) -> list[Key]:
-    """Main effects and those pairs that most leaves have, as many as take a reasonable time."""
+    """Return main effects and the pairs of most leaves, as many as take a reasonable time."""
     mains: list[Key] = [key for key in keys if len(key) == 1]
     pairs = sorted((key for key in keys if len(key) == 2), key=form.leaf_sets.n_leaves_with, reverse=True)
     n_terms = min(int(costs.LEFTOVER_STEPS / max(n_values, 1)), costs.LEFTOVER_TERMS)
@@ -360,7 +346,7 @@ def _affordable(form: ClosedForm, keys: Sequence[Key], n_values: int) -> list[Ke
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Cells:
-    """Cells of rows with their masses and effective numbers of rows."""
+    """Cells of rows, with masses and effective numbers of rows."""
 
     shape: tuple[int, ...]
     numbers: Ints
@@ -368,17 +354,14 @@ class _Cells:
     n_rows: Floats
 
     def means(self, values: Floats, weights: Floats) -> Floats:
-        """Means over cells, shape (n_cells, n_outputs); zero in cells without rows."""
+        """Return means over cells, shape (n_cells, n_outputs); zero in cells without rows."""
         sums = np.stack([np.bincount(self.numbers, weights * column, len(self.masses)) for column in values.T], axis=1)
         return np.divide(sums, self.masses[:, None], out=np.zeros_like(sums), where=self.masses[:, None] > 0)
 
     def shrunk_means(
         self, values: Floats, weights: Floats, threshold: float = costs.LEFTOVER_ERRORS
     ) -> tuple[Floats, float]:
-        """Return means over cells less their noise, and the variance that they are expected to tell.
-
-        They are zero where they show no more than noise would, by a threshold.
-        """
+        """Return means shrunk by their noise (zero below the threshold), and the variance they should explain."""
         used = self.n_rows > 0
         n_used, n_all = int(used.sum()), float(1 / np.square(weights).sum())
         result, told = np.zeros((len(self.masses), values.shape[1])), 0.0
@@ -398,7 +381,7 @@ class _Cells:
         return result, told
 
     def gain(self, values: Floats, weights: Floats, is_first: Bools) -> float:
-        """By how much means over one half of the rows, less their noise, lower the mean square of the other half."""
+        """Return how much shrunk means over one half of the rows lower the mean square of the other half."""
         gain = 0.0
         for half in (is_first, ~is_first):
             cells = _cells_of(self.shape, self.numbers[half], weights[half])
@@ -409,7 +392,6 @@ class _Cells:
 
 
 def cells_of_rows(binnings: Sequence[Binning], key: Key, rows: Points, limit: int) -> _Cells:
-    """The cells of a term with at most `limit` bins per feature."""
     shape = tuple(binnings[j].coarser_size(limit) for j in key)
     numbers = np.ravel_multi_index([binnings[j].coarser(limit)[rows.codes[:, j]] for j in key], shape)
     return _cells_of(shape, numbers, rows.weights)

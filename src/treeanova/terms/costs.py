@@ -1,8 +1,7 @@
-"""Costs and thresholds of this room: times and sizes by which it chooses between ways to the same or a coarser result.
+"""Costs and thresholds of this room: times and sizes that choose between ways to the same or a coarser result.
 
-Times are those of one core; they decide when compiled code pays and how much fits into `seconds`. Sizes of blocks keep
-what is worked on in a core's cache or within memory. The other numbers trade accuracy against time; where a comment
-does not say what set a number, it says what the number does. `benchmarks/` measures times and accuracy.
+Times are those of one core; they decide when compiled code pays and how much fits into `seconds`. Block sizes keep work
+in a core's cache or within memory. The other numbers trade accuracy against time. `benchmarks/` measures both.
 """
 
 from __future__ import annotations

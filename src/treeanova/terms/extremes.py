@@ -1,12 +1,11 @@
 """Extremes and steps of a forest: the smallest value of a step function over all cells, by branch and bound.
 
-Over a product of sets of columns, the sum of the smallest values of all parts is a bound from below; the value of any
-cell is one from above. The product with the lowest bound is split, along one partner, until both bounds meet, or until
-their sign is known and enough was tried. Parts of one partner each make the bound exact at once.
+Over a product of sets of columns, the sum of the smallest values of all parts is a lower bound; the value of any cell
+is an upper bound. The product with the lowest bound is split along one partner until both bounds meet, or until their
+sign is known and enough was tried. Parts of one partner each make the bound exact at once.
 
-The step is a sum of functions of few other features, the partners: of one partner each (`singles`), of several as
-tables, or of several as boxes, which are the pairs of leaves of a tree that a row moves between. `terms/extremes.py`
-finds the smallest and the largest value of such a sum.
+The step is a sum of functions of few other features, the partners: of one partner each (`singles`), or of several as
+tables or as boxes, which are the pairs of leaves of a tree that a row moves between.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from treeanova.terms.leaves import LeafSets
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Boxes:
-    """Functions that are constant on boxes of cells, and zero elsewhere."""
+    """Functions that are constant on boxes of cells and zero elsewhere."""
 
     inside: Bools  # whether each box holds each column of all partners, one after the other, shape (n_boxes, n_columns)
     values: Floats  # value of each box
@@ -41,7 +40,7 @@ class Boxes:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class StepFunction:
-    """What changes from a bin of a feature to the next, as a sum of functions of its partners."""
+    """The change from a bin of a feature to the next, as a sum of functions of its partners."""
 
     partners: Key  # positions of the other features on which the step depends
     columns: tuple[Ints, ...]  # for each partner the column of each of its bins; bins that make no difference share one
@@ -53,11 +52,9 @@ class StepFunction:
 
     @property
     def n_columns(self) -> tuple[int, ...]:
-        """Number of columns of each partner."""
         return tuple(len(single) for single in self.singles)
 
     def __neg__(self) -> StepFunction:
-        """The function with the opposite sign."""
         return dataclasses.replace(
             self,
             constant=-self.constant,
@@ -68,18 +65,16 @@ class StepFunction:
 
     @property
     def tolerance(self) -> float:
-        """Size below which a step is rounding."""
+        """Steps below this size are rounding."""
         return costs.STEP_ROUNDING * self.size
 
 
 def no_boxes(n_columns: int) -> Boxes:
-    """No functions."""
     nothing = np.zeros(0, dtype=np.int64)
     return Boxes(np.zeros((0, n_columns), bool), np.zeros(0), nothing, nothing.astype(bool))
 
 
 def steps_of_tables(effects: Effects, feature: int, output: int) -> Iterator[StepFunction]:
-    """The steps of a sum of tables between neighbouring regular bins of a feature."""
     sizes = effects.grid.sizes
     keys = [key for key in effects.terms if feature in key]
     partners = tuple(sorted({j for key in keys for j in key} - {feature}))
@@ -104,13 +99,11 @@ def steps_of_tables(effects: Effects, feature: int, output: int) -> Iterator[Ste
 
 
 def size_of_tables(effects: Effects, output: int) -> float:
-    """Return the sum of the largest absolute values of the intercept and of all tables."""
     largest = (float(np.abs(values[..., output]).max(initial=0.0)) for values in effects.terms.values())
     return float(np.abs(effects.intercept[output])) + sum(largest)
 
 
 def steps_of_trees(forest: Forest, leaf_sets: LeafSets, feature: int, output: int) -> Iterator[StepFunction]:
-    """The steps of a forest between neighbouring regular bins of a feature."""
     grid, sets = leaf_sets.grid, leaf_sets.sets[feature]
     values = leaf_sets.values[:, output]
     tree = _trees_of_leaves(forest)
@@ -125,7 +118,6 @@ def steps_of_trees(forest: Forest, leaf_sets: LeafSets, feature: int, output: in
 
 
 def _trees_of_leaves(forest: Forest) -> Ints:
-    """The tree of each leaf."""
     tree = np.zeros(forest.n_leaves, dtype=np.int64)
     nodes, numbers = forest.roots, np.arange(forest.n_trees)
     while len(nodes):
@@ -137,14 +129,14 @@ def _trees_of_leaves(forest: Forest) -> Ints:
 
 
 def _firsts(numbers: Ints) -> Ints:
-    """Positions where sorted numbers change, the first included."""
+    """Return the positions where sorted numbers change, including the first."""
     return np.flatnonzero(np.diff(numbers, prepend=-1)) if len(numbers) else np.zeros(0, dtype=np.int64)
 
 
 def _step_of_leaves(
     leaf_sets: LeafSets, feature: int, tree: Ints, ends: tuple[Ints, Ints], values: Floats
 ) -> StepFunction:
-    """The step between two bins: `ends` are the leaves that hold the first bin alone, and the second alone."""
+    """Return the step between two bins; `ends` are the leaves that hold only the first bin, and only the second."""
     leaves = np.concatenate(ends)
     partners = tuple(j for j in range(len(leaf_sets.sets)) if j != feature and leaf_sets.have(j, leaves).any())
     inside = _boxes_of_leaves(leaf_sets, partners, leaves)
@@ -159,7 +151,7 @@ def _step_of_leaves(
 
 
 def _boxes_of_leaves(leaf_sets: LeafSets, partners: Key, leaves: Ints) -> list[Bools]:
-    """For each partner, the bins that reach each of some leaves."""
+    """Return, per partner, the bins that reach each leaf."""
     boxes = []
     for j in partners:
         bins = np.ones((len(leaves), leaf_sets.grid.sizes[j]), dtype=bool)
@@ -171,7 +163,7 @@ def _boxes_of_leaves(leaf_sets: LeafSets, partners: Key, leaves: Ints) -> list[B
 
 
 def _merged_columns(inside: Sequence[Bools], n_leaves: int) -> tuple[tuple[Ints, ...], Bools]:
-    """Bins that all leaves treat alike as one column: the column of each bin, and the boxes over all columns."""
+    """Merge bins that all leaves treat alike; return the column of each bin, and the boxes over all columns."""
     columns, merged = [], []
     for bins in inside:
         packed = np.ascontiguousarray(np.packbits(bins, axis=0).T)
@@ -182,7 +174,7 @@ def _merged_columns(inside: Sequence[Bools], n_leaves: int) -> tuple[tuple[Ints,
 
 
 def _meeting(merged: Bools, lengths: Sequence[int], tree: Ints, n_first: int) -> tuple[Ints, Ints]:
-    """Pairs of a leaf of the first bin and one of the second, of the same tree, whose boxes have cells in common."""
+    """Return pairs of a leaf of the first bin and one of the second, in the same tree, whose boxes intersect."""
     one, other = np.nonzero(tree[:n_first, None] == tree[None, n_first:])
     other = other + n_first
     if lengths:
@@ -194,7 +186,7 @@ def _meeting(merged: Bools, lengths: Sequence[int], tree: Ints, n_first: int) ->
 
 
 def _sorted_parts(partners: Key, columns: tuple[Ints, ...], parts: tuple[Bools, Floats, Ints]) -> StepFunction:
-    """Boxes of each tree as a constant, a function of one partner, or a function of several."""
+    """Sort the boxes of each tree into a constant, functions of one partner, and functions of several."""
     boxes, values, tree = parts
     lengths = [int(of_partner.max()) + 1 for of_partner in columns]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -219,7 +211,7 @@ def _sorted_parts(partners: Key, columns: tuple[Ints, ...], parts: tuple[Bools, 
 
 
 def _leave_cells_out(boxes: Bools, offsets: Ints) -> bool:
-    """Whether disjoint boxes are not all cells; counted in whole numbers, which may be huge."""
+    """Whether disjoint boxes leave cells uncovered; counted in Python integers, which may be huge."""
     lengths = [b - a for a, b in itertools.pairwise(offsets.tolist())]
     counts = np.add.reduceat(boxes, offsets[:-1], axis=1, dtype=np.int64).tolist()
     return bool(sum(map(math.prod, counts)) < math.prod(lengths))
@@ -229,15 +221,12 @@ Masks = tuple[Bools, ...]  # for each partner, the columns in a product
 
 
 class Extreme(NamedTuple):
-    """The smallest value of a function, or bounds of it."""
-
     bound: float  # no value is smaller
     found: float  # the value in a cell, the smallest that was found
     cell: tuple[int, ...]  # the column of each partner in that cell
 
     @property
     def is_exact(self) -> bool:
-        """Whether both bounds meet."""
         return self.found <= self.bound
 
 
@@ -250,14 +239,12 @@ class _Node(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Search:
-    """The search for the smallest value of a step function."""
-
     function: StepFunction
 
     def lowest(self, n_nodes: int = costs.SEARCH_NODES, *, at: tuple[int, int] | None = None) -> Extreme:
-        """The smallest value, or bounds of it that agree in sign where `n_nodes` products of sets suffice for that.
+        """Return the smallest value, or bounds that agree in sign if `n_nodes` products of sets suffice for that.
 
-        With `at`, the smallest where one partner, given by its place, is in a column; its sign is enough there.
+        With `at` = (partner, column), search that column alone; there, the sign is enough.
         """
         whole = tuple(np.ones(n, dtype=bool) for n in self.function.n_columns)
         if at is not None:
@@ -286,10 +273,7 @@ class Search:
         return best._replace(bound=best.found if meets else bound)
 
     def by_level(self, place: int, cell: tuple[int, ...]) -> tuple[Floats, Floats]:
-        """Bounds from below where one partner is in a given column, for each column, and values in such cells.
-
-        The cells are `cell` with that partner's column replaced.
-        """
+        """Return lower bounds for each column of one partner, and values in `cell` with that column replaced."""
         function, boxes = self.function, self.function.boxes
         lows = [float(single.min()) for single in function.singles]
         bounds = function.constant + sum(lows[:place] + lows[place + 1 :]) + function.singles[place]
@@ -304,7 +288,7 @@ class Search:
         return bounds, self._along(place, cell)
 
     def _along(self, place: int, cell: tuple[int, ...]) -> Floats:
-        """Values in all cells that differ from a given one in one partner alone."""
+        """Return values in all cells that differ from a given one in one partner only."""
         function, boxes = self.function, self.function.boxes
         own = [float(single[c]) for single, c in zip(function.singles, cell, strict=True)]
         values = function.constant + sum(own[:place] + own[place + 1 :]) + function.singles[place]
@@ -318,7 +302,6 @@ class Search:
         return values
 
     def value(self, cell: tuple[int, ...]) -> float:
-        """The value in a cell given by the column of each partner."""
         function = self.function
         total = function.constant + sum(float(s[c]) for s, c in zip(function.singles, cell, strict=True))
         total += sum(float(table[tuple(cell[i] for i in places)]) for places, table in function.tables)
@@ -336,12 +319,12 @@ class Search:
         return Extreme(-np.inf, self.value(cell), cell)
 
     def _cell(self, masks: Masks) -> tuple[int, ...]:
-        """The cell of a product whose parts of one partner are smallest."""
+        """Return the cell of a product that minimises the functions of one partner."""
         pairs = zip(self.function.singles, masks, strict=True)
         return tuple(int(np.argmin(np.where(mask, single, np.inf))) for single, mask in pairs)
 
     def _node(self, masks: Masks, number: int) -> _Node:
-        """The bound of a product, and how to split it: along the part whose values differ most in it."""
+        """Return the bound of a product, and its split: along the part whose values differ most."""
         function = self.function
         pairs = zip(function.singles, masks, strict=True)
         bound = function.constant + sum(float(single[mask].min()) for single, mask in pairs)
@@ -360,7 +343,7 @@ class Search:
         return _Node(bound, number, masks, split)
 
     def _counts(self, masks: Masks) -> Ints:
-        """Number of columns that each box shares with a product, partner by partner."""
+        """Return the number of columns that each box shares with a product, per partner."""
         boxes = self.function.boxes
         if not len(boxes.values):
             return np.zeros((0, len(masks)), dtype=np.int64)
@@ -368,14 +351,14 @@ class Search:
         return np.add.reduceat(shared, self._offsets[:-1], axis=1, dtype=np.int64)
 
     def _along_box(self, masks: Masks, box: int) -> tuple[int, Bools]:
-        """A partner of which a box holds some of the product's columns, and which."""
+        """Return a partner and those of the product's columns that a box holds, if not all."""
         inside = self.function.boxes.inside[box]
         ends = itertools.pairwise(self._offsets.tolist())
         own = [inside[start:stop] for start, stop in ends]
         return next((i, own[i]) for i, mask in enumerate(masks) if (mask & ~own[i]).any())
 
     def _dive(self, masks: Masks) -> Extreme:
-        """A cell that is low in most parts: the lowest box of each function that meets those chosen before."""
+        """Return a low cell: greedily the lowest box of each function that meets those chosen before."""
         boxes = self.function.boxes
         offsets = self._offsets.tolist()
         for start, stop in itertools.pairwise([*boxes.starts.tolist(), len(boxes.values)]):
@@ -391,14 +374,13 @@ class Search:
 
 
 def _halves(masks: Masks, partner: int, columns: Bools) -> tuple[Masks, Masks]:
-    """A product split along one partner: some columns of it, and all others."""
     own = masks[partner]
     parts = own & columns, own & ~columns
     return tuple((*masks[:partner], part, *masks[partner + 1 :]) for part in parts)  # type: ignore[return-value]
 
 
 def _around(masks: Masks, places: tuple[int, ...], table: Floats) -> tuple[int, Bools]:
-    """The partner of a table with most columns left, and the column of the table's smallest value there."""
+    """Return the partner of a table with most columns left, and the column of the table's smallest value."""
     inner = [np.flatnonzero(masks[i]) for i in places]
     cell = np.unravel_index(int(np.argmin(table[np.ix_(*inner)])), [len(columns) for columns in inner])
     widest = int(np.argmax([len(columns) for columns in inner]))
@@ -408,7 +390,7 @@ def _around(masks: Masks, places: tuple[int, ...], table: Floats) -> tuple[int, 
 
 
 def _ranges(boxes: Boxes, counts: Ints, n_columns: list[int]) -> tuple[Floats, Floats, Ints]:
-    """Smallest and largest value of each function in a product, and a box of it that does not hold all of it."""
+    """Return the range of each function in a product, and a box of it that does not hold the whole product."""
     if not len(boxes.values):
         return np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.int64)
     meets: Bools = np.asarray((counts > 0).all(axis=1))

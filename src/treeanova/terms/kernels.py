@@ -1,9 +1,9 @@
 """Sums over leaves: compiled kernels of the closed form, the same by numpy, and corners of pairs of leaves.
 
-Rows come with shape (n_features, n_rows); few at a time, so that what is held for each fits into the cache.
+Rows have shape (n_features, n_rows), few at a time to fit into the cache.
 
-A set of bins begins and ends at few places, so that the differences of a ⊗ b along both axes are zero but for a few
-corners. They are added up cell by cell, and running sums of the result give the table.
+A set of bins begins and ends at few places, so the differences of a ⊗ b along both axes are nonzero at a few corners
+only. These are added up cell by cell; running sums give the table.
 """
 
 from __future__ import annotations
@@ -31,12 +31,9 @@ from treeanova.terms.leaves import BinSets, FlatLeaves, FlatParts, Intervals, Le
 def sum_polynomials(
     codes: BinIndices, leaves: tuple[int, int], n_orders: int, values: Floats, flat: FlatLeaves
 ) -> Floats:
-    """Sums of values times Π_j (p_j + t (z_j - p_j)) over leaves from one to another, without the latter.
-
-    Shape (n_orders, n_outputs, n_rows).
-    """
-    # Arrays are taken out of their tuple once: each access to a field counts references, which costs more than a row.
-    # Loops are spelt out with two indices: a view of a row costs more than a few of its entries.
+    """Sum values times Π_j (p_j + t (z_j - p_j)) over a range of leaves: shape (n_orders, n_outputs, n_rows)."""
+    # Fields are unpacked once: each access counts references, which costs more than a row.
+    # Loops use two indices: a view of a row costs more than a few of its entries.
     starts, feature, low, high, missing_from, mass, has_table, table = flat
     n_rows, n_outputs = codes.shape[1], values.shape[1]
     totals = np.zeros((n_orders, n_outputs, n_rows))
@@ -74,7 +71,7 @@ def sum_polynomials(
 
 @Kernel
 def fill_from_interval(centred: Floats, bins: BinIndices, ends: tuple[int, int, int], mass: float) -> None:
-    """Memberships of rows in low <= bin < high, or bin >= the first one of missing values, minus the mass."""
+    """Fill in memberships in low <= bin < high, or bin >= the first missing bin, minus the mass."""
     low, high, missing_from = ends
     for row in range(len(bins)):
         is_inside = ((bins[row] >= low) & (bins[row] < high)) | (bins[row] >= missing_from)
@@ -83,14 +80,14 @@ def fill_from_interval(centred: Floats, bins: BinIndices, ends: tuple[int, int, 
 
 @Kernel
 def fill_from_table(centred: Floats, bins: BinIndices, table: Bools, start: int, mass: float) -> None:
-    """Memberships of rows in the set that begins somewhere in a table, minus the mass."""
+    """Fill in memberships in the set that begins at `start` of a table, minus the mass."""
     for row in range(len(bins)):
         centred[row] = np.float64(table[start + bins[row]]) - mass
 
 
 @Kernel
 def multiply_into(result: Floats, polynomial: Floats, degree: int, mass: float, centred: Floats) -> None:
-    """Products of polynomials of a degree, shape (n_coefficients, n_rows), with mass + t centred, in another array."""
+    """Multiply polynomials (n_coefficients, n_rows) by mass + t centred, into another array."""
     for row in range(len(centred)):
         result[0, row] = mass * polynomial[0, row]
         result[degree + 1, row] = centred[row] * polynomial[degree, row]
@@ -102,7 +99,7 @@ def multiply_into(result: Floats, polynomial: Floats, degree: int, mass: float, 
 
 @Kernel
 def pull_back(share: Floats, weights: Floats, polynomial: Floats, mass: float, centred: Floats) -> None:
-    """Put (z - p) Σ_k weights_k polynomial_k into `share`, then weigh what mass + t centred multiplies."""
+    """Put (z - p) Σ_k weights_k polynomial_k into `share`, then update the weights for the factor mass + t centred."""
     share[:] = 0.0
     for power in range(len(polynomial)):
         own, coefficient = weights[power], polynomial[power]
@@ -120,10 +117,9 @@ def pull_back(share: Floats, weights: Floats, polynomial: Floats, mass: float, c
 def sum_shares(
     codes: BinIndices, leaves: tuple[int, int], order_weights: Floats, values: Floats, flat: FlatLeaves
 ) -> Floats:
-    """Sums of values times (z_j - p_j) Σ_k w_k q_k, q the coefficients of Π (p_i + t (z_i - p_i)) without feature j.
+    """Sum values times (z_j - p_j) Σ_k w_k q_k, q the coefficients of Π (p_i + t (z_i - p_i)) without feature j.
 
-    Over leaves from one to another, without the latter; shape (n_features, n_outputs, n_rows). w_k is the weight of
-    order k + 1, for all orders that leaves have.
+    Over a range of leaves; shape (n_features, n_outputs, n_rows). w_k is the weight of order k + 1.
     """
     starts, feature, low, high, missing_from, mass, has_table, table = flat
     (n_features, n_rows), n_outputs, n_orders = codes.shape, values.shape[1], len(order_weights)
@@ -157,14 +153,13 @@ def sum_shares(
 
 @Kernel
 def add_scaled(total: Floats, factor: float, values: Floats) -> None:
-    """Add a factor times values to a total."""
     for row in range(len(total)):
         total[row] += factor * values[row]
 
 
 @Kernel
 def sum_products(codes: BinIndices, n_columns: int, parts: FlatParts, flat: FlatLeaves) -> Floats:
-    """Sums of coefficients times products of memberships over all parts, shape (n_columns, n_outputs, n_rows)."""
+    """Sum coefficients times products of memberships over all parts, shape (n_columns, n_outputs, n_rows)."""
     starts, feature, low, high, missing_from, mass, has_table, table = flat
     part_leaves, leaves, part_keys, column, n_shared, key_starts, key_features, part_starts, coefficients = parts
     n_features, n_rows = codes.shape
@@ -210,7 +205,7 @@ _STAGE = "terms of high order at rows"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Part:
-    """Leaves of one set of features, and for some of its subsets coefficients and columns of the result."""
+    """Leaves of one set of features, with coefficients and result columns for some of its subsets."""
 
     leaves: Ints
     coefficients: Mapping[Key, Floats]
@@ -219,10 +214,7 @@ class Part:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sums:
-    """Sums over leaves of products of their memberships, centred by the masses of the sets where given.
-
-    `flat_leaves` gives the leaves as plain arrays where they are known already.
-    """
+    """Sums over leaves of products of memberships, centred if masses of the sets are given."""
 
     leaf_sets: LeafSets
     parts: Sequence[Part]
@@ -230,19 +222,17 @@ class Sums:
     flat_leaves: Callable[[], FlatLeaves] | None = None
 
     def at_rows(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
-        """The sums at rows, shape (n_rows, n_columns, n_outputs): by a compiled kernel where it pays, else by numpy."""
+        """Return sums, shape (n_rows, n_columns, n_outputs), by the compiled kernel if that is quicker."""
         by_kernel = is_worthwhile_at_rows(self._seconds_per_row)
         return (self.at_rows_by_kernel if by_kernel else self.at_rows_by_numpy)(codes, n_columns, n_jobs)
 
     @functools.cached_property
     def _seconds_per_row(self) -> float:
-        """Time of numpy for a row."""
         n_factors = sum(len(part.leaves) * len({j for key in part.columns for j in key}) for part in self.parts)
         n_products = sum(len(part.leaves) * len(part.columns) for part in self.parts)
         return n_factors * costs.SECONDS_PER_FACTOR + n_products * costs.SECONDS_PER_PRODUCT
 
     def at_rows_by_kernel(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
-        """The sums by the compiled kernel, blocks of rows in threads."""
         values = np.empty((len(codes), n_columns, self.leaf_sets.values.shape[1]))
         n_rows = max(1, min(costs.KERNEL_ROWS, -(-len(codes) // n_jobs)))
         flat = self._flat
@@ -263,7 +253,7 @@ class Sums:
         return parts, flatten(self.leaf_sets, self.set_masses) if known is None else known()
 
     def at_rows_by_numpy(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
-        """The sums by numpy, blocks of rows in threads; within them, smaller ones where a part has many leaves."""
+        """Return the sums by numpy, blocks of rows in threads; blocks are smaller if a part has many leaves."""
         values = np.zeros((len(codes), n_columns, self.leaf_sets.values.shape[1]))
         parts_of_rows = [slice(start, start + costs.SUM_ROWS) for start in range(0, len(codes), costs.SUM_ROWS)]
 
@@ -280,10 +270,7 @@ class Sums:
         return values
 
     def _add(self, values: Floats, codes: BinIndices, part: Part, some: slice) -> None:
-        """Add the sums of some leaves of one set of features to values at rows.
-
-        Keys are met in lexical order, so that those that begin alike share the product of what they begin with.
-        """
+        """Add the sums of some leaves; keys come in lexical order: those with a common beginning share its product."""
         factor = functools.cache(lambda j: self._factor(j, part.leaves[some], codes[:, j]))
         products: list[tuple[Key, Floats]] = []
         for key in sorted(part.columns):
@@ -298,7 +285,7 @@ class Sums:
             )
 
     def _factor(self, j: int, leaves: Ints, codes: BinIndices) -> Floats:
-        """Memberships of rows in the sets of leaves, centred or not, shape (n_leaves, n_rows)."""
+        """Return memberships of rows in the sets of leaves, centred or not, shape (n_leaves, n_rows)."""
         at = self.leaf_sets.positions(j, leaves)
         inside = self.leaf_sets.sets[j].contain(at, codes)
         if self.set_masses is None:
@@ -310,8 +297,8 @@ class Sums:
 def sum_at_rows(products: Floats, coefficients: Floats) -> Floats:
     """Return sums over leaves of products (n_leaves, n_rows) times coefficients (n_leaves, n_outputs), at rows.
 
-    Of one output they have the same digits for any number of rows: leaves are added one after the other, which BLAS
-    does only for some shapes. For several outputs that would take several times longer than a product of matrices.
+    For one output, digits do not depend on the number of rows: leaves are added one after the other, which BLAS does
+    only for some shapes. For several outputs that would be several times slower than a product of matrices.
     """
     if coefficients.shape[1] > 1:
         by_blas: Floats = products.T @ coefficients
@@ -322,7 +309,6 @@ def sum_at_rows(products: Floats, coefficients: Floats) -> Floats:
 
 
 def flatten_parts(parts: Sequence[Part], n_outputs: int) -> FlatParts:
-    """Parts as plain arrays."""
     keys = [sorted(part.columns) for part in parts]
     all_keys = list(itertools.chain.from_iterable(keys))
     shared = [[0, *(_n_shared(*pair) for pair in itertools.pairwise(of_part))] for of_part in keys if of_part]
@@ -345,19 +331,18 @@ def flatten_parts(parts: Sequence[Part], n_outputs: int) -> FlatParts:
 
 
 def _starts(lengths: Sequence[int]) -> Ints:
-    """Where each of several lists begins after the one before, and the end of the last."""
+    """Return the start of each of several concatenated lists, and the end of the last."""
     return np.cumsum([0, *lengths], dtype=np.int64)
 
 
 def _n_shared(before: Key, key: Key) -> int:
-    """Number of features that two keys begin with alike."""
     return next(
         (i for i, pair in enumerate(zip(before, key, strict=False)) if pair[0] != pair[1]), min(len(before), len(key))
     )
 
 
 class Corners(NamedTuple):
-    """Differences of the sets of leaves along the bins of a feature, as few rows of a table for each leaf."""
+    """Differences of the sets of leaves along the bins of a feature: few rows of a table per leaf."""
 
     rows: BinIndices  # rows of the table that belong to each leaf, shape (n_leaves, n_rows_of_leaf)
     bins: BinIndices  # where the entries of a row are, shape (n_rows, n_entries)
@@ -366,15 +351,12 @@ class Corners(NamedTuple):
 
     @classmethod
     def of_sets(cls, sets: BinSets, binning: Binning) -> Corners | None:
-        """The corners of sets on merged bins; None where a set has too many entries."""
+        """Return the corners of sets on merged bins; None if a set has too many entries."""
         return cls.of_intervals(sets, binning) if isinstance(sets, Intervals) else cls.of(sets.steps(binning))
 
     @classmethod
     def of_intervals(cls, sets: Intervals, binning: Binning) -> Corners:
-        """One row for each bin at which a set begins, one for each at which it ends, and two for missing values.
-
-        Rows have two entries, since the bin may begin within a merged bin.
-        """
+        """Return rows for begin, end and missing bins; each has two entries, as it may begin within a merged bin."""
         ends = sets.ends(binning)
         whole = np.floor(ends).astype(np.int32)
         parts = np.stack([1 - (ends - whole), ends - whole], axis=1)
@@ -392,7 +374,7 @@ class Corners(NamedTuple):
 
     @classmethod
     def of(cls, steps: scipy.sparse.csr_array) -> Corners | None:
-        """One row for each leaf; None where a set has too many entries, as one of many categories may."""
+        """Return one row per leaf; None if a set has too many entries, such as one of many categories."""
         counts = np.diff(steps.indptr)
         n_entries = int(counts.max(initial=0))
         if n_entries > costs.MAX_CORNERS:
@@ -404,21 +386,19 @@ class Corners(NamedTuple):
         return cls(np.arange(len(counts), dtype=np.int32)[:, None], bins, values, steps.shape[1])
 
     def take(self, leaves: Ints) -> Corners:
-        """Those of some leaves."""
         return self._replace(rows=self.rows[leaves])
 
     @property
     def n_entries(self) -> int:
-        """Number of entries of a leaf."""
         return int(self.rows.shape[1] * self.bins.shape[1])
 
     def of_leaves(self) -> tuple[BinIndices, Floats]:
-        """Bins and values of all entries of each leaf, shape (n_leaves, n_entries)."""
+        """Return bins and values of all entries, shape (n_leaves, n_entries)."""
         shape = len(self.rows), self.n_entries
         return self.bins[self.rows].reshape(shape), self.values[self.rows].reshape(shape)
 
     def sum(self, weights: Floats) -> Floats:
-        """Σ over leaves of weights, one for each leaf, times their sets."""
+        """Return Σ over leaves of weights times their sets."""
         of_rows = np.zeros(len(self.bins))
         for rows in self.rows.T:
             of_rows += np.bincount(rows, weights, len(of_rows))
@@ -429,10 +409,7 @@ CornerSums = tuple[Floats, Floats, Floats]
 
 
 class Leaves(NamedTuple):
-    """Some leaves: their positions among the corners of two features, weights, and masses of their two sets.
-
-    Weights have one column for each output.
-    """
+    """Positions of leaves among the corners of two features, weights (n_leaves, n_outputs), masses of both sets."""
 
     first: Ints
     second: Ints
@@ -442,10 +419,7 @@ class Leaves(NamedTuple):
 
 
 def centred_products(first: Corners, second: Corners, leaves: Leaves) -> Floats:
-    """Σ over leaves of weights times (a - p) ⊗ (b - q), for sets a and b of masses p and q.
-
-    Shape (n_outputs, n_bins, n_bins).
-    """
+    """Return Σ over leaves of weights times (a - p) ⊗ (b - q): shape (n_outputs, n_bins, n_bins)."""
     n_corners = leaves.weights.size * first.n_entries * second.n_entries
     add = add_corners if is_worthwhile(n_corners * costs.SECONDS_PER_CORNER) else add_corners_by_numpy
     sums: CornerSums = add(first, second, leaves)
@@ -461,10 +435,7 @@ def centred_products(first: Corners, second: Corners, leaves: Leaves) -> Floats:
 
 
 def add_corners_by_numpy(first: Corners, second: Corners, leaves: Leaves) -> CornerSums:
-    """Corners of all leaves added up cell by cell; of one feature alone times the masses of the other, bin by bin.
-
-    Outputs come first.
-    """
+    """Sum corners cell by cell, and those of each feature times the masses of the other, bin by bin; outputs first."""
     n_outputs = leaves.weights.shape[1]
     total = np.zeros((n_outputs, first.n_bins * second.n_bins))
     rows, columns = np.zeros((n_outputs, first.n_bins)), np.zeros((n_outputs, second.n_bins))
@@ -486,7 +457,7 @@ def add_corners_by_numpy(first: Corners, second: Corners, leaves: Leaves) -> Cor
 
 @Kernel
 def gather(bins: BinIndices, values: Floats, rows: BinIndices, table: tuple[BinIndices, Floats]) -> int:
-    """Put the entries of some rows of a table that are not zero into arrays; their number."""
+    """Fill arrays with the nonzero entries of some rows of a table; return their number."""
     n = 0
     for row in rows:
         for i in range(table[0].shape[1]):
@@ -498,7 +469,7 @@ def gather(bins: BinIndices, values: Floats, rows: BinIndices, table: tuple[BinI
 
 @Kernel
 def add_corners(first: Corners, second: Corners, leaves: Leaves) -> CornerSums:
-    """The same, compiled."""
+    """Do the work of `add_corners_by_numpy`, compiled."""
     first_rows, first_bins, first_values, n_rows = first
     second_rows, second_bins, second_values, n_columns = second
     first_at, second_at, weights, p, q = leaves

@@ -1,9 +1,8 @@
-"""Layout: which terms of a forest are tensors or evaluated at rows, and the plan of what they take.
+"""Layout: which terms of a forest are tensors or evaluated at rows, and the plan of their memory.
 
-Memory is planned for the whole work: tables, and what the leaves of the trees take (`work_bytes`). Bins of tables are
-merged where they would not fit; and where tables are large, to as many as the rows justify, about 16 times the root of
-their number: 512 for 1,000 rows, 2,048 for 10,000. Where time is too short for tables of pairs, these become terms
-that are evaluated at rows.
+Memory is planned for tables and for the leaves of the trees (`work_bytes`). Bins of tables are merged if they would not
+fit; bins of large tables to as many as the rows justify, about 16 times the root of their number: 512 for 1,000 rows,
+2,048 for 10,000. If time is too short for tables of pairs, these are evaluated at rows.
 """
 
 from __future__ import annotations
@@ -106,12 +105,12 @@ class Plan:
 
     @property
     def n_working_bytes(self) -> int:
-        """Memory in addition while the largest term is worked on, as measured for "auto"; other densities take less."""
+        """Additional memory while the largest term is computed, measured for "auto"; other densities take less."""
         return 8 * costs.WORKING_TABLES * max(self.cells.values(), default=0)
 
     @property
     def n_bytes(self) -> int:
-        """Memory that the whole work takes besides the model and its rows, about."""
+        """Approximate memory of the whole work, not counting the model and its rows."""
         return self.table_bytes + self.work_bytes
 
     @property
@@ -180,14 +179,12 @@ class Plan:
 
 
 def size_text(n_bytes: float) -> str:
-    """A number of bytes, with its unit."""
     units = ("bytes", "kB", "MB", "GB", "TB")
     power = min(int(math.log(max(n_bytes, 1), 1000)), len(units) - 1)
     return f"{n_bytes / 1000**power:.3g} {units[power]}"
 
 
 def plan_of(keys: set[Key], grid: Grid, n_outputs: int) -> Plan:
-    """The plan of terms and all their subsets."""
     sizes = grid.sizes
     ordered = sorted(with_subsets(keys), key=lambda key: (len(key), key))
     cells = {key: math.prod(sizes[j] for j in key) for key in ordered}
@@ -195,7 +192,7 @@ def plan_of(keys: set[Key], grid: Grid, n_outputs: int) -> Plan:
 
 
 def plan_of_effects(effects: Effects) -> Plan:
-    """The plan of an additive model, whose terms may have coarser axes of their own."""
+    """Return the plan of an additive model, whose terms may have their own coarser axes."""
     plan = plan_of(set(effects.terms), effects.grid, effects.n_outputs)
     axes = refined_axes(effects)
     cells = {key: math.prod(b.size for b in axes[key]) if key in axes else n for key, n in plan.cells.items()}
@@ -207,10 +204,8 @@ FEWEST_MERGED = costs.MERGED_BINS[-1]
 
 @dataclasses.dataclass(frozen=True)
 class TermLayout:
-    """How a forest is decomposed."""
-
     tensor_order: int  # highest order that is held as tensors
-    # highest order whose terms are reported individually, by values at rows where it is above `tensor_order`
+    # highest order whose terms are reported individually; above `tensor_order`, by values at rows
     row_order: int
     top_order: int  # highest order that the forest has; orders above `row_order` form one remainder
     max_bins: int | None  # limit of the bins per feature of tensors; None where all bins are kept
@@ -221,12 +216,10 @@ class TermLayout:
 
     @property
     def is_dense(self) -> bool:
-        """Whether tensors hold the whole forest."""
         return self.tensor_order >= self.top_order and self.max_bins is None
 
     @property
     def is_truncated(self) -> bool:
-        """Whether some orders are left to the remainder."""
         return self.row_order < self.top_order
 
 
@@ -240,13 +233,13 @@ def choose_layout(
     seconds: float = math.inf,
     n_rows: float = math.inf,
 ) -> TermLayout:
-    """Tensors of all orders where they fit, of as many as do otherwise; BudgetError where not even pairs do.
+    """Return tensors of as many orders as fit; raise BudgetError if not even pairs do.
 
-    Orders above 2 are tensors only while there are at most 1,000 of them, with a million cells for all outputs. All
-    terms of higher orders are listed while there are at most 300 of them for all outputs and a row takes at most 2^18
-    products, else those that carry weight and those that are asked for; all others of an order are then added up. Where
-    even these sums would take more than 2^28 products per row, orders without tables form one remainder. Bins are
-    merged until tables take half of `seconds` and, where they are large, have no more bins than `n_rows` justify.
+    Orders above 2 are tensors while there are at most 1,000 of them, with a million cells for all outputs. All terms of
+    higher orders are listed while there are at most 300 of them for all outputs and a row takes at most 2^18 products;
+    beyond that, important and requested terms are listed, and the others of an order are summed. If these sums would
+    take more than 2^28 products per row, orders without tables form one remainder. Bins are merged until tables take
+    half of `seconds` and large tables have no more bins than `n_rows` justify.
     """
     top = max(map(len, sets.keys), default=0)
     highest, plan = _tensors_that_fit(sets, top, budget, tensor_order)
@@ -285,7 +278,6 @@ def _check_number(sets: LeafSets, orders: range) -> None:
 
 
 def _check_orders(wanted: Sequence[Key], grid: Grid, reported: int) -> None:
-    """Refuse terms that would be in the remainder."""
     for key in wanted:
         if len(key) > reported:
             label = label_of(grid.schema.names[j] for j in key)
@@ -296,7 +288,7 @@ def _check_orders(wanted: Sequence[Key], grid: Grid, reported: int) -> None:
 
 
 def _tensors_that_fit(sets: LeafSets, top: int, budget: float, tensor_order: int | None) -> tuple[int, Plan]:
-    """Highest order of tensors, and the plan with it; an order that was asked for must fit."""
+    """Return the highest order of tensors and its plan; a requested order must fit."""
     order = min(top, 2 if tensor_order is None else max(tensor_order, 1))
     plan = _planned(sets, order, top)
     if tensor_order is not None:
@@ -317,7 +309,7 @@ def _small(sets: LeafSets, order: int) -> set[Key]:
 
 
 def _planned(sets: LeafSets, order: int, top: int) -> Plan:
-    """The plan of tensors up to an order, with the memory for sums over leaves where others are evaluated at rows."""
+    """Return the plan of tensors up to an order, with the memory of sums over leaves for the others."""
     plan = plan_of(set(sets.subsets([order])) | _small(sets, order), sets.grid, sets.values.shape[1])
     if order >= top:
         return plan
@@ -328,7 +320,7 @@ def _planned(sets: LeafSets, order: int, top: int) -> Plan:
 
 
 def _bytes_of_leaves(sets: LeafSets) -> int:
-    """Memory of leaf sets, and of sums over leaves for terms that are verified at rows, about."""
+    """Return the approximate memory of leaf sets, and of sums over leaves for terms verified at rows."""
     n_leaves, n_outputs = len(sets.values), int(sets.values.shape[1])
     n_entries = int(sets.n_features_of_leaves.sum())
     n_coefficients = min(
@@ -340,10 +332,7 @@ def _bytes_of_leaves(sets: LeafSets) -> int:
 
 
 def check_leaves(forest: Forest, budget: float, seconds: float | None = None, left: float = math.inf) -> None:
-    """Raise BudgetError where the leaves of a forest alone take more memory or time than is allowed.
-
-    `left` is what is left of the `seconds` that the caller gave, which the message names.
-    """
+    """Raise BudgetError if the leaves alone exceed memory or time; `left` is the rest of the caller's `seconds`."""
     n_entries = _most_entries(forest)
     n_bytes = costs.BYTES_PER_ENTRY / 2 * n_entries + costs.BYTES_PER_LEAF * forest.n_leaves
     size = f"{forest.n_leaves:,} leaves on {len(forest.schema.features):,} features"
@@ -363,7 +352,7 @@ def check_leaves(forest: Forest, budget: float, seconds: float | None = None, le
 
 
 def _most_entries(forest: Forest) -> int:
-    """At most how many features the paths to all leaves have."""
+    """Return an upper bound on the number of features on the paths to all leaves."""
     nodes, depth, n_entries = forest.roots, 0, 0
     while len(nodes):
         is_leaf = forest.feature[nodes] < 0
@@ -374,7 +363,6 @@ def _most_entries(forest: Forest) -> int:
 
 
 def seconds_of_tables(plan: Plan) -> float:
-    """Time that tables take, about."""
     n_tables = sum(len(key) > 1 for key in plan.cells)
     return n_tables * costs.SECONDS_PER_TABLE + plan.table_bytes / costs.TABLE_BYTES_PER_SECOND
 
@@ -384,14 +372,14 @@ def _is_in_time(plan: Plan, seconds: float) -> bool:
 
 
 def _bins_for(n_rows: float) -> float:
-    """Bins per feature that rows justify: the power of two next to 16 times the root of their number."""
+    """Return the power of two nearest to 16 times the root of the number of rows."""
     if math.isinf(n_rows):
         return math.inf
     return max(2.0 ** round(math.log2(costs.BINS_PER_ROOT_OF_ROWS * math.sqrt(max(n_rows, 1)))), costs.MERGED_BINS[-1])
 
 
 def _bins_that_fit(plan: Plan, grid: Grid, budget: float, seconds: float, n_rows: float) -> int | None:
-    """Limit of bins per ordered feature that keeps tensors within memory, time and rows; None where all bins fit."""
+    """Return the limit of bins per ordered feature that meets memory, time and rows; None if all bins fit."""
     most_bins = _bins_for(n_rows)
 
     def fits(smaller: Plan, n_bins: float) -> bool:
@@ -408,7 +396,6 @@ def _bins_that_fit(plan: Plan, grid: Grid, budget: float, seconds: float, n_rows
 
 
 def _shrunk(plan: Plan, grid: Grid, max_bins: int) -> Plan:
-    """The plan with at most `max_bins` bins of each ordered feature."""
     pairs = zip(plan.sizes, grid.axes, strict=True)
     sizes = tuple(min(size, max_bins) if axis.is_ordered else size for size, axis in pairs)
     cells = {key: math.prod(sizes[j] for j in key) for key in plan.cells}
@@ -416,7 +403,7 @@ def _shrunk(plan: Plan, grid: Grid, max_bins: int) -> Plan:
 
 
 def _can_list_all(sets: LeafSets, order: int, top: int) -> bool:
-    """Whether all terms above an order are few enough, and quick enough to evaluate, to be listed."""
+    """Whether terms above an order are few and quick enough to be listed."""
     limit = costs.LISTED_TERMS // int(sets.values.shape[1])
     orders = range(order + 1, top + 1)
     if row_cost(sets) > costs.LISTED_COST or any(sets.has_more_subsets(k, limit) for k in orders):
@@ -425,7 +412,6 @@ def _can_list_all(sets: LeafSets, order: int, top: int) -> bool:
 
 
 def _notes(layout: TermLayout) -> Iterator[str]:
-    """What the plan of tensors does not say."""
     if layout.max_bins is not None:
         yield f"bins merged to at most {layout.max_bins:,} per ordered feature, the rest in a remainder"
     at_rows = range(layout.tensor_order + 1, layout.row_order + 1)

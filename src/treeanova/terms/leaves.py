@@ -1,8 +1,8 @@
 """Leaf sets: for each leaf of a forest and each feature on its path, the bins that reach it.
 
-Bins may be merged: a leaf then holds a share of each merged bin, the mass of its own bins in it over the mass of all.
-Intervals of bins are kept by their ends, so that forests with a million leaves on thousands of bins fit; sets of
-categories, and the odd ones of nodes that take zero for missing, are kept bin by bin.
+With merged bins, a leaf holds a share of each: the mass of its bins in it over the mass of all. Intervals are stored by
+their ends, so forests with a million leaves on thousands of bins fit. Sets of categories, and of nodes that take zero
+for missing, are stored bin by bin.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from treeanova.terms import costs
 
 
 class LeafBins(NamedTuple):
-    """For some features: the bins low <= bin < high that reach each leaf; all arrays are (n_features, n_leaves)."""
+    """Bins low <= bin < high that reach each leaf; all arrays are (n_features, n_leaves)."""
 
     features: range  # positions of the features
-    # low, high: ends of the intervals; only those of ordered features mean something
+    # ends of the intervals, meaningful for ordered features only
     low: BinIndices
     high: BinIndices
     missing: Bools  # whether missing values reach the leaf
@@ -40,7 +40,7 @@ class LeafBins(NamedTuple):
 
 
 def leaf_bins(forest: Forest, grid: Grid) -> Iterator[LeafBins]:
-    """The bins that reach the leaves, some features at a time."""
+    """Yield the bins that reach the leaves, some features at a time."""
     n_features = len(grid.axes)
     ends = _bins_below_bounds(forest, grid)
     levels = list(_levels(forest))
@@ -50,7 +50,7 @@ def leaf_bins(forest: Forest, grid: Grid) -> Iterator[LeafBins]:
 
 
 def _bins_below_bounds(forest: Forest, grid: Grid) -> BinIndices:
-    """Number of bins to the left of each node's bound, 0 at leaves and splits of categories."""
+    """Return the number of bins left of each node's bound, 0 at leaves and category splits."""
     ends = np.zeros(len(forest.feature), dtype=np.int32)
     for j, axis in enumerate(grid.axes):
         if axis.is_ordered:
@@ -60,7 +60,7 @@ def _bins_below_bounds(forest: Forest, grid: Grid) -> BinIndices:
 
 
 def _levels(forest: Forest) -> Iterator[Ints]:
-    """Inner nodes of all trees, level by level from the roots."""
+    """Yield the inner nodes of all trees, level by level from the roots."""
     nodes = forest.roots
     while len(nodes := nodes[forest.feature[nodes] >= 0]):
         yield nodes
@@ -84,7 +84,7 @@ NodeBins = tuple[BinIndices, BinIndices, Bools, Bools]
 def _walk_levels(
     forest: Forest, ends: BinIndices, levels: Sequence[Ints], features: range, limits: BinIndices
 ) -> NodeBins:
-    """Low and high ends, whether missing values arrive and whether the path has the feature: (n_nodes, n_features)."""
+    """Return ends, whether missing values arrive and whether the path has the feature: (n_nodes, n_features)."""
     shape = len(forest.feature), len(features)
     low, missing, used = np.zeros(shape, dtype=np.int32), np.ones(shape, dtype=bool), np.zeros(shape, dtype=bool)
     high = np.empty(shape, dtype=np.int32)
@@ -110,7 +110,6 @@ def _walk_levels(
 def _walk_compiled(
     forest: Forest, ends: BinIndices, levels: Sequence[Ints], features: range, limits: BinIndices
 ) -> NodeBins:
-    """The same, node by node."""
     nodes = np.concatenate([np.zeros(0, np.int64), *levels])
     places = forest.feature[nodes] - features.start
     splits = Splits(nodes, forest.left[nodes], forest.right[nodes], places, ends[nodes], forest.missing_left[nodes])
@@ -119,9 +118,9 @@ def _walk_compiled(
 
 
 class Splits(NamedTuple):
-    """Inner nodes in an order in which parents come before their children."""
+    """Inner nodes, parents before their children."""
 
-    # nodes, left, right: nodes and their children
+    # `left` and `right` are children of `nodes`
     nodes: Ints
     left: Ints
     right: Ints
@@ -132,7 +131,6 @@ class Splits(NamedTuple):
 
 @Kernel
 def walk_down(splits: Splits, limits: BinIndices, n_nodes: int) -> NodeBins:
-    """Bins that reach each of the nodes."""
     n_features = len(limits)
     low, high = np.zeros((n_nodes, n_features), np.int32), np.empty((n_nodes, n_features), np.int32)
     missing, used = np.ones((n_nodes, n_features), np.bool_), np.zeros((n_nodes, n_features), np.bool_)
@@ -160,8 +158,6 @@ Paths = list[tuple[Ints, Ints, Bools]]
 
 
 class BinSets(abc.ABC):
-    """The bins of one feature that reach the leaves that have it on their path."""
-
     leaves: Ints
 
     @abc.abstractmethod
@@ -187,7 +183,7 @@ class BinSets(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Intervals(BinSets):
-    """Bins low <= bin < high, and the bin of missing values where it is apart and `missing` says so."""
+    """Bins low <= bin < high, plus the missing bin, if it is separate, according to `missing`."""
 
     leaves: Ints
     low: BinIndices
@@ -224,7 +220,7 @@ class Intervals(BinSets):
         return shares
 
     def ends(self, binning: Binning) -> Floats:
-        """Ends of the bins in units of merged bins: shares add up to 1 in each."""
+        """Return the ends of the bins in units of merged bins."""
         ends = np.concatenate([[0.0], np.cumsum(binning.shares[: self.n_intervals])])
         whole = np.flatnonzero(np.diff(binning.bins[: self.n_intervals]))
         ends[whole + 1] = binning.bins[whole + 1]  # exact where a merged bin begins
@@ -285,10 +281,7 @@ class AnySets(BinSets):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LeafSets:
-    """All leaves of a forest: their features, sets of bins, and values; found when they are first asked for.
-
-    A decomposition from a file that only scores rows never needs them.
-    """
+    """All leaves of a forest, computed on first use: a loaded decomposition that only scores rows never needs them."""
 
     forest: Forest
     grid: Grid
@@ -309,12 +302,10 @@ class LeafSets:
 
     @functools.cached_property
     def sets(self) -> tuple[BinSets, ...]:
-        """Sets of bins, feature by feature."""
         return self._found[2]
 
     @functools.cached_property
     def values(self) -> Floats:
-        """Values of the leaves, shape (n_leaves, n_outputs)."""
         return self.forest.values
 
     @functools.cached_property
@@ -323,13 +314,12 @@ class LeafSets:
 
     @functools.cached_property
     def members(self) -> tuple[Ints, ...]:
-        """Leaves of each key."""
         order = np.argsort(self.group, kind="stable")
         ends = np.cumsum(np.bincount(self.group, minlength=len(self.keys)))
         return tuple(order[start:end] for start, end in itertools.pairwise([0, *ends.tolist()]))
 
     def positions(self, feature: int, leaves: Ints) -> Ints:
-        """Positions of leaves among those that have a feature on their path."""
+        """Return positions of leaves among those that have the feature on their path."""
         having = self.sets[feature].leaves
         if len(having) == len(self.group):
             return leaves
@@ -339,14 +329,14 @@ class LeafSets:
 
     @memo
     def _places(self, feature: int) -> Ints:
-        """Position of every leaf among those that have a feature."""
+        """Return the position of every leaf among those that have the feature."""
         having = self.sets[feature].leaves
         places = np.zeros(len(self.group), dtype=np.int64)
         places[having] = np.arange(len(having))
         return places
 
     def pooled(self, key: Key, leaves: Ints, coefficients: Floats) -> tuple[Ints, Floats]:
-        """Some leaves, one of each run of neighbours that have the same sets of a key, and sums of coefficients.
+        """Pool neighbours with the same sets of a key; return one leaf of each run and sums of coefficients.
 
         Neighbours in a tree often differ by a split on another feature.
         """
@@ -362,7 +352,7 @@ class LeafSets:
 
     @memo
     def _run_numbers(self, feature: int) -> Ints:
-        """Numbers of the sets of a feature, equal for neighbours with the same set."""
+        """Number the sets of a feature, equal for neighbours with the same set."""
         return np.cumsum(self.sets[feature].changes())
 
     @functools.cached_property
@@ -375,50 +365,39 @@ class LeafSets:
 
     @functools.cached_property
     def _group_sizes(self) -> Ints:
-        """Number of leaves with each set of features."""
         return np.bincount(self.group, minlength=len(self.keys))
 
     def _groups_with(self, key: Sequence[int]) -> Bools:
-        """Whether each set of features contains all of some features."""
         having: Bools = np.logical_and.reduce(self._with_feature[list(key)], axis=0)
         return having
 
     def _groups_with_some(self, features: Sequence[int], n_features: int) -> Bools:
-        """Whether each set of features contains at least `n_features` of some features."""
         counts = np.add.reduce(self._with_feature[list(features)], axis=0, dtype=np.int32)
         having: Bools = counts >= n_features
         return having
 
     def leaves_with(self, key: Sequence[int]) -> Ints:
-        """Leaves that have all of some features on their path."""
         return np.flatnonzero(self._groups_with(key)[self.group])
 
     def leaves_with_some(self, features: Sequence[int], n_features: int) -> Ints:
-        """Leaves that have at least `n_features` of some features on their path."""
         return np.flatnonzero(self._groups_with_some(features, n_features)[self.group])
 
     def n_leaves_with_some(self, features: Sequence[int], n_features: int) -> int:
-        """Number of leaves that have at least `n_features` of some features on their path."""
         return int(self._group_sizes[self._groups_with_some(features, n_features)].sum())
 
     def have(self, feature: int, leaves: Ints) -> Bools:
-        """Whether leaves have a feature on their path."""
         having: Bools = self._with_feature[feature][self.group[leaves]]
         return having
 
     def n_leaves_with(self, key: Sequence[int]) -> int:
-        """Number of leaves that have all of some features on their path."""
         return int(self._group_sizes[self._groups_with(key)].sum())
 
     def cost_at_row(self, key: Sequence[int]) -> int:
-        """Leaves of a term, more where leaves have several outputs: what its value at a row takes."""
+        """Return the cost of a term at a row: its leaves, each weighted up if leaves have several outputs."""
         return int(self.n_leaves_with(key) * (3 + self.outputs_per_leaf) / 4)
 
     def n_subsets_with(self, key: Sequence[int], order: int) -> Floats:
-        """For each feature, the number of pairs of a leaf and a set of `order` features on its path.
-
-        Only sets that contain both the key and the feature count.
-        """
+        """Return, per feature, the number of pairs of a leaf and a set of `order` on its path with key and feature."""
         having = self._groups_with(key)
         used, n_leaves = self._with_feature[:, having], self._group_sizes[having]
         n_others, n_free = used.sum(axis=0) - len(key), order - len(key)
@@ -427,31 +406,29 @@ class LeafSets:
         return counts
 
     def n_groups_with(self, keys: Sequence[Key]) -> int:
-        """Number of pairs of a key and a set of features of leaves that contains it."""
+        """Return the number of pairs of a key and a leaf's set of features that contains it."""
         return sum(int(np.count_nonzero(self._groups_with(key))) for key in keys)
 
     @functools.cached_property
     def used_features(self) -> Ints:
-        """Features that some leaf has on its path."""
         return np.flatnonzero(self._with_feature.any(axis=1))
 
     @functools.cached_property
     def outputs_per_leaf(self) -> float:
-        """Mean number of outputs that a leaf has a value for, at least 1."""
+        """Mean number of outputs with a value in a leaf, at least 1."""
         return max(np.count_nonzero(self.values) / max(len(self.values), 1), 1.0)
 
     @functools.cached_property
     def n_features_of_leaves(self) -> Ints:
-        """Number of features on the path to each leaf."""
         return np.array([len(key) for key in self.keys], dtype=np.int64)[self.group]
 
     def n_subsets(self, order: int) -> int:
-        """An upper bound on the number of sets of `order` features that some leaf has on its path."""
+        """Return an upper bound on the number of sets of `order` features on a path."""
         of_keys = sum(math.comb(len(key), order) for key in self.keys)
         return min(of_keys, math.comb(len(self.used_features), order))
 
     def has_more_subsets(self, order: int, limit: int) -> bool:
-        """Whether there are more sets of `order` features than a limit, without listing them all."""
+        """Whether sets of `order` features exceed a limit, without listing them all."""
         found: set[Key] = set()
         for key in self.keys:
             found.update(itertools.islice(itertools.combinations(key, order), limit + 1))
@@ -460,12 +437,12 @@ class LeafSets:
         return False
 
     def subsets(self, orders: Iterable[int]) -> list[Key]:
-        """All sets of features of given orders that some leaf has on its path, sorted."""
+        """Return all sets of features of given orders on a path, sorted."""
         return [key for order in sorted(set(orders)) for key in self._subsets_of(order)]
 
     @memo
     def _subsets_of(self, order: int) -> list[Key]:
-        """Sets of one order, sorted: from the keys, or by trying all where these are fewer."""
+        """Return the sets of one order, sorted: from the keys, or by trying all if these are fewer."""
         used = self.used_features.tolist()
         if sum(math.comb(len(key), order) for key in self.keys) <= math.comb(len(used), order):
             return sorted({subset for key in self.keys for subset in itertools.combinations(key, order)})
@@ -475,10 +452,7 @@ class LeafSets:
 
 
 def leaf_keys(used: Bools) -> tuple[list[Key], Ints]:
-    """Distinct sets of features of leaves, and the position of each leaf's set among them.
-
-    `used` tells whether each leaf has each feature on its path, shape (n_leaves, n_features).
-    """
+    """Return distinct sets of features, and the position of each leaf's in them; `used` is (n_leaves, n_features)."""
     packed = np.packbits(used, axis=1)
     words = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
     words[:, : packed.shape[1]] = packed
@@ -491,7 +465,7 @@ def leaf_keys(used: Bools) -> tuple[list[Key], Ints]:
 
 
 def paths_of(forest: Forest) -> Paths:
-    """Steps up from all leaves at a time: leaves with such an ancestor, the ancestor, whether they lie to its left."""
+    """Yield steps up from all leaves at once: leaves, their ancestors, whether they lie to its left."""
     inner = np.flatnonzero(forest.feature >= 0)
     parent = np.full(len(forest.feature), -1, dtype=np.int64)
     parent[forest.left[inner]] = inner
@@ -511,7 +485,7 @@ def paths_of(forest: Forest) -> Paths:
 
 
 def memberships(forest: Forest, grid: Grid, paths: Paths, feature: int) -> tuple[Ints, Bools]:
-    """Leaves that have a feature on their path, and the bins of it that reach each, shape (n_such_leaves, n_bins)."""
+    """Return leaves with a feature on their path, and its bins that reach each, shape (n_such_leaves, n_bins)."""
     reached = np.zeros(forest.n_leaves, dtype=bool)
     for leaves, nodes, _ in paths:
         reached[leaves[forest.feature[nodes] == feature]] = True
@@ -526,7 +500,7 @@ def memberships(forest: Forest, grid: Grid, paths: Paths, feature: int) -> tuple
 
 
 def _find_leaves(forest: Forest, grid: Grid) -> tuple[tuple[Key, ...], Ints, tuple[BinSets, ...]]:
-    """Return distinct sets of features of leaves, the position of each leaf's among them, and sets of bins."""
+    """Return distinct sets of features, the position of each leaf's among them, and sets of bins."""
     used = np.zeros((forest.n_leaves, len(grid.axes)), dtype=bool)
     sets: list[BinSets] = []
     paths = functools.cache(lambda: paths_of(forest))
@@ -551,11 +525,11 @@ _NO_BIN = 2**31 - 1  # above all bins
 
 
 class FlatLeaves(NamedTuple):
-    """Sets of bins of all leaves: entries of a leaf are next to each other, sorted by feature."""
+    """Sets of bins of all leaves: entries of a leaf are contiguous, sorted by feature."""
 
     start: Ints  # entries of leaf i are start[i] to start[i + 1]
     feature: BinIndices  # feature of each entry
-    # low, high, missing_from: bins low <= bin < high, and those from `missing_from` on
+    # bins low <= bin < high, and those from `missing_from` on
     low: BinIndices
     high: BinIndices
     missing_from: BinIndices
@@ -565,27 +539,22 @@ class FlatLeaves(NamedTuple):
 
 
 class FlatParts(NamedTuple):
-    """Parts as plain arrays, for the compiled kernel."""
-
-    # part_leaves, leaves: leaves of part i are those from part_leaves[i] to part_leaves[i + 1]
+    # leaves of part i are leaves[part_leaves[i] : part_leaves[i + 1]]
     part_leaves: Ints
     leaves: Ints
-    # part_keys, column, n_shared: keys of each part in lexical order: their columns, and how many features each
-    # begins with like the one before
+    # keys of each part in lexical order: columns, and how many leading features each shares with the one before
     part_keys: Ints
     column: Ints
     n_shared: Ints
-    # key_start, key_features: features of each key
     key_start: Ints
     key_features: Ints
-    # part_coefficients, coefficients: where coefficients of each part begin: leaf by leaf, in each key by key, shape
-    # (n_coefficients, n_outputs)
+    # start of each part's coefficients: leaf by leaf, then key by key, shape (n_coefficients, n_outputs)
     part_coefficients: Ints
     coefficients: Floats
 
 
 def flatten(leaf_sets: LeafSets, set_masses: Sequence[Floats] | None) -> FlatLeaves:
-    """The sets of all leaves; masses are zero where none are given."""
+    """Return the sets of all leaves; masses default to zero."""
     sets = leaf_sets.sets
     sizes = [one.sets.size if isinstance(one, AnySets) else 0 for one in sets]
     ends = [_ends(one, offset) for one, offset in zip(sets, np.cumsum([0, *sizes]), strict=False)]
@@ -605,7 +574,7 @@ def flatten(leaf_sets: LeafSets, set_masses: Sequence[Floats] | None) -> FlatLea
 
 
 def _ends(sets: BinSets, offset: int) -> tuple[BinIndices, BinIndices, BinIndices]:
-    """Ends of intervals and first bins of their missing values, or where the sets begin in the table."""
+    """Return ends of intervals and their first missing bins, or the start of the sets in the table."""
     n_leaves = len(sets.leaves)
     if isinstance(sets, Intervals):
         missing_from = np.where(sets.missing, sets.n_intervals, _NO_BIN).astype(np.int32)

@@ -1,19 +1,17 @@
 """What is measured on the terms of a deep model: means, errors of tables, purity at rows.
 
 **Mean of the score.** Under rows it is the mean of their scores. A smooth density is a weighted sum of products: given
-a row, each feature is moved by itself, so a leaf has the mass Σ_rows w Π_j P(bin of j in its set | row). Weighted sums
-and independent blocks of densities follow from their parts.
+a row, each feature moves independently, so a leaf has the mass Σ_rows w Π_j P(bin of j in its set | row). Mixtures and
+independent blocks follow from their parts.
 
-**Errors of tables.**
-What dependence moves from high orders to tables is found on coarse bins, so tables can be pure and still differ from
-those of an exact decomposition. Two things show by how much:
+**Errors of tables.** Dependence moves effects from high orders to tables on coarse bins, so tables can be pure and
+still differ from those of an exact decomposition. Two numbers estimate by how much:
 
-- what half as many bins would change in the tables;
-- what the terms of high order still hold of the tables' features: means of their sum over the cells of a table, at rows
-  of the density, less the noise of draws.
+- the change of the tables if the number of bins is halved;
+- means of the sum of high orders over the cells of a table, at rows of the density, less the noise of draws.
 
-Both are made pure as the tables are, on at most 4,096 cells per table, and the largest entries of both are added. This
-is an estimate, not a bound: the tests compare it with exact decompositions.
+Both are purified like the tables, on at most 4,096 cells per table, and their largest entries are added. This is an
+estimate, not a bound: the tests compare it with exact decompositions.
 """
 
 from __future__ import annotations
@@ -47,10 +45,7 @@ from treeanova.terms.trees import Trees
 
 
 def mean_score(trees: Trees, joint: Joint) -> Floats | None:
-    """Mean of the score under a density on the grid of the tensors, shape (n_outputs,).
-
-    None where it would take too long, or where rows could be read once only.
-    """
+    """Return the mean, shape (n_outputs,); None if it would take too long or rows can be read only once."""
     if isinstance(joint, Mixture):
         means = [mean_score(trees, part) for _, part in joint.components()]
         shares = [share for share, _ in joint.components()]
@@ -63,9 +58,9 @@ def mean_score(trees: Trees, joint: Joint) -> Floats | None:
 
 
 def mean_of_tables(tables: Tensors, density: Density) -> Floats:
-    """Mean of the sum of pure tables under the joint density, shape (n_outputs,).
+    """Return the mean of the sum of pure tables under the joint density, shape (n_outputs,).
 
-    It is zero unless a density estimates pairs apart from the joint density: each table's mean is zero under its own.
+    It is zero unless the density estimates pairs separately: each table's mean is zero under its own weights.
     """
     mean = np.zeros(tables.n_outputs)
     for key, values in tables.effects.terms.items():
@@ -76,7 +71,7 @@ def mean_of_tables(tables: Tensors, density: Density) -> Floats:
 
 
 def _mean_at_rows(trees: Trees, joint: EmpiricalJoint) -> Floats | None:
-    """Mean of the scores of all rows, in another pass over them where they are not all held."""
+    """Return the mean score of all rows, in another pass over them if not all are in memory."""
     statistics = joint.statistics.on(trees.grid)
     if statistics.n_rows * trees.forest.n_trees > costs.MEAN_STEPS:
         return None
@@ -93,7 +88,7 @@ def _mean_at_rows(trees: Trees, joint: EmpiricalJoint) -> Floats | None:
 
 
 def _leaf_masses(trees: Trees, joint: Joint, features: Sequence[int]) -> Floats | None:
-    """Masses of all leaves under a density of some features of the model; None where they take too long."""
+    """Return masses of all leaves under a density of some features; None if that takes too long."""
     if isinstance(joint, Product):
         return _product_masses(trees, joint.masses, features)
     if isinstance(joint, Blocks):
@@ -112,7 +107,6 @@ def _leaf_masses(trees: Trees, joint: Joint, features: Sequence[int]) -> Floats 
 
 
 def _product_masses(trees: Trees, masses: Sequence[Floats], features: Sequence[int]) -> Floats:
-    """Masses of all leaves under independent features."""
     product = np.ones(len(trees.leaf_sets.values))
     for j, own in zip(features, masses, strict=True):
         binning, sets = trees.binnings[j], trees.leaf_sets.sets[j]
@@ -121,7 +115,7 @@ def _product_masses(trees: Trees, masses: Sequence[Floats], features: Sequence[i
 
 
 def _moved_rows(trees: Trees, joint: KernelJoint, features: Sequence[int]) -> _Moved:
-    """Rows as groups of bins, with the mass that each group's kernel puts into the set of a leaf."""
+    """Return rows as groups of bins, with the mass that each group's kernel puts into the set of a leaf."""
     bins, weights = joint.statistics.points()
     codes, shares = np.zeros_like(bins), []
     for column, (j, margin, kernel) in enumerate(zip(features, joint.margins, joint.kernels, strict=True)):
@@ -138,13 +132,13 @@ def _moved_rows(trees: Trees, joint: KernelJoint, features: Sequence[int]) -> _M
 
 
 def _on_trees(merging: Binning, groups: Ints, masses: Floats) -> Binning:
-    """Groups of the bins of tensors as a binning of all bins of the trees."""
+    """Return groups of the tensors' bins as a binning of all bins of the trees."""
     return binning_by(groups[merging.bins], masses[merging.bins] * merging.shares)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Moved:
-    """Weighted points, and for each feature the share of each leaf's set at every number of the point's column."""
+    """Weighted points, and per feature the share of each leaf's set at every value of the point's column."""
 
     trees: Trees
     features: Sequence[int]
@@ -153,7 +147,7 @@ class _Moved:
     shares: Sequence[Floats]
 
     def masses(self) -> Floats | None:
-        """Σ over points of their weight times the shares of all features on a leaf's path; None for too many."""
+        """Sum, over points, the weight times the shares of all features on a leaf's path; None for too many."""
         sets = self.trees.leaf_sets
         column_of = {j: column for column, j in enumerate(self.features)}
         n_products = sum(
@@ -178,10 +172,7 @@ class _Moved:
 def cell_means(
     form: ClosedForm, keys: Sequence[Key], rows: Points, values: Floats, limit: int, *, are_drawn: bool
 ) -> tuple[tuple[Binning, ...], dict[Key, Floats]]:
-    """Means of values at rows over the cells of some terms, with at most `limit` bins per feature; less noise of draws.
-
-    Cells without rows have zero.
-    """
+    """Return means over cells with at most `limit` bins per feature, less noise of draws; zero in empty cells."""
     axes = zip(form.leaf_sets.grid.axes, form.masses, strict=True)
     binnings = tuple(equal_mass(axis, masses, limit) for axis, masses in axes)
     centred = values - rows.weights @ values
@@ -195,34 +186,34 @@ def cell_means(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TableErrors:
-    """Sizes of changes of tables, once they are made pure, relative to the largest score of each output."""
+    """Sizes of changes of tables after purification, relative to the largest score of each output."""
 
     trees: Trees
     tables: Tensors
     scales: Floats
 
     def of_bins(self, fine: Correction, rough: Correction) -> float:
-        """The largest entry of the difference that two corrections make to tables."""
+        """Return the largest difference that two corrections make to tables."""
         if not fine.moved:
             return 0.0
         changes = {key: values - rough.moved[key] for key, values in fine.moved.items()}
         return self._largest(changes, [binning.bins for binning in fine.binnings])
 
     def at_rows(self, form: ClosedForm, rows: Points, high: Floats, *, are_drawn: bool) -> float:
-        """The largest entry of what the sum of all terms of high order, at rows, holds of the tables."""
+        """Return the largest part of the tables that the sum of high orders at rows still contains."""
         keys = self._widest(form)
         limit = int(costs.ERROR_CELLS ** (1 / max(map(len, keys), default=1)) + 1e-9)
         binnings, means = cell_means(form, keys, rows, high, limit, are_drawn=are_drawn)
         return self._largest(means, [binning.bins for binning in binnings])
 
     def _widest(self, form: ClosedForm) -> list[Key]:
-        """Tables whose features no other table has all of: means over their cells hold those of the others."""
+        """Return tables not contained in another: means over their cells include those of the others."""
         order = max(map(len, self.tables.keys), default=0)
         widest = [key for key in self.tables.keys if len(key) == order]
         return sorted(widest, key=form.leaf_sets.n_leaves_with, reverse=True)[: costs.ERROR_TABLES]
 
     def _largest(self, changes: Mapping[Key, Floats], bins: Sequence[Ints]) -> float:
-        """The largest entry of changes on coarse bins of all features, once they are made pure."""
+        """Return the largest entry of changes on coarse bins of all features, after purification."""
         if not changes:
             return 0.0
         firsts = self.trees.first_bins(tuple(range(len(bins))))
@@ -244,7 +235,7 @@ class TableErrors:
 
 
 class HighOrdersAtRows(NamedTuple):
-    """Scores and sums of all terms of high order at rows of the density, shape (n_rows, n_outputs)."""
+    """Scores and sums of high orders at rows of the density, shape (n_rows, n_outputs)."""
 
     rows: Points
     score: Floats
@@ -253,20 +244,19 @@ class HighOrdersAtRows(NamedTuple):
 
     @property
     def mean(self) -> Floats:
-        """Mean of the terms of high order."""
         mean: Floats = self.rows.weights @ self.high
         return mean
 
     @property
     def mean_error(self) -> float:
-        """Standard error of the mean, relative to the standard deviation of the score; the largest of all outputs."""
+        """Standard error of the mean over the standard deviation of the score; the largest of all outputs."""
         weights, spread = self.rows.weights, self.score.std(axis=0)
         error = np.sqrt(weights @ (self.high - self.mean) ** 2 * np.square(weights).sum())
         return float(np.divide(error, spread, out=np.zeros_like(error), where=spread > 0).max())
 
 
 def high_orders_at(trees: Trees, tables: Tensors, density: Density, rows: Points) -> HighOrdersAtRows:
-    """Return the sum of all terms of high order, the score minus the tables, at as many rows as can be scored soon."""
+    """Return the score minus the tables, at as many rows as can be scored soon."""
     scored = trees.scored_soon(rows)
     score = trees.forest.score(Rows.in_bins(trees.grid, scored.codes))
     high = score - tables.effects.score(Rows.in_bins(tables.effects.grid, trees.merged(scored.codes)))
@@ -274,7 +264,7 @@ def high_orders_at(trees: Trees, tables: Tensors, density: Density, rows: Points
 
 
 def table_error(terms: PureLeafTerms, rough: Correction | None, tables: Tensors, at_rows: HighOrdersAtRows) -> float:
-    """Estimate the largest error of a table from the correction; NaN where half the bins (`rough`) were not tried."""
+    """Estimate the largest error of a table; NaN without a correction on half the bins (`rough`)."""
     correction, factor = terms.correction, costs.DRAWN_FACTOR if at_rows.are_drawn else 1.0
     if correction.tables and rough is None:
         return float("nan")
@@ -285,7 +275,7 @@ def table_error(terms: PureLeafTerms, rough: Correction | None, tables: Tensors,
 
 
 def _sizes_at_rows(terms: PureLeafTerms, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
-    """Root mean square of terms at some rows: under dependence it may be far from that for independent features."""
+    """Return the root mean square at rows: under dependence it may be far from the closed form."""
     n_rows = int(np.clip(costs.SIZE_STEPS / terms.trees.row_cost, *costs.SIZE_ROWS))
     values = terms.at(codes[:: max(1, len(codes) // n_rows)], keys, n_jobs)
     sizes: Floats = np.sqrt(np.square(values).mean(axis=0)).max(axis=1)
@@ -295,10 +285,9 @@ def _sizes_at_rows(terms: PureLeafTerms, codes: BinIndices, keys: Sequence[Key],
 def measured_purity(
     terms: PureLeafTerms, density: Density, rows: Points, shares: Mapping[Key, float], clock: Clock, *, n_jobs: int
 ) -> tuple[float, int]:
-    """Largest slice mean of the largest terms at rows, relative to the term, and the number of terms measured.
+    """Return the largest slice mean relative to its term, and the number of terms measured.
 
-    The slices are of fresh rows where the density is drawn from; `rows` and `shares`, those of terms that were verified
-    at rows, tell which terms are the largest.
+    The slices are of fresh draws if the density is drawn from; `rows` and `shares` rank the terms.
     """
     if all(key in shares for key in terms.keys):
         sizes = np.array([shares[key] for key in terms.keys])
@@ -317,7 +306,7 @@ def measured_purity(
 
 
 def _affordable(keys: Sequence[Key], sizes: Floats, terms: PureLeafTerms, clock: Clock) -> list[Key]:
-    """The largest of some terms that can be measured in a reasonable time, at least one."""
+    """Return the largest terms that can be measured in a reasonable time, at least one."""
     size_of = dict(zip(terms.keys, sizes, strict=True))
     ranked = sorted(keys, key=lambda key: -size_of[key])
     steps = np.cumsum([terms.trees.leaf_sets.cost_at_row(key) * costs.MEASURED_ROWS[0] for key in ranked])
@@ -329,7 +318,7 @@ def _affordable(keys: Sequence[Key], sizes: Floats, terms: PureLeafTerms, clock:
 
 
 def _some_points(terms: PureLeafTerms, density: Density, keys: Sequence[Key]) -> tuple[Points, bool]:
-    """As many points as some terms can be evaluated at in a reasonable time, and whether these are not all."""
+    """Return as many points as the terms can be evaluated at in a reasonable time, and whether some are left out."""
     n_leaves = sum(terms.trees.leaf_sets.n_leaves_with(key) for key in keys)
     n_rows = int(np.clip(costs.MEASURED_STEPS / max(n_leaves, 1), *costs.MEASURED_ROWS))
     rng = np.random.default_rng(1)
@@ -341,7 +330,7 @@ def _some_points(terms: PureLeafTerms, density: Density, keys: Sequence[Key]) ->
 
 
 def _largest(sizes: Floats, orders: Sequence[int]) -> list[int]:
-    """Positions of the largest terms: of all, and of each order."""
+    """Return positions of the largest terms: overall, and of each order."""
     ranked = [int(i) for i in np.argsort(-sizes, kind="stable")]
     chosen = ranked[: costs.MEASURED_TERMS]
     for order in sorted(set(orders)):

@@ -17,10 +17,7 @@ from treeanova.terms import costs
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Moments:
-    """For each term and output: variance, covariance with the sum of all other terms, mean absolute value.
-
-    Variances and covariances of all terms add up to the variance of the score; shapes (n_terms, n_outputs).
-    """
+    """Arrays are (n_terms, n_outputs); variances plus covariances add up to the variance of the score."""
 
     variance: Floats
     covariance: Floats
@@ -28,23 +25,22 @@ class Moments:
 
     @property
     def score_variance(self) -> Floats:
-        """Variance of the score, shape (n_outputs,)."""
         total: Floats = (self.variance + self.covariance).sum(axis=0)
         return total
 
     def beyond(self, rounding: Floats) -> Moments:
-        """The same with zeros for outputs whose score spreads no more than rounding does."""
+        """Return the same with zeros for outputs whose score varies no more than rounding."""
         is_real = self.score_variance > rounding**2
         return Moments(*(np.where(is_real, one, 0.0) for one in (self.variance, self.covariance, self.mean_abs)))
 
     def with_covariances(self, changes: Floats) -> Moments:
-        """The same with changes added to the covariances of the first terms."""
+        """Add changes to the covariances of the first terms."""
         covariance = self.covariance.copy()
         covariance[: len(changes)] += changes
         return dataclasses.replace(self, covariance=covariance)
 
     def with_tables(self, terms: Mapping[Key, Floats], weights: Mapping[Key, Floats], *, uncorrelated: bool) -> Moments:
-        """The same with exact variances of the first terms, which have tables, and optionally no covariances."""
+        """Return the same with exact variances of the first terms, which have tables, and optionally no covariances."""
         variance, mean_abs = self.variance.copy(), self.mean_abs.copy()
         if terms:
             variance[: len(terms)], mean_abs[: len(terms)] = _moments_of_tables(terms, weights)
@@ -59,12 +55,12 @@ def moments(
     *,
     is_whole: bool = False,
 ) -> Moments:
-    """Moments of the terms of effects, at least one, with given weights of their cells.
+    """Return moments of at least one term under given weights of its cells.
 
-    Variances and mean absolute values are exact under these weights. Covariances are those of the joint density: exact
-    for rows, cells, independent features and mixtures of them, else over draws. Of very many rows, they are exact where
-    the effects are the whole model (`is_whole`) and its scores were added up, else those of a sample. Without a joint
-    density there are no covariances, as between pure terms of independent features.
+    Variances and mean absolute values are exact. Covariances are those of the joint density: exact for rows, cells,
+    independent features and their mixtures, otherwise over draws. For very many rows, they are exact if the effects are
+    the whole model (`is_whole`) and its scores were added up, otherwise those of a sample. Without `joint`, they are
+    zero.
     """
     variance, mean_abs = _moments_of_tables(effects.terms, weights)
     if joint is None:
@@ -75,7 +71,6 @@ def moments(
 
 
 def _moments_of_tables(terms: Mapping[Key, Floats], weights: Mapping[Key, Floats]) -> tuple[Floats, Floats]:
-    """Variance and mean absolute value of each term under the weights of its cells, shapes (n_terms, n_outputs)."""
     centred = [values - _mean(values, weights[key]) for key, values in terms.items()]
     variance = np.array([_mean(c**2, weights[key]) for c, key in zip(centred, terms, strict=True)])
     return variance, np.array([_mean(np.abs(values), weights[key]) for key, values in terms.items()])
@@ -87,11 +82,10 @@ def covariance_changes(
     differences: Mapping[Key, Floats],
     bin_masses: Callable[[int], Floats],
 ) -> Floats:
-    """What to add to covariances of the joint density, so that terms of two features in all have those of their pair.
+    """Return what to add to the joint density's covariances for terms of two features in all, (n_terms, n_outputs).
 
-    `differences` are, for pairs of features, the pair's table minus that of the joint density, on the pair's axes;
-    `bin_masses` gives the masses of all bins of a feature. Shape of the result (n_terms, n_outputs). Both tables have
-    the same marginals, so that means of main effects are the same.
+    `differences` are, on the pair's axes, the pair's table minus that of the joint density; `bin_masses` gives the
+    masses of all bins of a feature. Both tables have the same marginals, so means of main effects are the same.
     """
     place = {key: i for i, key in enumerate(effects.terms)}
     changes = np.zeros((len(place), effects.n_outputs))
@@ -112,7 +106,7 @@ def covariance_changes(
 def _centred_mains(
     effects: Effects, weights: Mapping[Key, Floats], pair: Key, bin_masses: Callable[[int], Floats]
 ) -> dict[Key, Floats]:
-    """Main effects of a pair's features minus their means, averaged over the bins of the pair's axes."""
+    """Return centred main effects of a pair's features, averaged over the bins of the pair's axes."""
     centred: dict[Key, Floats] = {}
     for axis, (j, binning) in enumerate(zip(pair, effects.binnings_of(pair), strict=True)):
         key = (j,)
@@ -126,7 +120,7 @@ def _centred_mains(
 
 
 def _averaged(values: Floats, masses: Floats, binning: Binning) -> Floats:
-    """Weighted means of a main effect on all bins over the bins of a binning; equal weights where it has no mass."""
+    """Average a main effect over merged bins; unweighted where they have no mass."""
     weights = np.where(binning.spread(binning.pool(masses)) > 0, masses, 1.0)
     return binning.pool(weights[:, None] * values) / binning.pool(weights)[:, None]
 
@@ -160,11 +154,7 @@ def _raw_moments(effects: Effects, part: Joint, rng: np.random.Generator, *, is_
 
 
 def _raw_moments_of_sums(effects: Effects, part: EmpiricalJoint, score_sums: Mapping[Key, Floats]) -> RawMoments:
-    """The same for all rows of many, of which scores were added up in the cells of each term.
-
-    The sum of all terms is the score without the intercept, so that the mean of its product with a term is the sum
-    over cells of the term times the score's sum in the cell.
-    """
+    """Return raw moments from sums of the score in the cells of each term: E[term × score] is a sum over cells."""
     first, squares, products = np.zeros((3, len(effects.terms), effects.n_outputs))
     for t, (key, values) in enumerate(effects.terms.items()):
         shares = part.table(key, effects.binnings.get(key))
@@ -175,13 +165,12 @@ def _raw_moments_of_sums(effects: Effects, part: EmpiricalJoint, score_sums: Map
 
 
 class _Part(NamedTuple):
-    """A pure part of a term, over the bins of some binnings; outputs last."""
+    """A pure part of a term on merged bins; outputs last."""
 
     values: Floats
     binnings: tuple[Binning, ...]
 
     def on(self, binnings: Sequence[Binning]) -> Floats:
-        """The values on finer binnings."""
         values = self.values
         for axis, (coarse, fine) in enumerate(zip(self.binnings, binnings, strict=True)):
             if coarse.size != fine.size:
@@ -190,7 +179,6 @@ class _Part(NamedTuple):
 
 
 def _raw_moments_of_product(effects: Effects, part: Product) -> RawMoments:
-    """The same for independent features, exactly: parts of terms that are pure under the product are uncorrelated."""
     pure = [_pure_parts(effects, key, part) for key in effects.terms]
     subsets = dict.fromkeys(subset for parts in pure for subset in parts)
     axes = {
@@ -206,7 +194,7 @@ def _raw_moments_of_product(effects: Effects, part: Product) -> RawMoments:
 
 
 def _pure_parts(effects: Effects, key: Key, part: Product) -> dict[Key, _Part]:
-    """A term as a sum of parts, by sets of its features, that are pure for independent features."""
+    """Split a term into parts, by sets of its features, that are pure for independent features."""
     binnings = dict(zip(key, effects.binnings_of(key), strict=True))
     parts: dict[Key, Floats] = {(): effects.terms[key]}
     for j in key:  # axes before that of j are gone or kept: its own axis follows those kept
@@ -219,7 +207,7 @@ def _pure_parts(effects: Effects, key: Key, part: Product) -> dict[Key, _Part]:
 
 
 def moments_of_values(values: Floats, weights: Floats) -> Moments:
-    """Moments of terms given by their values at weighted rows, shape (n_rows, n_terms, n_outputs)."""
+    """Return moments of terms given by values (n_rows, n_terms, n_outputs) at weighted rows."""
     centred = values - np.einsum("ntk,n->tk", values, weights)
     variance = np.einsum("ntk,ntk,n->tk", centred, centred, weights)
     with_all = np.einsum("ntk,nk,n->tk", centred, centred.sum(axis=1), weights)
@@ -227,6 +215,5 @@ def moments_of_values(values: Floats, weights: Floats) -> Moments:
 
 
 def _mean(values: Floats, weights: Floats) -> Floats:
-    """Weighted mean over all cells, per output."""
     result: Floats = np.tensordot(weights, values, axes=weights.ndim)
     return result

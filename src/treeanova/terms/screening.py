@@ -1,14 +1,13 @@
-"""Screening: which terms of high order carry weight, found without listing their values.
+"""Screening: find the important terms of high order without computing their values.
 
 For independent features the part of a leaf with value v in the term of features u has the variance
 
     v² Π_{j in u} p_j (1 - p_j) Π_{j not in u} p_j²,
 
-with p_j the masses of the leaf's sets. The sum over leaves ranks terms: it ignores how the parts of different leaves
-are correlated, so that the largest terms are then verified at rows. One pass over the leaves takes a product per leaf
-and subset of its features, whatever the number of rows. Where nearly every leaf has a set of features of its own, as in
-forests of many columns, sums are kept by the rank of a subset among all sets of as many features, and only the largest
-are listed.
+with p_j the masses of the leaf's sets. The sum over leaves ranks terms. It ignores correlations between parts of
+different leaves, so the largest terms are then verified at rows. One pass over the leaves takes a product per leaf and
+subset of its features. If nearly every leaf has its own set of features, as in forests of many columns, sums are
+indexed by the rank of a subset among all sets of its order, and only the largest are listed.
 """
 
 from __future__ import annotations
@@ -31,10 +30,7 @@ from treeanova.terms.leaves import FlatLeaves
 
 
 def screened_orders(form: ClosedForm, lowest: int, highest: int, seconds: float = math.inf) -> range:
-    """The orders from the lowest up whose terms can be screened in a reasonable time and memory.
-
-    None where not even the lowest can.
-    """
+    """Return the orders from the lowest up that can be screened in reasonable time and memory; may be empty."""
     most_products = min(costs.SCREENED_PRODUCTS, seconds * costs.PRODUCTS_PER_SECOND)
     last = lowest - 1
     for order in range(lowest, highest + 1):
@@ -46,7 +42,7 @@ def screened_orders(form: ClosedForm, lowest: int, highest: int, seconds: float 
 
 
 def _has_few_subsets(form: ClosedForm, max_order: int) -> bool:
-    """Whether the subsets of the sets of features of leaves, up to an order, can be kept one by one."""
+    """Whether the subsets of the leaves' features, up to an order, can be kept one by one."""
     sizes = np.bincount([len(key) for key in form.leaf_sets.keys])
     n_subsets = sum(int(n) * _n_subsets(size, max_order) for size, n in enumerate(sizes))
     return n_subsets * int(form.leaf_sets.values.shape[1]) <= costs.MOST_SUBSETS
@@ -57,20 +53,18 @@ def _n_subsets(size: int, max_order: int) -> int:
 
 
 def _n_ranked(form: ClosedForm, order: int) -> int:
-    """Sets of as many features as an order, of all that the forest uses, times outputs."""
+    """Return the number of sets of an order, among all used features, times outputs."""
     return math.comb(len(form.leaf_sets.used_features), order) * int(form.leaf_sets.values.shape[1])
 
 
 class Sizes(NamedTuple):
-    """Estimated variances of terms: the largest of all outputs."""
-
     by_key: Mapping[Key, float]  # the sizes of all terms, or of the largest where terms are too many to list
     n_terms: Mapping[int, int]  # number of all terms of each order
     total: float  # sum of the sizes of all terms
 
 
 def sizes_without_rows(form: ClosedForm, orders: range) -> Sizes:
-    """Sum over leaves of the variances of their parts, for every term of some orders; the largest of all outputs."""
+    """Sum variances over leaves, for every term of some orders; the largest of all outputs."""
     if orders and not _has_few_subsets(form, orders[-1]):
         return _sizes_by_rank(form, orders)
     by_key = _sizes_by_key(form, orders)
@@ -98,13 +92,12 @@ def _sizes_by_key(form: ClosedForm, orders: range) -> dict[Key, float]:
 
 
 def _n_products(form: ClosedForm, orders: range) -> int:
-    """Number of products of a pass over the leaves."""
     n_leaves = np.bincount(form.leaf_sets.n_features_of_leaves)
     return sum(int(n) * _n_subsets(size, max(orders, default=0)) for size, n in enumerate(n_leaves))
 
 
 def _sizes_by_rank(form: ClosedForm, orders: range) -> Sizes:
-    """The same for many sets of features: sums are kept by the ranks of subsets."""
+    """Do the same for many sets of features, with sums indexed by rank."""
     by_key: dict[Key, float] = {}
     n_terms, total = {}, 0.0
     for order in orders:
@@ -118,7 +111,7 @@ def _sizes_by_rank(form: ClosedForm, orders: range) -> Sizes:
 
 
 def _sums_by_rank(form: ClosedForm, order: int) -> Floats:
-    """Sums over leaves for all sets of `order` features, by rank and output."""
+    """Return sums over leaves for all sets of `order` features, by rank and output."""
     flat, used = form.flat(), form.leaf_sets.used_features
     place = np.zeros(len(form.leaf_sets.sets), dtype=np.int64)
     place[used] = np.arange(len(used))
@@ -131,16 +124,13 @@ def _sums_by_rank(form: ClosedForm, order: int) -> Floats:
 
 
 def _ranks(n_features: int, order: int) -> Ints:
-    """Binomial coefficients of a feature's position, over one to `order`: their sum is the rank of a sorted set.
-
-    Sets are ranked by their last feature, then by the one before it, and so on.
-    """
+    """Return binomial coefficients whose sum is the rank of a sorted set; its last feature varies slowest."""
     rows = [[math.comb(j, i) for i in range(1, order + 1)] for j in range(n_features)]
     return np.array(rows, dtype=np.int64).reshape(n_features, order)
 
 
 def _unranked(ranks: Ints, order: int, n_features: int) -> Ints:
-    """The sorted sets of some ranks, shape (n_sets, order)."""
+    """Return the sorted sets of some ranks, shape (n_sets, order)."""
     table, left = _ranks(n_features, order), ranks.copy()
     sets = np.zeros((len(ranks), order), dtype=np.int64)
     for i in reversed(range(order)):
@@ -150,13 +140,13 @@ def _unranked(ranks: Ints, order: int, n_features: int) -> Ints:
 
 
 def _odds(masses: Floats) -> Floats:
-    """The factor p (1 - p) / p² of the variance of a part for a feature that it has; 0 for sets without mass."""
+    """Return (1 - p) / p, a feature's factor of the variance; 0 for sets without mass."""
     odds: Floats = np.where(masses > 0, (1 - masses) / np.where(masses > 0, masses, 1.0), 0.0)
     return odds
 
 
 def _add_by_rank(values: Floats, flat: FlatLeaves, place: Ints, ranks: Ints, n_sets: int) -> Floats:
-    """Sums by rank, all leaves of as many features at a time."""
+    """Return sums by rank; leaves with equally many features are processed together."""
     order = ranks.shape[1]
     sums, n_features = np.zeros((n_sets, values.shape[1])), np.diff(flat.start)
     for size in np.unique(n_features[n_features >= order]).tolist():
@@ -174,7 +164,7 @@ def _add_by_rank(values: Floats, flat: FlatLeaves, place: Ints, ranks: Ints, n_s
 
 @Kernel
 def add_by_rank(values: Floats, flat: FlatLeaves, place: Ints, ranks: Ints, n_sets: int) -> Floats:
-    """The same, compiled: leaf by leaf."""
+    """Do the same, compiled: leaf by leaf."""
     starts, feature, mass = flat.start, flat.feature, flat.mass
     sums = np.zeros((n_sets, values.shape[1]))
     for leaf in range(len(values)):
@@ -191,7 +181,7 @@ def add_by_rank(values: Floats, flat: FlatLeaves, place: Ints, ranks: Ints, n_se
 
 @Kernel
 def add_sets(sums: Floats, values: Floats, outputs: Ints, sizes: tuple[float, Floats], sets: tuple[Ints, Ints]) -> None:
-    """Add the parts of one leaf in all sets of as many features as `ranks` has columns, one after another."""
+    """Add one leaf's parts in all sets of its features with as many features as `ranks` has columns."""
     (base, odds), (at, ranks) = sizes, sets
     n_features, order = len(at), ranks.shape[1]
     product, rank = np.full(order + 1, base), np.zeros(order + 1, np.int64)
@@ -213,7 +203,7 @@ def add_sets(sums: Floats, values: Floats, outputs: Ints, sizes: tuple[float, Fl
 
 
 def _orders_of_subsets(key: Key, max_order: int) -> list[Ints]:
-    """Numbers of features of the subsets of the first features of a key, for none of them, one, two and so on."""
+    """Return the orders of the subsets of the first features of a key: of none of them, one, two and so on."""
     order_of = [np.zeros(1, dtype=np.int64)]
     for _ in key:
         order_of.append(np.concatenate([order_of[-1], order_of[-1][order_of[-1] < max_order] + 1]))
@@ -221,7 +211,6 @@ def _orders_of_subsets(key: Key, max_order: int) -> list[Ints]:
 
 
 def _totals_by_kernel(form: ClosedForm, key: Key, leaves: Ints, max_order: int) -> Floats:
-    """The totals, compiled."""
     flat, values = form.flat(), form.leaf_sets.values
     orders = _orders_of_subsets(key, max_order)[-1]
     totals: Floats = sum_variances(leaves, values, flat, orders, max_order)
@@ -230,7 +219,7 @@ def _totals_by_kernel(form: ClosedForm, key: Key, leaves: Ints, max_order: int) 
 
 @Kernel
 def sum_variances(leaves: Ints, values: Floats, flat: FlatLeaves, orders: Ints, max_order: int) -> Floats:
-    """Sums over leaves, all with the same features, of the variances of their parts, for subsets of given orders."""
+    """Sum variances over leaves with the same features, for subsets of given orders."""
     starts, mass = flat.start, flat.mass
     totals, variances = np.zeros((len(orders), values.shape[1])), np.empty(len(orders))
     for leaf in leaves:
@@ -250,7 +239,7 @@ def sum_variances(leaves: Ints, values: Floats, flat: FlatLeaves, orders: Ints, 
 
 
 def _totals_by_numpy(form: ClosedForm, key: Key, leaves: Ints, max_order: int) -> Floats:
-    """Sums over the leaves of one set of features, for its subsets up to an order: shape (n_subsets, n_outputs)."""
+    """Sum over the leaves of one set of features, for its subsets: shape (n_subsets, n_outputs)."""
     order_of = _orders_of_subsets(key, max_order)
     totals = np.zeros((len(order_of[-1]), form.leaf_sets.values.shape[1]))
     n_leaves = max(1, costs.SCREEN_CELLS // len(totals))
@@ -266,7 +255,7 @@ def _totals_by_numpy(form: ClosedForm, key: Key, leaves: Ints, max_order: int) -
 
 
 def _subsets(key: Key, max_order: int) -> list[Key]:
-    """All subsets of a key up to an order, in the order of the totals: the last feature varies slowest."""
+    """Return all subsets up to an order, in the order of the totals: the last feature varies slowest."""
     subsets: list[Key] = [()]
     for j in key:
         subsets += [(*subset, j) for subset in subsets if len(subset) < max_order]
@@ -276,9 +265,9 @@ def _subsets(key: Key, max_order: int) -> list[Key]:
 def largest_with_subsets(
     sizes: Mapping[Key, float], lowest: int, limit: int, share: float = 1.0, total: float | None = None
 ) -> list[Key]:
-    """The largest terms with all their subsets down to an order, at most `limit` of them; sorted.
+    """Return the largest terms with all their subsets down to an order, at most `limit` in all; sorted.
 
-    After the first hundred, they are as many as hold a share of the sizes of all, whose total may be given.
+    Beyond the first hundred, only as many as hold `share` of the total size.
     """
     chosen: set[Key] = set()
     held, enough = 0.0, share * (sum(sizes.values()) if total is None else total)
@@ -294,7 +283,7 @@ def largest_with_subsets(
 
 
 class Screened(NamedTuple):
-    """Terms that carry weight, orders of which others were left out, and what these may carry."""
+    """The important terms, the orders with omitted terms, and how much these may carry."""
 
     keys: tuple[Key, ...] = ()  # terms to report individually
     rest_orders: tuple[int, ...] = ()  # orders of which some terms are not reported
@@ -313,11 +302,11 @@ def screen(
     seconds: float = math.inf,
     n_terms: Mapping[int, int] | None = None,
 ) -> Screened:
-    """Terms whose share of the score's variance is at least 0.05 % at rows, of the largest by size.
+    """Return those of the largest terms that have at least 0.05 % of the score's variance at rows.
 
-    `orders` are all orders of high terms, screened or not; `shares_at(keys, n_rows)` gives shares of the score's
-    variance. Terms that are asked for are reported too. With few `seconds`, fewer are verified at fewer rows. `n_terms`
-    are the numbers of terms of each order where not all have sizes.
+    `orders` are all high orders, screened or not; `shares_at(keys, n_rows)` gives shares of the score's variance. Terms
+    in `asked` are always reported. With few `seconds`, fewer are verified at fewer rows. `n_terms` are the numbers of
+    terms of each order if not all have sizes.
     """
     ranked = sorted(sizes, key=sizes.__getitem__, reverse=True)
     verified, n_rows = _affordable(
@@ -340,7 +329,7 @@ def screen(
 
 
 def _affordable(ranked: Sequence[Key], n_leaves_with: Callable[[Key], int], steps: float) -> tuple[list[Key], int]:
-    """The largest terms that can be verified in a reasonable time, and the number of rows for it."""
+    """Return the largest terms that can be verified in a reasonable time, and the number of rows for it."""
     keys: list[Key] = []
     n_leaves = 0
     for key in ranked[: costs.MAX_VERIFIED]:

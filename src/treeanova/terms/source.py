@@ -1,7 +1,6 @@
 """Sources: models that score rows and can be purified under a density; additive models, the sums of tables.
 
-A new kind of source is one class derived from `Source`: what sums of models, anchored terms, monotonicity and files ask
-of a model are methods of it, and `SOURCES` (`terms/tree_model.py`) lists it by the tag that files have.
+To add a source, derive a class from `Source` and list it in `SOURCES` (`terms/tree_model.py`) by its tag in files.
 """
 
 from __future__ import annotations
@@ -33,8 +32,6 @@ from treeanova.terms.terms import Tensors, TermSet
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How to work and what to return."""
-
     options: Options = dataclasses.field(default_factory=Options)  # method, tolerance and iterations of purification
     n_jobs: int = 1  # number of threads
     backend: str | None = None  # name of the data frame library for tables
@@ -43,7 +40,7 @@ class Settings:
 
 
 class PureTerms(NamedTuple):
-    """Pure terms, what was measured on those that have tables, and on those that are evaluated at rows."""
+    """Pure terms, and what was measured on tables and on terms at rows."""
 
     terms: TermSet
     measured: Mapping[Key, TermCertificate]
@@ -51,8 +48,6 @@ class PureTerms(NamedTuple):
 
 
 class Source(abc.ABC):
-    """A model that can score rows and be purified under a density."""
-
     tag: ClassVar[str]
 
     @property
@@ -63,33 +58,33 @@ class Source(abc.ABC):
     @property
     @abc.abstractmethod
     def max_order(self) -> int | None:
-        """Highest order of terms that `purify` reports; None for all."""
+        """Highest order that `purify` reports; None for all."""
 
     @property
     def rounding(self) -> Floats:
-        """The spread of the score, shape (n_outputs,), up to which it is what rounding left of larger numbers."""
+        """Standard deviation, shape (n_outputs,), below which variation of the score is rounding."""
         return np.zeros(len(self.grid.schema.outputs))
 
     def up_to(self, max_order: int) -> Source:
-        """The same model with terms up to an order; what is above need not be found."""
+        """Return the model with terms up to an order; higher ones need not be computed."""
         del max_order
         return self
 
     @abc.abstractmethod
     def score(self, rows: Rows, n_jobs: int = 1) -> Floats:
-        """Return the score of rows, shape (n_rows, n_outputs)."""
+        """Return scores, shape (n_rows, n_outputs)."""
 
     @abc.abstractmethod
     def wanted_tables(self) -> list[Request]:
-        """Tables of rows that a density bound to `grid` needs to purify the model."""
+        """Return the tables of rows that a density bound to `grid` needs to purify the model."""
 
     @abc.abstractmethod
     def raw(self) -> TermSet:
-        """The terms before purification."""
+        """Return the terms before purification."""
 
     @abc.abstractmethod
     def purify(self, density: Density, settings: Settings, progress: Progress, clock: Clock | None = None) -> PureTerms:
-        """The pure terms under a density that is bound to `grid`; a clock may have begun before."""
+        """Return the pure terms under a density bound to `grid`; a clock may have begun before."""
 
     @abc.abstractmethod
     def tables_to_purify(self, terms: TermSet) -> Effects:
@@ -97,12 +92,12 @@ class Source(abc.ABC):
 
     @property
     def forest(self) -> Forest | None:
-        """The trees of the model; None where the source does not hold them."""
+        """The trees of the model, if the source holds them."""
         return None
 
     @property
     def is_sum_of_terms(self) -> bool:
-        """Whether the score is the sum of `raw()` terms, so that bins on `grid` suffice to score a row."""
+        """Whether the score is the sum of `raw()` terms; bins on `grid` then suffice to score a row."""
         return False
 
     @abc.abstractmethod
@@ -110,11 +105,10 @@ class Source(abc.ABC):
         """Return the changes of the score between neighbouring bins of a feature, and the grid of these bins."""
 
     def anchored(self, references: Points) -> Anchored:
-        """Return the terms of the model against reference rows."""
         return AnchoredTerms(self.raw(), references)
 
     def tables_to_save(self, terms: TermSet) -> Effects | None:
-        """Return the tables that a file needs to restore the source, besides `terms`; None where it needs none."""
+        """Return the tables, besides `terms`, that a file needs to restore the source."""
         del terms
         return None
 
@@ -126,7 +120,7 @@ class Source(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AdditiveModel(Source):
-    """A model that is the sum of its terms: an EBM, a forest as tensors, or a selection of terms."""
+    """An EBM, a forest as tensors, or a selection of terms."""
 
     tag = "additive"
 
@@ -187,7 +181,6 @@ class AdditiveModel(Source):
 
 
 def purify_tensors(effects: Effects, density: Density, settings: Settings, progress: Progress = quiet) -> PureTerms:
-    """Pure tensors under a density, with the weights of their cells, and what was measured on each."""
     if not effects.terms:
         return PureTerms(Tensors(effects), {})
     axes = refined_axes(effects)
@@ -210,7 +203,7 @@ def purify_tensors(effects: Effects, density: Density, settings: Settings, progr
 
 
 def _widened(axes: Mapping[Key, tuple[Binning, ...]], above: Key, below: Key, face: Floats) -> Floats:
-    """Bring what is taken out of a term, outputs first, onto the finer axes of the term below."""
+    """Bring what a term loses, outputs first, onto the finer axes of the term below."""
     if not below:
         return face
     coarse = dict(zip(above, axes[above], strict=True))

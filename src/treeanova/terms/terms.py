@@ -22,10 +22,7 @@ if TYPE_CHECKING:
 
 
 def each_in_one_piece(n_rows: int, n_terms: int, n_outputs: int) -> Floats:
-    """Return an array of zeros (rows, terms, outputs) in which the values of a term are next to each other in memory.
-
-    Terms are computed and added up one by one, which takes several times longer where they are scattered.
-    """
+    """Return zeros with each term contiguous: adding up scattered terms takes several times longer."""
     return np.zeros((n_terms, n_rows, n_outputs)).swapaxes(0, 1)
 
 
@@ -50,12 +47,12 @@ class TermSet(abc.ABC):
     @property
     @abc.abstractmethod
     def row_cost(self) -> float:
-        """Products that all terms take for a row."""
+        """Products per row for all terms."""
 
     @property
     @abc.abstractmethod
     def leaves_rest(self) -> bool:
-        """Whether the terms of all orders together are not the whole model, because tensors have merged bins."""
+        """Whether merged bins leave a part of the model outside the terms."""
 
     @abc.abstractmethod
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
@@ -63,86 +60,76 @@ class TermSet(abc.ABC):
 
     @abc.abstractmethod
     def can_evaluate(self, key: Key) -> bool:
-        """Whether `at` knows a term, listed or not."""
+        """Whether `at` can evaluate a term, listed or not."""
 
     @abc.abstractmethod
     def keep(self, wanted: Callable[[Key], bool]) -> TermSet:
-        """The same with fewer terms."""
+        """Return the wanted terms."""
 
     def with_weights(self, weights: Mapping[Key, Floats]) -> TermSet:
-        """The same with weights of the cells of tables."""
         return self.with_tables(Tensors(self.tables.effects, weights))
 
     @abc.abstractmethod
     def equals(self, other: TermSet) -> bool:
-        """Whether all terms are another's."""
+        """Whether all terms equal another's."""
 
     @abc.abstractmethod
     def points(self, density: Density, n_rows: int, rng: np.random.Generator) -> Points:
-        """Bins on `grid` and weights of rows that represent a density."""
+        """Return bins on `grid` and weights of rows that represent a density."""
 
     @property
     def leaf_terms(self) -> LeafTerms | None:
-        """The terms without tables, as sums over leaves; None where all terms have tables."""
+        """The terms without tables, as sums over leaves; None if all have tables."""
         return None
 
     @abc.abstractmethod
     def with_tables(self, tables: Tensors) -> TermSet:
-        """The same with other tables."""
+        """Return the same with other tables."""
 
     @property
     def rest_orders(self) -> tuple[int, ...]:
-        """Orders of which some terms are not listed, but added up to one exact rest."""
+        """Orders with unlisted terms, which are summed exactly."""
         return ()
 
     def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int = 1) -> Floats:
-        """Sums of the terms that are not listed at rows, shape (n_rows, n_rest_orders, n_outputs).
-
-        `listed` are values of listed terms at these rows as far as they are known already.
-        """
+        """Return sums of unlisted terms, (n_rows, n_rest_orders, n_outputs); `listed` are known values of others."""
         del listed, n_jobs
         return np.zeros((len(codes), 0, self.n_outputs))
 
     def rest_shares_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Shares of features in all terms that are not listed, at rows, shape (n_rows, n_features, n_outputs)."""
+        """Return shares of features in all unlisted terms, shape (n_rows, n_features, n_outputs)."""
         del n_jobs
         return np.zeros((*codes.shape, self.n_outputs))
 
     @abc.abstractmethod
     def up_to(self, max_order: int) -> TermSet:
-        """The same with all that is above an order left out."""
+        """Return the terms up to an order."""
 
     @property
     def intercept(self) -> Floats:
-        """The intercept, shape (n_outputs,)."""
         return self.tables.effects.intercept
 
     @property
     def n_outputs(self) -> int:
-        """Number of outputs."""
         return self.tables.effects.n_outputs
 
     def has_table(self, key: Key) -> bool:
-        """Whether a term is a tensor."""
         return key in self.tables.effects.terms
 
     @property
     def keys_at_rows(self) -> tuple[Key, ...]:
-        """The terms without a table."""
         return tuple(key for key in self.keys if not self.has_table(key))
 
     def sum_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Intercept plus all terms at rows, shape (n_rows, n_outputs)."""
+        """Return intercept plus all terms, shape (n_rows, n_outputs)."""
         total: Floats = self.intercept + self.at(codes, self.keys, n_jobs).sum(axis=1)
         return total
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tensors(TermSet):
-    """Terms that all have tables."""
-
     effects: Effects  # intercept and tensors
-    # weights of the cells of each term, of sum 1, for those that are known
+    # of the cells of known terms, of sum 1
     weights: Mapping[Key, Floats] = dataclasses.field(default_factory=dict)
 
     @property
@@ -190,7 +177,6 @@ class Tensors(TermSet):
         return tables
 
     def with_intercept(self, intercept: Floats) -> Tensors:
-        """The same with another intercept."""
         return Tensors(dataclasses.replace(self.effects, intercept=intercept), self.weights)
 
     def equals(self, other: TermSet) -> bool:
@@ -216,10 +202,9 @@ class Tensors(TermSet):
 class Scope:
     """How much of a model the terms hold; by default all of it."""
 
-    # highest order of the terms where all others form one exact remainder; None without such a limit
+    # highest order of the terms if all others form one exact remainder
     order: int | None = None
-    # number of terms of the model, a remainder included, where the terms are a selection or were edited, so that they
-    # add up to another function; else None
+    # number of the model's terms, including a remainder, if the terms are a selection or edited, not the same function
     n_terms: int | None = None
     edits: tuple[str, ...] = ()  # what was done to the terms by hand, the first edit first
 
@@ -229,7 +214,7 @@ class Scope:
 
     @property
     def is_part(self) -> bool:
-        """Whether the terms, with a remainder where there is one, add up to another function than the model."""
+        """Whether the terms, with any remainder, add up to another function than the model."""
         return self.n_terms is not None
 
     def __str__(self) -> str:

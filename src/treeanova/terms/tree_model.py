@@ -1,21 +1,20 @@
-"""Tree models: how the terms of a deep ensemble are found, step by step.
+"""Tree models: the steps from a deep ensemble to its terms.
 
-Tensors of order 3 and more on all bins of an ensemble soon stop fitting, so terms of high order are never tables: they
-are evaluated at the rows that one asks for. The steps of `TreeModel.purify`, and what holds after each; the sum of all
-terms is the model throughout, for every input:
+Tensors of order 3 and more on all bins of an ensemble soon stop fitting, so terms of high order are not tables but
+evaluated at rows. The steps of `TreeModel.purify`; the sum of all terms is the model throughout, for every input:
 
 1. **Closed form** (`_begin`): all terms of all orders, pure for independent features with the marginals of the density.
-2. **Choice** (`_terms_to_correct`): the terms of high order that hold nearly all of their variance; nothing changes.
-3. **Correction for dependence** (`_correct`): these terms are pure under the density with respect to coarse cells, each
-   order after the one above it. What was taken out of the lowest of them waits for the tables.
-4. **Screening** (`_list`): the terms that carry weight are listed, all others of an order are one sum; nothing changes.
-5. **Leftovers** (`_give_low_orders`): the sum of all terms of high order has means near zero over the cells of one or
-   two features, on up to 64 and 32 x 32 bins; what these means were is part of the tables.
-6. **Cascade of low orders** (`_low_orders`, `purify_tensors`): tables are pure under the density on all their bins.
-7. **Certificate** (`_certify`): the mean of the high orders is in the intercept; what steps 3 and 5 left is measured.
+2. **Choice** (`_terms_to_correct`): the terms of high order that hold nearly all of their variance.
+3. **Correction for dependence** (`_correct`): these terms become pure under the density on coarse cells, from the
+   highest order down. What the lowest of them lose waits for the tables.
+4. **Screening** (`_list`): important terms are listed, the others of an order are summed.
+5. **Leftovers** (`_give_low_orders`): means of the sum of high orders over the cells of one or two features, on up to
+   64 and 32 x 32 bins, move to the tables.
+6. **Cascade of low orders** (`_low_orders`, `purify_tensors`): tables become pure under the density on all their bins.
+7. **Certificate** (`_certify`): the mean of high orders moves to the intercept; what steps 3 and 5 left is measured.
 
-Under independent features the closed form is the answer: steps 2, 3 and 5 are left out. With a limit of time, steps do
-less, and the certificate names what was skipped.
+Under independent features the closed form is the answer, without steps 2, 3 and 5. With a time limit, steps do less,
+and the certificate names what was skipped.
 """
 
 from __future__ import annotations
@@ -58,8 +57,6 @@ _NOT_SEARCHED = "the search for terms that carry weight"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TreeModel(Source):
-    """A forest whose terms of high order are evaluated at rows."""
-
     tag = "trees"
 
     trees: Trees
@@ -95,7 +92,6 @@ class TreeModel(Source):
         return Joined(Tensors(self.trees.raw_tensors()), RawLeafTerms(self.trees, self.trees.raw_keys_at_rows))
 
     def purify(self, density: Density, settings: Settings, progress: Progress, clock: Clock | None = None) -> PureTerms:
-        """Return the pure terms, by the steps that the first lines of this module list."""
         density.check_trees(has_merged_bins=self.trees.has_merged_bins)
         clock = Clock(settings.seconds) if clock is None else clock
         with single_threaded():
@@ -114,9 +110,9 @@ class TreeModel(Source):
             return _certify(work, high, pure)
 
     def tables_to_purify(self, terms: TermSet) -> Effects:
-        """Low orders in closed form, with what the correction of high orders moves to them.
+        """Return low orders in closed form, with what the correction of high orders moves to them.
 
-        A file does not keep what is moved; the pure tables have the same sum, and so the same pure terms.
+        A file does not store what is moved; the pure tables have the same sum, and so the same pure terms.
         """
         if not isinstance(terms.leaf_terms, PureLeafTerms):
             raise TypeError("`terms` must be the pure terms of this model.")
@@ -145,7 +141,7 @@ class TreeModel(Source):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Work:
-    """What all steps share: the trees in closed form, rows of the density, sizes of terms, time."""
+    """State shared by all steps: closed form, rows of the density, sizes of terms, time."""
 
     trees: Trees
     density: Density
@@ -170,13 +166,13 @@ class _Work:
 
     @functools.cached_property
     def rows(self) -> Points:
-        """Rows that represent the density, or the population that terms of it are ranked at."""
+        """Rows that represent the density, or the population at which its terms are ranked."""
         with one_step(self.progress, "rows of the density"):
             return self._drawn(self.density.population, self.high_clock)
 
     @functools.cached_property
     def rows_as_given(self) -> Points:
-        """The rows themselves where the density smooths them: draws from it would show less of what goes together."""
+        """The rows before smoothing, which show dependence more clearly than draws."""
         if self.density.smooths_rows and self.density.statistics is not None:
             return self.density.statistics.on(self.trees.grid).points()
         return self._drawn(self.density)
@@ -191,7 +187,7 @@ class _Work:
 
     @functools.cached_property
     def sizes(self) -> Sizes:
-        """Sizes of terms of high order under the population, for the orders that can be screened in time."""
+        """Sizes of high orders under the population, for the orders that can be screened in time."""
         population, form, layout = self.density.population, self.form, self.trees.layout
         if population is not self.density:
             form = dataclasses.replace(form, masses=self.trees.masses(population))
@@ -206,8 +202,6 @@ class _Work:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _HighOrders:
-    """Terms of high order, and what is known of them for the certificate."""
-
     terms: PureLeafTerms
     rough: Correction | None = None  # the correction with half the bins; None where it was not tried
     refinement: float = 0.0  # how much half the bins would change what goes to tables
@@ -215,12 +209,11 @@ class _HighOrders:
     skipped: tuple[str, ...] = ()  # for lack of time
 
     def without(self, *work: str) -> _HighOrders:
-        """Return the same with words on work that was skipped."""
         return dataclasses.replace(self, skipped=(*self.skipped, *work))
 
 
 def _begin(trees: Trees, density: Density, n_jobs: int, progress: Progress, clock: Clock) -> _Work:
-    """Step 1. Return the closed form: terms that are pure for independent features with the density's marginals."""
+    """Step 1: return the closed form, pure for independent features with the density's marginals."""
     high_clock = clock.part(costs.SHARE_OF_TIME, seconds_of_tables(trees.layout.plan))
     with one_step(progress, "marginals"):
         form = ClosedForm(trees.leaf_sets, trees.masses(density), trees.binnings)
@@ -228,7 +221,7 @@ def _begin(trees: Trees, density: Density, n_jobs: int, progress: Progress, cloc
 
 
 def _terms_to_correct(work: _Work) -> list[Key]:
-    """Step 2. Return the terms of high order that hold nearly all of the size, with their subsets above the tables."""
+    """Step 2: return the terms that hold nearly all of the size, with their subsets above the tables."""
     layout, n_outputs = work.trees.layout, work.trees.leaf_sets.values.shape[1]
     limit = costs.MAX_CORRECTED if layout.has_many_terms else costs.MAX_CORRECTED_OF_FEW
     lowest, limit = layout.tensor_order + 1, max(limit // n_outputs, 1)
@@ -239,10 +232,9 @@ def _terms_to_correct(work: _Work) -> list[Key]:
 
 
 def _correct(work: _Work, high: _HighOrders, every: Sequence[Key]) -> _HighOrders:
-    """Step 3. Return the terms with some of them made pure under the density on coarse cells.
+    """Step 3: make some terms pure under the density on coarse cells.
 
-    With a limit of time, fewer terms are corrected, none where even these take too long, and half the bins are tried
-    only if half of the time is left.
+    With a time limit, fewer or no terms are corrected, and half the bins are tried only if half of the time is left.
     """
     form, rows, clock, density = work.form, work.rows, work.high_clock, work.density
     unknown = dataclasses.replace(high, refinement=float("nan"))
@@ -271,7 +263,7 @@ def _correct(work: _Work, high: _HighOrders, every: Sequence[Key]) -> _HighOrder
 
 
 def _in_time(work: _Work, keys: Sequence[Key]) -> list[Key]:
-    """Return those of some terms, with their subsets, that can be corrected in half of the time that is left."""
+    """Return the terms, with their subsets, that can be corrected in half of the remaining time."""
     sets, clock = work.trees.leaf_sets, work.high_clock
     per_leaf = costs.SECONDS_PER_CORRECTED_LEAF * sets.values.shape[1]
     seconds = sum(costs.SECONDS_PER_CORRECTED_TERM + per_leaf * sets.n_leaves_with(key) for key in keys)
@@ -284,10 +276,7 @@ def _in_time(work: _Work, keys: Sequence[Key]) -> list[Key]:
 
 
 def _unsampled(density: Density, grid: Grid, requests: Sequence[Request]) -> dict[Key, Floats]:
-    """Return what all rows of a density add to the shares of a sample of them, for some tables; in one pass.
-
-    Nothing where all rows are held.
-    """
+    """Return the shares that all rows add to a sample of them, in one pass; empty if all rows are in memory."""
     changes: dict[Key, Floats] = {}
     for share, joint in density.joint.components():
         if isinstance(joint, EmpiricalJoint) and not joint.has_exact_points:
@@ -301,7 +290,7 @@ def _unsampled(density: Density, grid: Grid, requests: Sequence[Request]) -> dic
 
 
 def _change(fine: Correction, rough: Correction, rows: Points, scale: float) -> float:
-    """Largest root mean square difference of what two corrections move to one term, over rows, relative to a scale."""
+    """Return the largest root mean square difference of what two corrections move to a term, relative to a scale."""
     worst = 0.0
     for key, values in fine.moved.items():
         cells = tuple(fine.binnings[j].bins[rows.codes[:, j]] for j in key)
@@ -310,10 +299,7 @@ def _change(fine: Correction, rough: Correction, rows: Points, scale: float) -> 
 
 
 def _list(work: _Work, high: _HighOrders) -> _HighOrders:
-    """Step 4. Return the terms with those listed that carry weight, or all where the layout says so.
-
-    All others of an order are added up: nothing is lost.
-    """
+    """Step 4: list the important terms, or all if the layout says so; the others of an order are summed."""
     layout, sets, clock = work.trees.layout, work.trees.leaf_sets, work.high_clock
     orders = range(layout.tensor_order + 1, layout.row_order + 1)
     if layout.lists_all:
@@ -343,7 +329,7 @@ def _list(work: _Work, high: _HighOrders) -> _HighOrders:
 def _shares_at_rows(
     terms: PureLeafTerms, samples: Sequence[Points], n_jobs: int, keys: Sequence[Key], n_rows: int
 ) -> Floats:
-    """Mean square of terms at rows over the variance of the score there, the largest of all samples and outputs."""
+    """Return mean squares of terms over the variance of the score, the largest of all samples and outputs."""
     shares = np.zeros(len(keys))
     rng = np.random.default_rng(0)
     for sample in samples:
@@ -356,10 +342,7 @@ def _shares_at_rows(
 
 
 def _give_low_orders(work: _Work, high: _HighOrders, low: Effects) -> tuple[_HighOrders, Effects]:
-    """Step 5. Return terms and tables with what the former still hold of the latter's features moved.
-
-    Nothing is moved where the comparison would take more than its share of a limited time.
-    """
+    """Step 5: move low orders from terms to tables; nothing if that would take more than its share of limited time."""
     trees, rows = work.trees, work.trees.scored_soon(work.rows_as_given)
     per_table, per_value = costs.SECONDS_PER_LEFTOVER
     seconds = len(low.terms) * (per_table + per_value * len(rows.codes) * len(low.intercept))
@@ -377,7 +360,7 @@ def _give_low_orders(work: _Work, high: _HighOrders, low: Effects) -> tuple[_Hig
 
 
 def _certify(work: _Work, high: _HighOrders, pure: PureTerms) -> PureTerms:
-    """Step 7. Return all terms with the mean of high orders in the intercept, and what is measured on them."""
+    """Step 7: move the mean of high orders to the intercept, and measure the terms."""
     terms, tables, density = high.terms, pure.terms.tables, work.density
     if not work.has_high_orders:
         return PureTerms(Joined(tables, terms), pure.measured)
@@ -428,7 +411,7 @@ def _certificate_without_measures(work: _Work, high: _HighOrders) -> HigherCerti
 
 
 def _low_orders(terms: PureLeafTerms, n_jobs: int, progress: Progress) -> Effects:
-    """Return the tables of low orders: their closed form and what was moved to them from high orders."""
+    """Return the closed form of low orders plus what was moved to them from high orders."""
     trees = terms.trees
     keys = trees.leaf_sets.subsets(range(1, trees.layout.tensor_order + 1))
 
@@ -446,7 +429,7 @@ def _low_orders(terms: PureLeafTerms, n_jobs: int, progress: Progress) -> Effect
 
 
 def source_of_forest(forest: Forest, sets: LeafSets, layout: TermLayout, statistics: Statistics | None) -> Source:
-    """A sum of tensors where these hold the whole forest, else trees with tensors of low orders only."""
+    """Return a sum of tensors if these hold the whole forest, otherwise trees with tensors of low orders only."""
     if layout.is_dense:
         return AdditiveModel(Tensors(without_rounding(expand(sets), forest.rounding)))
     return TreeModel(lay_out(forest, sets, layout, statistics))

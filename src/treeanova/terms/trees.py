@@ -22,7 +22,7 @@ from treeanova.terms.leaves import LeafSets
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Trees:
-    """A forest, laid out as tensors of low orders and terms of high orders that are evaluated at rows."""
+    """A forest with tensors of low orders, and terms of high orders evaluated at rows."""
 
     forest: Forest  # the trees, for exact scores
     leaf_sets: LeafSets  # their leaves on the grid of all their bins
@@ -32,50 +32,48 @@ class Trees:
 
     @property
     def grid(self) -> Grid:
-        """The grid of all bins of the forest."""
         return self.leaf_sets.grid
 
     @property
     def has_merged_bins(self) -> bool:
-        """Whether tensors have fewer bins than the forest."""
         return self.layout.max_bins is not None
 
     @functools.cached_property
     def row_cost(self) -> float:
-        """Products that all terms take for a row, at least one."""
+        """Products per row for all terms, at least one."""
         return max(row_cost(self.leaf_sets), 1.0)
 
     @property
     def raw_keys_at_rows(self) -> tuple[Key, ...]:
-        """Sets of features of leaves with more features than tensors have, in order."""
+        """Sets of features of leaves with more features than tensors have, sorted."""
         high = (key for key in self.leaf_sets.keys if len(key) > self.layout.tensor_order)
         return tuple(sorted(high, key=lambda key: (len(key), key)))
 
     def raw_tensors(self) -> Effects:
-        """The leaves with few features as tensors."""
+        """Return the leaves with few features as tensors."""
         max_order = self.layout.tensor_order
         return expand(self.leaf_sets, max_order=max_order, binnings=self.binnings, grid=self.tensor_grid)
 
     def merged(self, codes: BinIndices) -> BinIndices:
-        """Bins of the tensors for bins on `grid`."""
+        """Return bins of the tensors for bins on `grid`."""
         if not self.has_merged_bins:
             return codes
         columns = [binning.bins[codes[:, j]] for j, binning in enumerate(self.binnings)]
         return np.stack(columns, axis=1).astype(np.int32)
 
     def drawn_within(self, codes: BinIndices, rng: np.random.Generator) -> BinIndices:
-        """Bins on `grid` for bins of the tensors, drawn by their shares where bins are merged."""
+        """Return bins on `grid` for bins of the tensors, drawn by their shares."""
         if not self.has_merged_bins:
             return codes
         columns = [_draw_within(binning, codes[:, j], rng) for j, binning in enumerate(self.binnings)]
         return np.stack(columns, axis=1).astype(np.int32)
 
     def points(self, density: Density, n_rows: int, rng: np.random.Generator) -> Points:
-        """Bins on `grid` and weights of rows that represent a density bound to the grid of the tensors."""
+        """Return bins on `grid` and weights of rows that represent a density bound to the grid of the tensors."""
         return density.joint.points_on(self.grid, self.drawn_within, n_rows, rng)
 
     def scored_soon(self, points: Points) -> Points:
-        """Return as many of some points as the trees score in a reasonable time."""
+        """Return as many points as the trees score in a reasonable time."""
         n_rows = int(costs.SCORED_STEPS / max(self.forest.n_trees, 1))
         if len(points.codes) <= n_rows:
             return points
@@ -84,7 +82,7 @@ class Trees:
         return Points(points.codes[chosen], np.full(n_rows, 1 / n_rows))
 
     def first_bins(self, key: Key) -> list[Ints]:
-        """One bin on `grid` of each bin of the tensors, for some features."""
+        """Return one bin on `grid` of each bin of the tensors, per feature."""
         return [self._first_bins[j] for j in key]
 
     @functools.cached_property
@@ -92,14 +90,13 @@ class Trees:
         return [np.unique(binning.bins, return_index=True)[1] for binning in self.binnings]
 
     def masses(self, density: Density) -> tuple[Floats, ...]:
-        """Masses of all bins, feature by feature; those within a merged bin by their shares."""
+        """Return masses of all bins, per feature; those within a merged bin by their shares."""
         tables = (density.table((j,)) for j in range(len(self.binnings)))
         pairs = zip(tables, self.binnings, strict=True)
         return tuple(table[binning.bins] * binning.shares for table, binning in pairs)
 
 
 def _draw_within(binning: Binning, codes: Ints | BinIndices, rng: np.random.Generator) -> Ints:
-    """A bin within each merged bin, drawn by shares."""
     order = np.argsort(binning.bins, kind="stable")
     ends = np.cumsum(binning.shares[order])
     ends *= binning.size / ends[-1]
@@ -110,12 +107,11 @@ def _draw_within(binning: Binning, codes: Ints | BinIndices, rng: np.random.Gene
 
 
 def leaves_of(forest: Forest) -> LeafSets:
-    """The leaf sets of a forest on the grid of all its bins."""
     return LeafSets(forest, grid_of(forest))
 
 
 def lay_out(forest: Forest, sets: LeafSets, layout: TermLayout, statistics: Statistics | None) -> Trees:
-    """The forest with bins merged where the layout asks for it: equal masses of the rows where there are any."""
+    """Merge bins if the layout asks for it: to equal masses of the rows, if any."""
     grid = sets.grid
     if layout.max_bins is None:
         return Trees(forest, sets, layout, tuple(unmerged(size) for size in grid.sizes), grid)
