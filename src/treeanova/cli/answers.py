@@ -47,7 +47,7 @@ def change_between(
 
 
 def _rows_of_both(old: Decomposition, new: Decomposition, requests: Sequence[Request]) -> dict[str, Any]:
-    """The old and the new rows: as tables where the two models read columns in different ways, else as statistics."""
+    """Return the old and the new rows: tables if the two models read columns in different ways, else statistics."""
     if old.schema.names != new.schema.names:
         return {}  # change() says what differs
     encoders = [[feature.encoder for feature in fx.schema.features] for fx in (old, new)]
@@ -72,8 +72,6 @@ def _rows_of_both(old: Decomposition, new: Decomposition, requests: Sequence[Req
 
 @dataclasses.dataclass(frozen=True)
 class Groups:
-    """The column that makes groups, and the values of it that are compared."""
-
     column: str
     value: str | None = None
     against: str | None = None
@@ -98,7 +96,7 @@ def gap_in(fx: Decomposition, request: Request, groups: Groups, feature: str | N
 
 
 def _compared_rows(labels: Any, groups: Groups) -> tuple[Any, Any, tuple[str, str]]:
-    """Which rows are compared, which of these are in the second group, and the names of both groups."""
+    """Return which rows are compared, which of these are in the second group, and the names of both groups."""
     values = sorted(set(labels.tolist()))
     for option, value in (("--value", groups.value), ("--against", groups.against)):
         if value is not None and value not in values:
@@ -134,7 +132,7 @@ def _some(values: Sequence[str]) -> str:
 def decomposed_for_reasons(
     file: ModelFile, request: Request, density: str | None, reference: int | None, progress: Progress
 ) -> Decomposition:
-    """The decomposition that reasons are taken from; ValueError where its density is one row, all terms being zero."""
+    """Return a decomposition; ValueError if its density is one row, because all terms are then zero."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DensityWarning)
         fx = decomposed(file, request, density, progress)
@@ -147,7 +145,6 @@ def decomposed_for_reasons(
 
 
 def reasons_for(fx: Decomposition, request: Request, row: int, reference: int | None) -> Explanation:
-    """One row of a file explained, against another row of it where one is named."""
     if request.data is None:
         raise ValueError("`--data` must be one file for the rows to explain, got none; add the file.")
     if is_in_batches(request.data):
@@ -180,7 +177,7 @@ def check_different(models: Sequence[Path]) -> None:
 
 
 def default_densities(models: Sequence[ModelFile], request: Request) -> list[str | None]:
-    """Densities to compare where none are given; None for that of each file, which is "auto" for a model."""
+    """Return the densities to compare by default; None for each file's density, which is "auto" for a model."""
     has_rows = request.rows_of_density.data is not None
     if len(models) > 1:
         return [None if has_rows or all(model.saved is not None for model in models) else "uniform"]
@@ -194,7 +191,7 @@ def default_densities(models: Sequence[ModelFile], request: Request) -> list[str
 def decompositions_of(
     models: Sequence[ModelFile], request: Request, densities: Sequence[str | None], progress: Progress
 ) -> dict[str, Decomposition]:
-    """Decompositions by name: that of the density for one model, else that of the file, or both."""
+    """Return decompositions by name: the density for one model, else the file, or both."""
     saved_names = {model.saved.density.name for model in models if model.saved is not None}
     for density in densities:
         check_density(density, RAW, *sorted(saved_names - set(KINDS)))
@@ -233,7 +230,6 @@ def _under_densities(
 def _name_of_member(
     model: ModelFile, density: str | None, models: Sequence[ModelFile], kinds: Sequence[str | None]
 ) -> str:
-    """The density, the file, or both: whatever distinguishes this decomposition from the others."""
     if len(models) == 1:
         return density or "auto"
     is_unique = all(model.name != other.name for other in models if other is not model)
@@ -242,7 +238,7 @@ def _name_of_member(
 
 
 def rows_to_compare(models: Sequence[ModelFile], request: Request, schema: Schema) -> dict[str, Any]:
-    """Rows at which terms are compared, where they are given and are not those of all models already."""
+    """Return the rows at which terms are compared, if they are not those of all models already."""
     is_density = request.density_from is None and all(model.saved is None for model in models)
     if request.data is None or is_density:
         return {}

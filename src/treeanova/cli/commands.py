@@ -1,4 +1,4 @@
-"""The commands, and how they are started. Modules that are slow to load are imported by the command that needs them."""
+"""The commands. Each imports the modules that are slow to load itself."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _root(
 
 
 def _command(*, without: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a command of a function: its own arguments and the fields of `request`, but for one, become options."""
+    """Make a command of a function: its arguments and the fields of `request`, except one, become options."""
     hints = get_type_hints(Request, include_extras=True)
     shared = [
         inspect.Parameter(
@@ -85,7 +85,6 @@ def _command(*, without: str = "") -> Callable[[Callable[..., None]], Callable[.
 
 
 def _print(plain: Any, text: Callable[[], str], *, json: bool, files: Mapping[str, str] | None = None) -> None:
-    """Print an answer: for machines, or for people with the files that were written."""
     say(as_json(plain) if json else "\n\n".join([text(), *(f"wrote {path}" for path in (files or {}).values())]))
 
 
@@ -283,7 +282,6 @@ def gap(
 
 
 def _write_page(answer: Any, out: Path | None) -> dict[str, str]:
-    """Write the page of a change or a gap, if a file is named, and return the files that were written."""
     if out is None:
         return {}
     from treeanova.report import write_report  # noqa: PLC0415  an extra
@@ -399,7 +397,6 @@ def monotonicity(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command line with these arguments and return its exit status."""
     return run_app(app, arguments or ["--help"])
 
 

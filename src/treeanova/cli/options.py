@@ -34,7 +34,6 @@ DENSITIES = "auto (the default), kernel, empirical, laplace, independent, shrink
 
 
 def option(help_text: str, metavar: str, *names: str, minimum: float | None = None) -> Any:
-    """Return an option that takes a value."""
     return typer.Option(*names, metavar=metavar, help=help_text, min=minimum)
 
 
@@ -44,8 +43,6 @@ def flag(help_text: str, name: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """The options that commands share: rows, their density, and how the model is read."""
-
     data: Annotated[
         Path | None,
         option(
@@ -91,7 +88,6 @@ class Request:
         return list(dict.fromkeys([*(self.target or []), *([self.weight] if self.weight else [])]))
 
     def table(self, schema: Schema) -> Any:
-        """Return the data with the columns of a schema; None without data."""
         if self.data is None:
             return None
         targets = self.target or []
@@ -99,7 +95,7 @@ class Request:
         return rows_of(self.data, schema, columns, may_lack=targets if self.density_from is not None else ())
 
     def table_in_memory(self, schema: Schema) -> Any:
-        """Return the data as `table` does, in memory also where they are several files."""
+        """Return the data as `table` does, but also read several files into memory."""
         from treeanova.data.parquet import parquet_files  # noqa: PLC0415  slow to load
         from treeanova.data.sources import Selection  # noqa: PLC0415
 
@@ -108,13 +104,12 @@ class Request:
         return parquet_files(self.data).reading(Selection(schema, drop=tuple(self.others))).in_memory()
 
     def weights(self) -> Any:
-        """Return the weights of the rows, or the name of their column if rows are read in batches, or None."""
+        """Return the weights of the rows, or the name of their column if rows are read in batches."""
         if self.data is None or self.weight is None:
             return None
         return self.weight if is_in_batches(self.data) else self.column(self.weight)
 
     def column(self, name: str) -> Any:
-        """Return one column of the data, of all their files; None without data."""
         from treeanova.data.files import read_column  # noqa: PLC0415  slow to load
         from treeanova.data.parquet import parquet_files  # noqa: PLC0415
 
@@ -123,7 +118,6 @@ class Request:
         return parquet_files(self.data).column(name) if is_in_batches(self.data) else read_column(self.data, name)
 
     def columns(self, names: Sequence[str]) -> Any:
-        """Return one column of the data, or several side by side."""
         import numpy as np  # noqa: PLC0415  slow to load
 
         arrays = [np.asarray(self.column(name)) for name in names]

@@ -29,7 +29,7 @@ _SUFFIXES = {"--out": PAGE, "--save": ARCHIVE, "--rows-out": PARQUET, "--csv": C
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
-    """Refuse files that cannot be written, have the suffix of another format, or are inputs; by option or argument."""
+    """Refuse files that cannot be written, have the suffix of another format, or are inputs."""
     written = {option: path for option, path in outputs.items() if path is not None}
     read = [(option, path) for option, path in inputs.items() if path is not None]
     for option, path in written.items():
@@ -71,7 +71,7 @@ def _check_writable(path: Path) -> None:
 
 
 def term_named(text: str, fx: Decomposition) -> Names:
-    """Return the features of a term named "a", "a,b", "a × b" or "a x b"; names may hold commas in quotes."""
+    """Parse "a", "a,b", "a × b" or "a x b"; quoted names may hold commas."""
     labelled = fx.terms.labels.get(text.strip(), ())
     typed = ((text,), _listed(text), split_label(text), labelled)
     readings = dict.fromkeys(tuple(sorted(name.strip() for name in names)) for names in typed)
@@ -92,7 +92,6 @@ def term_named(text: str, fx: Decomposition) -> Names:
 
 
 def _near(text: str, fx: Decomposition) -> str:
-    """Say which terms with tables have names close to a text."""
     labels = [",".join(names) for names, term in fx.terms.items() if term.has_table]
     by_lower = {label.lower(): label for label in labels}
     near = difflib.get_close_matches(text.lower(), by_lower, n=3, cutoff=0.4)
@@ -113,7 +112,7 @@ def _listed(text: str) -> Names:
 
 @dataclasses.dataclass(frozen=True)
 class ModelFile:
-    """A file with a saved decomposition, which has been read, or with a model that is yet to be read."""
+    """A file with a saved decomposition, already read, or with a model that is yet to be read."""
 
     path: Path
     saved: Decomposition | None = None
@@ -124,7 +123,7 @@ class ModelFile:
 
 
 def open_model(path: Path, request: Request, progress: Progress) -> ModelFile:
-    """Check that the file of a model is there; a saved decomposition is read."""
+    """Check that the file exists; read it if it is a saved decomposition."""
     if not (path.is_file() or path.is_dir()):  # some libraries save folders
         raise FileNotFoundError(f"`MODEL` must be the path of a file, no such file: {str(path)!r}; check the path.")
     for option, rows in inputs_of(request).items():
@@ -148,7 +147,6 @@ def rows_to_explain(rows: Path | None, data: Path | None, rows_out: Path | None)
 
 
 def check_rows(option: str, path: Path | None) -> None:
-    """Refuse a path of rows where there is no file."""
     if path is None:
         return
     if is_in_batches(path):
@@ -177,9 +175,9 @@ def refuse_idle_rows(model: ModelFile, request: Request) -> None:
 
 
 def decomposed(model: ModelFile, request: Request, density: str | None, progress: Progress) -> Decomposition:
-    """Return the decomposition of a model file under a density of the rows, or a saved one with its own density.
+    """Decompose a model file under a density of the rows, or return a saved decomposition.
 
-    A saved one keeps its density, unless another kind or other rows for it are named: never those of `--data`.
+    A saved one keeps its density, unless another kind or `--density-from` is given: never the rows of `--data`.
     """
     if model.saved is not None:
         return _saved(model.saved, model.name, request, density, progress)
@@ -188,13 +186,11 @@ def decomposed(model: ModelFile, request: Request, density: str | None, progress
 
 
 def check_has_rows(request: Request, density: str) -> None:
-    """Refuse a density that needs rows if there are none."""
     if request.rows_of_density.data is None and KINDS[density].needs_data:
         raise ValueError(f"`--data` must be given for the density {density}, got no rows; only uniform needs none.")
 
 
 def _saved(fx: Decomposition, name: str, request: Request, density: str | None, progress: Progress) -> Decomposition:
-    """Return a saved decomposition, under other rows or another density if they are named."""
     if request.seconds is not None:
         raise ValueError(
             f"`--seconds` must come with the file of a model, got the saved decomposition {name}; leave it out."
@@ -217,7 +213,7 @@ def _saved(fx: Decomposition, name: str, request: Request, density: str | None, 
 
 
 def under_density(fx: Decomposition, name: str, request: Request, density: str, progress: Progress) -> Decomposition:
-    """Return a decomposition under another density, of the rows of `--density-from` or of those that it has."""
+    """Purify again under the rows of `--density-from`, or under those of the decomposition."""
     check_density(density)
     if request.density_from is None and KINDS[density].needs_data and not _has_rows(fx):
         raise ValueError(
@@ -260,7 +256,6 @@ def _decomposed_model(file: ModelFile, request: Request, density: str, progress:
 
 
 def check_density(density: str | None, *more: str) -> None:
-    """Refuse an unknown name of a density; `more` are further names."""
     names = [*KINDS, *more]
     if density is not None and density not in names:
         near = difflib.get_close_matches(density.lower(), names, n=1)

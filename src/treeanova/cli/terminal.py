@@ -37,7 +37,7 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def progress() -> Iterator[Progress]:
-    """Show what is being done, and about how long it takes: on a terminal only."""
+    """Show what is being done and for about how long, on a terminal only."""
     if not rewrites_lines(sys.stderr):
         yield quiet
         return
@@ -66,7 +66,7 @@ def line_of(error: BaseException) -> str:
 
 
 def _one_line(text: str) -> str:
-    """Return text in one line, without characters that steer a terminal: names come from files."""
+    """Return one line without characters that control a terminal: names come from files."""
     return printable_lines(" ".join(text.split()))
 
 
@@ -85,7 +85,6 @@ def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
 
 
 def run_app(app: typer.Typer, arguments: Sequence[str]) -> int:
-    """Run an app with these arguments and return its exit status."""
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
@@ -107,7 +106,7 @@ def run_app(app: typer.Typer, arguments: Sequence[str]) -> int:
 
 
 def _stop(*_: object) -> None:
-    """Stop soon: by an exception, which removes half-written files, or by force where threads do not end."""
+    """Stop soon: by an exception, which removes half-written files, or by force if threads do not end."""
     for bar in _SHOWN:
         bar.close()
     timer = threading.Timer(_SECONDS_TO_STOP, os._exit, (STOPPED,))
@@ -117,7 +116,7 @@ def _stop(*_: object) -> None:
 
 
 def prepare() -> None:
-    """Make Ctrl-C stop soon, and characters that a terminal lacks and streams that are closed no errors."""
+    """Make Ctrl-C stop soon; closed streams and characters that a terminal lacks raise no errors."""
     signal.signal(signal.SIGINT, _stop)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller, as by >&-
@@ -131,27 +130,26 @@ def prepare() -> None:
 
 
 def aligned(rows: Sequence[Row]) -> str:
-    """Return rows as columns of text, numbers to the right."""
     from treeanova.data.columns import aligned as aligned_columns  # noqa: PLC0415  slow to load
 
     return aligned_columns({name: [row[name] for row in rows] for name in (rows[0] if rows else {})})
 
 
 def printable_lines(text: str) -> str:
-    """Return lines of text that cannot move the cursor."""
+    """Return text without characters that move the cursor."""
     from treeanova.data.columns import printable  # noqa: PLC0415  slow to load
 
     return "\n".join(map(printable, text.splitlines()))
 
 
 def as_csv(rows: Sequence[Row]) -> str:
-    """Return rows as CSV; NaN and None are empty, and no text is a formula to a spreadsheet."""
+    """Return CSV; NaN and None are empty."""
     lines = [list(rows[0]), *(row.values() for row in rows)] if rows else [[]]
     return "".join(f"{','.join(map(_csv_cell, line))}\n" for line in lines)
 
 
 def _csv_cell(value: Any) -> str:
-    """Return a cell of CSV: text that a spreadsheet would run as a formula gets a single quote in front."""
+    """Return a cell of CSV; text that a spreadsheet would run as a formula gets a single quote in front."""
     from treeanova.data.columns import is_number  # noqa: PLC0415  slow to load
 
     if value is None or value != value:  # noqa: PLR0124
@@ -165,7 +163,7 @@ def _csv_cell(value: Any) -> str:
 
 
 def as_json(value: Any) -> str:
-    """Return a value as JSON, null for NaN and infinities."""
+    """Return JSON, null for NaN and infinities."""
     from treeanova.decomposition.result import plain  # noqa: PLC0415  slow to load
 
     return json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False)
