@@ -192,7 +192,7 @@ def compare(
     key
         Name of one feature, or names of two; of two, the one named first goes across.
     {output}
-    limits, x_scale, extras, order, max_bars
+    x_scale, limits, extras, order, max_bars
         How a main effect is drawn, as in `effect`; "quantile" uses the data of the first decomposition, the order
         "value" sorts by the last. A pair takes `x_scale` for the axis that goes across.
     data
