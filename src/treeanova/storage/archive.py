@@ -29,8 +29,8 @@ _SMALL = 1 << 16  # bytes of an array that is joined
 _LEVEL = 1  # the fastest: higher ones take three times as long for files that are a tenth smaller
 _N_SAMPLES, _SAMPLE = 4, 1 << 12
 _WORTH_PACKING = 0.9  # of the bytes of a sample: digits of floats hardly shrink, and take the time of all else
-# What is unpacked, and what follows from it, is limited before it is made, so that a small file cannot fill the memory.
-# Deflate shrinks zeros a thousandfold, so `write` pads files that would come under these limits.
+# Sizes are checked before anything is unpacked, so a small file cannot fill the memory. Deflate shrinks zeros a
+# thousandfold, so `write` pads files that would fall below these limits.
 _ALWAYS_UNPACKED = 2**28  # bytes of all parts
 _MOST_PER_BYTE = 100  # of the file, beyond that
 _ALWAYS_PARSED = 2**24  # bytes of the header, which take twenty times as many once they are parsed
@@ -52,9 +52,9 @@ _DAMAGE = (
 
 
 def write(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write header and arrays to one file; an existing file is replaced once the new one is complete.
+    """Write one file; an existing file is replaced once the new one is complete.
 
-    The entry "derived" of the header is the number of bytes that follow from the arrays once the file is loaded.
+    The header's entry "derived" is the number of bytes that loading derives from the arrays.
     """
     shapes, entries = _join_small(arrays)
     writer = {"treeanova": __version__}
@@ -76,7 +76,7 @@ def write(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mappi
 
 
 def _join_small(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[dict[str, list[int]], dict[str, npt.NDArray[Any]]]:
-    """Shapes of small arrays of floats that are joined to one, and all parts; none where there are few arrays."""
+    """Return the shapes of small float arrays that are joined to one, and all parts; none if there are few arrays."""
     if len(arrays) <= _MAX_PARTS:
         return {}, dict(arrays)
     small = [key for key in sorted(arrays) if arrays[key].dtype == np.float64 and arrays[key].nbytes < _SMALL]
@@ -86,14 +86,13 @@ def _join_small(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[dict[str, list[
 
 
 def _is_worth_packing(content: memoryview) -> bool:
-    """Whether a part shrinks, by samples of it."""
     distance = max(_SAMPLE, len(content) // _N_SAMPLES)
     sample = b"".join(content[start : start + _SAMPLE] for start in range(0, len(content), distance))
     return len(zlib.compress(sample, 1)) < _WORTH_PACKING * len(sample)
 
 
 def _least_size(entries: Sequence[zipfile.ZipInfo], n_derived: int) -> int:
-    """Smallest number of bytes that a file must have with these parts, and so many bytes that follow from them."""
+    """Return the smallest size that a file with these parts and so many derived bytes may have."""
     header, total = (sum(entry.file_size for entry in some) for some in (entries[:1], entries))
     total += n_derived
     for_header = header / _MOST_PARSED_PER_BYTE if header > _ALWAYS_PARSED else 0
@@ -108,7 +107,7 @@ def _part(name: str, *, is_packed: bool = True) -> zipfile.ZipInfo:
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """Header and arrays of a file; ArchiveError where it is damaged, no archive of treeanova, or of a newer schema."""
+    """Return header and arrays; ArchiveError if the file is damaged, not an archive of ours, or of a newer schema."""
     source = pathlib.Path(path)
     if source.is_dir():
         raise IsADirectoryError(
@@ -142,7 +141,7 @@ def _n_derived(header: Mapping[str, Any]) -> int:
 
 
 def _separate(shapes: Mapping[str, Sequence[int]], joined: npt.NDArray[Any] | None) -> dict[str, npt.NDArray[Any]]:
-    """The arrays that were joined; ValueError where they are not as long as all shapes say."""
+    """Return the arrays that were joined; ValueError if their lengths do not match the shapes."""
     if joined is None and not shapes:
         return {}
     ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
@@ -154,7 +153,7 @@ def _separate(shapes: Mapping[str, Sequence[int]], joined: npt.NDArray[Any] | No
 
 
 def _check_sizes(entries: Sequence[zipfile.ZipInfo], name: str, size: int, n_derived: int = 0) -> None:
-    """Raise ArchiveError, before unpacking, for parts that unpack to more than is allowed for this file size."""
+    """Raise ArchiveError if parts would unpack to more than this file size allows."""
     if any(entry.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} for entry in entries):
         raise ArchiveError(f"{name} must be compressed by deflate, got another method; save it again.")
     if _least_size(entries, n_derived) > size:
@@ -176,7 +175,6 @@ def _header(file: zipfile.ZipFile, name: str, size: int) -> dict[str, Any]:
 
 
 def _array(file: zipfile.ZipFile, entry: zipfile.ZipInfo) -> npt.NDArray[Any]:
-    """The array in a part; ValueError where the part is not as long as its header says."""
     content = file.read(entry)
     stream = io.BytesIO(content)
     shape, is_fortran, dtype = _NPY_HEADERS[np.lib.format.read_magic(stream)](stream)

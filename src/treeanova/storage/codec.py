@@ -1,7 +1,7 @@
-"""One codec for files: it walks dataclasses, named tuples, tuples and mappings to plain data and named arrays.
+"""One codec for files: dataclasses, named tuples, tuples and mappings to plain data and named arrays, and back.
 
-Files name types by stable tags, so that modules can move. Reading checks every value against the annotation of its
-field; classes and `saved` check what annotations cannot say.
+Files name types by stable tags, so modules can move. Reading checks every value against the annotation of its field;
+classes and `saved` check the rest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ _SCALARS = (bool, int, float, str)
 
 
 def check_fields(kind: Any, fields: Mapping[str, Any]) -> None:
-    """Raise TypeError where values do not have the types of a class's fields of these names."""
     hints = _hints(kind)
     for name, value in fields.items():
         if name not in hints or not fits(value, hints[name]):
@@ -39,7 +38,7 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 
 def fits(value: Any, hint: Any) -> bool:  # noqa: PLR0911  a line per kind of type
-    """Whether a value from a file has an annotated type; booleans are no numbers here."""
+    """Whether a value from a file has an annotated type; booleans are not numbers here."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         return any(fits(value, one) for one in inner)
@@ -60,21 +59,18 @@ def fits(value: Any, hint: Any) -> bool:  # noqa: PLR0911  a line per kind of ty
 
 
 def _is_scalar(value: Any) -> bool:
-    """Whether a value is a boolean, a text that can be written, or a number that NumPy can hold."""
     if type(value) is int:
         return abs(value) < _LARGEST
     return type(value) in _SCALARS and (type(value) is not str or is_writable(value))
 
 
 def whole(value: Any, low: int = 0, high: int = _LARGEST) -> int:
-    """A whole number from a file; ValueError where it is another thing or out of range."""
     if type(value) is not int or not low <= value <= high:
         raise ValueError(f"a number in a file must be whole and from {low} to {high}, got {value!r:.100}")
     return value
 
 
 def key_of(plain: Any, n_features: int) -> Key:
-    """Positions of the features of a term, ascending; ValueError where they are not."""
     key = tuple(whole(j, 0, n_features - 1) for j in plain)
     if not key or list(key) != sorted(set(key)):
         raise ValueError(f"the features of a term must ascend, got {key}")
@@ -82,7 +78,7 @@ def key_of(plain: Any, n_features: int) -> Key:
 
 
 def check_measures(measured: Any, but: Sequence[str] = ()) -> None:
-    """Raise ValueError where a number of a dataclass is negative; NaN is one that was not measured."""
+    """Raise ValueError if a number of a dataclass is negative; NaN means not measured."""
     for field in dataclasses.fields(measured):
         value = getattr(measured, field.name)
         if field.name not in but and isinstance(value, int | float) and value < 0:
@@ -90,27 +86,24 @@ def check_measures(measured: Any, but: Sequence[str] = ()) -> None:
 
 
 def finite(array: Any, shape: tuple[int, ...] | None = None) -> Any:
-    """The array itself; ValueError where it does not hold finite floats, or has another shape than a given one."""
     if array.dtype != np.float64 or (shape is not None and array.shape != shape) or not np.isfinite(array).all():
         raise ValueError(f"arrays must hold finite numbers, of shape {shape or array.shape}")
     return array
 
 
 def masses(array: Any, shape: tuple[int, ...] | None = None) -> Any:
-    """The array itself; ValueError where it does not hold finite masses, some of them positive."""
     if finite(array, shape).size and ((array < 0).any() or not 0 < array.sum() < np.inf):
         raise ValueError("masses must not be negative, and have a positive sum")
     return array
 
 
 def integers(array: Any) -> Any:
-    """The array as int64; ValueError where it holds other things than integers."""
     if array.dtype.kind not in "iu" or (array.size and int(array.max()) >= _LARGEST):
         raise ValueError(f"positions and counts must be integers, got {array.dtype}")
     return array.astype(np.int64)
 
 
-# Tags in files, and the class of each: a class may move or be renamed, its tag stays.
+# Tags in files and their classes: a class may move or be renamed, its tag stays.
 _CLASSES = {
     "tables": "storage.saved:Tables",
     "trees": "storage.saved:LeafTables",
@@ -143,7 +136,7 @@ _TAGS = {home: tag for tag, home in _CLASSES.items()}
 
 
 def describe(value: Any, arrays: Arrays | None = None, name: str = "") -> Any:
-    """Return plain data of a value, for a file, and add its arrays by names that begin with `name`."""
+    """Return plain data of a value, and add its arrays under names that begin with `name`."""
     if isinstance(value, np.ndarray) and arrays is not None:
         arrays[name] = narrow(value)
         return {"array": name}
@@ -176,12 +169,11 @@ def _fields_of(value: Any) -> dict[str, Any] | None:
 
 
 def _text(key: Any) -> str:
-    """Return the name of a key of a mapping; that of no features is a dash."""
     return "-".join(map(str, key)) or "-" if isinstance(key, tuple) else str(key)
 
 
 def narrow(array: Any) -> Any:
-    """Return integers in as few bytes as hold them: zeros take time to pack and to unpack too."""
+    """Return integers in as few bytes as possible: zeros take time to pack and unpack too."""
     if array.dtype.kind != "i":
         return array
     ends = array.min(initial=0), array.max(initial=0)
@@ -197,7 +189,7 @@ def _tag_of(kind: type) -> str:
 
 
 def restore(plain: Any, arrays: Mapping[str, Any] | None = None) -> Any:
-    """Return the value that `describe` turned into plain data; only classes listed above are created."""
+    """Reverse `describe`; only the classes listed above are created."""
     if not isinstance(plain, dict):
         return plain
     arrays = {} if arrays is None else arrays
@@ -222,12 +214,11 @@ def _key(text: str) -> Key:
 
 
 def widened(array: Any) -> Any:
-    """Return integers as int64; ValueError where they are too large for it, other arrays unchanged."""
+    """Return integers as int64 (ValueError if too large), other arrays unchanged."""
     return integers(array) if array.dtype.kind in "iu" else array
 
 
 def check_schema(schema: Schema) -> None:
-    """Raise ValueError for a schema that cannot be saved, or that a file cannot have."""
     if schema.link not in _LINKS or not schema.outputs:
         raise ValueError(f"a schema must have outputs and a known link to be saved, got {schema.link!r}.")
     if schema.trained_names and len(schema.trained_names) != len(schema.features):

@@ -1,17 +1,17 @@
-"""Tables that follow from others: pairs as what the closed form lacks, weights as ratios, corrections as faces.
+"""Compact forms of tables: pairs minus their closed form, weights as ratios, corrections as faces.
 
-Purification under dependent features adds to the closed form of a pair what the correction of high orders moves to it,
-a table over coarse cells, and what is left of it in high orders, which is saved with these; it takes out one number per
-bin of each feature. So the table minus closed form and leftover is a sum M(A(i), B(j)) + a(i) + b(j) with coarse bins A
-and B; a and b are zero at the first bin of each coarse one.
+Purification under dependent features adds to the closed form of a pair a table over coarse cells (the correction of
+high orders) and a leftover in high orders, which is saved with these; it subtracts one number per bin of each feature.
+So the table minus closed form and leftover is M(A(i), B(j)) + a(i) + b(j) with coarse bins A and B; a and b are zero at
+the first bin of each coarse one.
 
-The weights of a pair are w(i, j) = m(i) n(j) r(i, j) with the marginals m and n, which are the weights of its features.
-The ratio r is 1 for independent features, and smooth estimates have the same r for all bins of a group.
+The weights of a pair are w(i, j) = m(i) n(j) r(i, j), where the marginals m and n are the weights of its features. The
+ratio r is 1 for independent features, and smooth estimates have the same r for all bins of a group.
 
-The correction takes faces out of a term and adds them to the terms below, so its table is what it receives from above
-minus functions of all its features but one. Such a sum is known from its cells in which some feature has its first bin:
-n^k - (n - 1)^k of n^k cells. They are kept as faces, one per feature, of the slices along the first bins. Other faces
-with the same sum differ from these by functions of fewer features, which the terms below take up in their own faces.
+The correction moves faces of a term to the terms below, so its table is what it receives from above minus functions of
+all its features but one. Such a sum is determined by its cells in which some feature has its first bin: n^k - (n - 1)^k
+of n^k cells. They are saved as faces, one per feature, slices along the first bins. Other faces with the same
+sum differ by functions of fewer features, which the terms below absorb in their faces.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TOLERANCE = 1e-14  # of the largest entry of the table
 def pack_pairs(
     tables: Mapping[Key, Floats], leaf_terms: LeafTerms | None
 ) -> tuple[dict[Key, Floats], dict[Key, Floats]]:
-    """Flat rests of the tables that follow from the trees, and all other tables; `unpack_pairs` reverses this."""
+    """Return flat residuals of the tables that follow from the trees, and all others; `unpack_pairs` reverses this."""
     n_cells = sum(table.size for table in tables.values())
     if not isinstance(leaf_terms, PureLeafTerms) or n_cells < _least_cells(leaf_terms):
         return {}, dict(tables)
@@ -75,7 +75,7 @@ def _rest_of(key: Key, table: Floats, terms: PureLeafTerms) -> Floats | None:
 
 
 def _coarse_bins(feature: int, terms: PureLeafTerms) -> Ints:
-    """Coarse bin of each bin of a feature's tables, numbered without gaps; one for all where there is no correction."""
+    """Return the coarse bin of each bin, numbered without gaps; a single one without a correction."""
     merging = terms.trees.binnings[feature]
     if not terms.correction.binnings:
         return np.zeros(merging.size, dtype=np.int64)
@@ -116,14 +116,14 @@ _INDEPENDENT = np.array([1.0, 1.0, 0.0, 0.0, 1.0])  # one group of each feature,
 
 
 def pack_weights(weights: Mapping[Key, Floats]) -> tuple[dict[Key, Floats], dict[Key, Floats]]:
-    """Flat ratios of the tables that follow from them, and all other tables; `unpack_weights` reverses this."""
+    """Return flat ratios of the tables that follow from them, and all other tables; `unpack_weights` reverses this."""
     if sum(table.size for table in weights.values()) < _LEAST_CELLS:
         return {}, dict(weights)
     pairs: list[Key] = [key for key in weights if len(key) == 2]
     n_pairs = min(len(pairs) // (8 * _THREADS) + 1, _PAIRS_PER_TASK)
 
     def pack_some(start: int) -> list[Floats | None]:
-        """Ratios of some pairs in turn: a task for each would take longer than small tables do."""
+        # A task for each pair would take longer than small tables do.
         some = pairs[start : start + n_pairs]
         return [_pack(weights[key], *(weights.get((j,)) for j in key)) for key in some]
 
@@ -143,7 +143,7 @@ def n_cells_of_ratios(packed: Mapping[Key, Floats], whole: Mapping[Key, Floats])
 
 
 def _pack(table: Floats, first: Floats | None = None, second: Floats | None = None) -> Floats | None:
-    """First bins of groups and their ratios, flat; None where the table does not follow from fewer numbers."""
+    """Return first bins of groups and their ratios, flat; None if that saves nothing."""
     if first is None or second is None or table.shape != (len(first), len(second)):
         return None
     product = np.multiply.outer(first, second)
@@ -183,13 +183,13 @@ def _unpack(flat: Floats, first: Floats, second: Floats) -> Floats:
 
 
 def _groups(starts: Ints, n_bins: int) -> Ints:
-    """Group of each bin; bins before the first group belong to it, because they have no mass."""
+    """Return the group of each bin; bins before the first group have no mass and belong to it."""
     return np.maximum(np.searchsorted(starts, np.arange(n_bins), side="right") - 1, 0)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CoarseCells:
-    """The coarse bins of a correction: bins of each feature, and the limit of bins for terms of each order."""
+    """The coarse bins of a correction: binnings of features, and the maximal bins of terms of each order."""
 
     binnings: tuple[Binning, ...]
     limits: Mapping[int, int]
@@ -199,7 +199,7 @@ class CoarseCells:
         return tuple(self.binnings[j].coarser_size(limit) for j in key)
 
     def spread(self, values: Floats, key: Key) -> Floats:
-        """What a term receives, on the bins of the order above, on its own bins; outputs last."""
+        """Spread what a term receives, on the bins of the order above, to its bins; outputs last."""
         above, limit = self.limits[len(key) + 1], self.limits[len(key)]
         if above == limit:
             return values
@@ -209,12 +209,11 @@ class CoarseCells:
 
 
 def _containing(binning: Binning, coarser: int, finer: int) -> Ints:
-    """Bin of a coarser limit that contains each bin of a finer one."""
     return np.arange(binning.coarser_size(finer)) >> (binning.shift(coarser) - binning.shift(finer))
 
 
 def pack_tables(cells: CoarseCells, tables: Mapping[Key, Floats]) -> tuple[dict[Key, Floats], dict[Key, Floats]]:
-    """Faces of the tables that follow from them, flat, and all other tables; `unpack_tables` reverses this."""
+    """Return flat faces of the tables that follow from them, and all other tables; `unpack_tables` reverses this."""
     if sum(table.size for table in tables.values()) < _LEAST_CELLS:
         return {}, dict(tables)
     largest = max((float(np.abs(table).max()) for table in tables.values()), default=0.0)
@@ -268,7 +267,7 @@ def _highest_first(keys: Mapping[Key, Floats]) -> list[Key]:
 
 
 def _faces_of(values: Floats) -> tuple[Faces, Floats]:
-    """Slices along the first bins, each of what the slices before it leave; and what all of them leave."""
+    """Return slices along the first bins, each taken after the slices before it, and what remains."""
     residual = np.array(values)
     faces: Faces = []
     for axis in range(values.ndim - 1):
@@ -282,7 +281,7 @@ def _sum_of_faces(faces: Faces) -> Floats:
 
 
 def _without_zeros(face: Floats, axis: int) -> Floats:
-    """A face without its cells in the first bins of the features before its own: the slices before it took them."""
+    """Drop the cells in the first bins of earlier features, which earlier slices took."""
     inner: Floats = face[(slice(1, None),) * axis]
     return inner
 

@@ -68,7 +68,7 @@ class Saved(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tables:
-    """Effects without their grid; `bins` are those of terms on coarser axes of their own."""
+    """Effects without their grid; `bins` are those of terms on coarser axes."""
 
     intercept: Floats
     terms: Mapping[Key, Floats]
@@ -97,7 +97,7 @@ class Nodes:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Purity:
-    """What makes leaf terms pure: masses of bins, the correction on coarse cells, and what is left of low orders."""
+    """What makes leaf terms pure: masses of bins, the correction on coarse cells, and leftovers of low orders."""
 
     masses: tuple[Floats, ...]
     limits: Mapping[int, int]
@@ -115,7 +115,7 @@ class Purity:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LeafTables:
-    """Terms that are evaluated at rows: the trees, how their terms are laid out, and what makes them pure."""
+    """Terms that are evaluated at rows: the trees, the layout of their terms, and what makes them pure."""
 
     nodes: Nodes
     merging: tuple[Binning, ...]
@@ -136,7 +136,7 @@ class LeafTables:
 
 
 def pack(saved: Saved, *, rows: bool = True) -> tuple[dict[str, Any], Arrays]:
-    """Return header and arrays of a decomposition, with or without rows of a sample; `unpack` reverses this."""
+    """Return header and arrays, with or without rows of a sample; `unpack` reverses this."""
     arrays: Arrays = {}
     tensors, leaf_terms = saved.terms.tables, saved.terms.leaf_terms
     grid = tensors.effects.grid
@@ -194,7 +194,7 @@ def _n_derived(
 
 
 def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
-    """Return what was saved, from the header and arrays of a file; entries of other names are ignored."""
+    """Reverse `pack`; entries of other names are ignored."""
     for name, array in arrays.items():
         if array.dtype.kind not in "iub" and not name.startswith(_MAY_BE_INFINITE):
             finite(array)
@@ -243,7 +243,7 @@ class _Entries(NamedTuple):
 
 
 def _tables_of_trees(effects: Effects, of_rows: Arrays) -> list[Request]:
-    """Tables of the low orders of trees, as far as terms and the file have them: leaves would take long to find."""
+    """Request low-order tables of the trees that terms and the file have: finding leaves would take long."""
     keys = [*effects.terms, *keys_of_tables(of_rows)]
     singles: list[Key] = [(j,) for j in range(len(effects.grid.axes))]
     return [Request(key) for key in dict.fromkeys([*singles, *keys])]
@@ -261,7 +261,6 @@ def _restore_grid(entry: _Entries) -> Grid:
 
 
 def _check_axis(axis: Axis) -> None:
-    """Raise ValueError for thresholds that do not ascend, and for bins beyond those that a feature can have."""
     if axis.thresholds.ndim != 1 or not (np.diff(axis.thresholds) > 0).all():
         raise ValueError("thresholds must ascend")
     if axis.date_unit and axis.date_unit not in UNITS:
@@ -307,7 +306,7 @@ def _checked_settings(settings: Settings) -> Settings:
 
 
 def _checked_moments(moments: Moments | None, effects: Effects, *, may_have_more: bool) -> Moments | None:
-    """Return moments; ValueError where they do not fit terms and outputs. There may be more of them than tables."""
+    """Return moments; ValueError if they do not fit terms and outputs. There may be more of them than tables."""
     if moments is None:
         return None
     shapes = {array.shape for array in vars(moments).values()}
@@ -373,7 +372,6 @@ def _nodes_of(forest: Forest) -> Nodes:
 
 
 def leaf_terms_of(tables: LeafTables, grid: Grid) -> LeafTerms:
-    """Return leaf terms, with tensors on a grid; ValueError where the tables do not fit the forest."""
     forest = assemble(grid.schema, **vars(tables.nodes))
     _check_categories(forest)
     sets = leaves_of(forest)
@@ -397,7 +395,7 @@ def _by_feature(arrays: Sequence[Floats], sizes: Sequence[int]) -> list[tuple[Fl
 
 
 def _layout_of(tables: LeafTables, grid: Grid, n_outputs: int) -> TermLayout:
-    """Return the layout; the leaves, which tell the highest order of the forest, would take long to find."""
+    """Return the layout without finding the leaves, which would take long."""
     n_features = len(grid.sizes)
     orders = {name: whole(getattr(tables, name), 0, n_features) for name in ("tensor_order", "row_order", "top_order")}
     if max(orders["tensor_order"], orders["row_order"]) > orders["top_order"]:
@@ -414,7 +412,6 @@ def _layout_of(tables: LeafTables, grid: Grid, n_outputs: int) -> TermLayout:
 
 
 def _check_categories(forest: Forest) -> None:
-    """Raise ValueError for splits by categories that the file does not list."""
     n_codes = np.array([feature.n_categories + 1 for feature in forest.schema.features], dtype=np.int64)
     by_category = forest.category_start >= 0
     ends = forest.category_start[by_category] + n_codes[forest.feature[by_category]]

@@ -1,8 +1,7 @@
 """Densities and the statistics of their rows in a file: totals, quantiles, a sample by its bins, tables of cells.
 
-Rows are kept by their bins, not by their values: at most 65,536 of them and 4 million bins, each with its weight and
-its number. Tables are kept where the sample is not all rows. Without the sample, tables are all that is known of
-how features go together.
+Rows are saved as bins, not values: at most 65,536 rows and 4 million bins, each row with its weight and number. Tables
+are saved if the sample is not all rows; without a sample, they are all that is known of dependence.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _SPREAD_TOTALS = ("n_finite", "finite_weight", "weight")
 
 
 def kept(statistics: Statistics | None, fine: Grid, requests: Sequence[Request], *, rows: bool = True) -> Any:
-    """Statistics as they are after saving and loading: rows by their bins on a grid, or none."""
+    """Return statistics as they are after saving and loading: rows by their bins on a grid, or none."""
     if statistics is None:
         return None
     return unpack_statistics(*pack_statistics(statistics, fine, requests, rows=rows), statistics.grid, fine, requests)
@@ -42,10 +41,7 @@ def kept(statistics: Statistics | None, fine: Grid, requests: Sequence[Request],
 def pack_statistics(
     statistics: Statistics, fine: Grid, requests: Sequence[Request], *, rows: bool = True
 ) -> tuple[dict[str, Any], Arrays]:
-    """Header and arrays of statistics; `unpack_statistics` reverses this.
-
-    `fine` is the grid on which rows are kept, whose bins are within those of the statistics' own.
-    """
+    """Return header and arrays; rows are saved on the grid `fine`, which refines that of the statistics."""
     header = {
         "totals": describe(statistics.totals),
         "has_weights": statistics.has_weights,
@@ -62,7 +58,7 @@ def pack_statistics(
 
 
 def _pack_tables(tables: Mapping[Key, Any]) -> Arrays:
-    """Tables of each order in one array, since there may be very many, and their features in another."""
+    """Join the tables of each order to one array, since there may be very many, and their features to another."""
     arrays: Arrays = {}
     for order in sorted({len(key) for key in tables}):
         keys = [key for key in tables if len(key) == order]
@@ -100,7 +96,7 @@ def _pack_features(statistics: Statistics, n_features: int, *, rows: bool) -> Ar
 
 
 def _without_few(totals: FeatureTotals, n_rows: Floats) -> FeatureTotals:
-    """The same without sums of bins that have few rows, which would tell their values."""
+    """Drop sums of bins that have few rows, because they would reveal values."""
     is_kept = n_rows > _FEW_ROWS - 0.5
     return dataclasses.replace(totals, masses=totals.masses * is_kept, sums=totals.sums * is_kept)
 
@@ -112,7 +108,7 @@ def unpack_statistics(
     fine: Grid,
     requests: Sequence[Request],
 ) -> Statistics:
-    """Statistics from header and arrays; ValueError where these do not fit the grids."""
+    """Reverse `pack_statistics`; ValueError if header and arrays do not fit the grids."""
     totals = restore(header["totals"])
     sample = _unpack_sample(arrays, fine)
     is_possible = 0 < totals.weight < np.inf and 0 < totals.squares < np.inf and 0 <= len(sample) <= totals.n_rows
@@ -205,7 +201,6 @@ def keys_of_tables(arrays: Mapping[str, npt.NDArray[Any]]) -> list[Key]:
 def _unpack_tables(
     arrays: Mapping[str, npt.NDArray[Any]], shape_of: Callable[[Key], tuple[int, ...]]
 ) -> dict[Key, npt.NDArray[Any]]:
-    """Tables as numbers or sums of weights; ValueError where they do not fit their features."""
     tables: dict[Key, npt.NDArray[Any]] = {}
     for name in (name for name in arrays if name.startswith("keys/")):
         keys: list[Key] = [tuple(key) for key in integers(arrays[name]).tolist()]
@@ -222,7 +217,6 @@ def _unpack_tables(
 
 
 def _counts(table: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Numbers of rows or sums of their weights; ValueError where they are negative or not finite."""
     wide = finite(table) if table.dtype.kind == "f" else integers(table)
     if (wide < 0).any():
         raise ValueError("tables of rows must not be negative")
@@ -238,7 +232,7 @@ def _hashes(sources: Ints, rows: Ints) -> npt.NDArray[np.uint64]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SavedDensity(Density):
-    """A density without its rows, which knows the tables of the saved terms only."""
+    """A density without its rows, limited to the tables of the saved terms."""
 
     kind: str = ""
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
@@ -289,7 +283,7 @@ class SavedDensity(Density):
 
 
 def describe_density(density: Density) -> dict[str, Any]:
-    """Name and plain options of a density; tables and rows are not saved here, but as weights of the terms."""
+    """Return name and plain options; tables and rows are saved as weights of the terms."""
     if isinstance(density, SavedDensity):
         return {"name": density.kind, "options": dict(density.options), "is_product": density.is_product}
     fields = {f.name: getattr(density, f.name) for f in dataclasses.fields(density)}
@@ -300,7 +294,7 @@ def describe_density(density: Density) -> dict[str, Any]:
 def restore_density(
     plain: Mapping[str, Any], effects: Effects, weights: Mapping[Key, Floats], statistics: Statistics | None = None
 ) -> Density:
-    """The density of a saved decomposition: by its name and statistics, or by the tables of the saved terms."""
+    """Restore a density by its name and statistics, or by the tables of the saved terms."""
     grid = effects.grid
     kind = KINDS.get(plain["name"], Table)
     known = {field.name for field in dataclasses.fields(kind)}
@@ -329,5 +323,4 @@ def restore_density(
 def as_loaded(
     density: Density, effects: Effects, weights: Mapping[Key, Floats], statistics: Statistics | None
 ) -> Density:
-    """The density as it would be after saving and loading, with statistics as they are then."""
     return restore_density(describe_density(density), effects, weights, statistics)
