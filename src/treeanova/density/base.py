@@ -21,18 +21,17 @@ from treeanova.model.grid import Grid
 class Density(abc.ABC):
     """Give weights to the cells of any set of features.
 
-    A density is described by an object such as ``Laplace(mix=0.5)`` and bound to a grid and to statistics of rows by
-    `decompose`. Each kind defines one thing, `joint`, a probability over the cells of all features. Tables of any set
-    of features (`table`), rows that represent the density (`points`), and moments of terms all follow from it. A set of
-    features is given by their positions, ascending; `binnings` are one binning per feature, for coarse bins, or None
-    for all bins of the grid.
+    An object such as ``Laplace(mix=0.5)`` describes a density; `decompose` binds it to a grid and to statistics of
+    rows. Each kind defines `joint`, a probability over the cells of all features; tables of any set of features
+    (`table`), representative rows (`points`) and moments of terms follow from it. A set of features is given by their
+    ascending positions; `binnings` has one binning per feature for coarse bins, or is None for the bins of the grid.
 
     Attributes
     ----------
     grid
         The bins; None until the density is bound.
     statistics
-        Statistics of the rows that define the density; None where there are no rows.
+        Statistics of the rows that define the density; None without rows.
 
     Examples
     --------
@@ -57,11 +56,11 @@ class Density(abc.ABC):
 
     @property
     def caveat(self) -> str:
-        """What to know of the rows that define the density, in a sentence; mostly empty."""
+        """A sentence about the rows that define the density; mostly empty."""
         return "" if self.statistics is None or not self.needs_data else self.statistics.caveat
 
     def bind(self, grid: Grid, statistics: Statistics | None) -> Self:
-        """Return the density on a grid, estimated from rows; ValueError where the kind needs rows and has none."""
+        """Return the density estimated on a grid; raise ValueError if the kind needs rows and has none."""
         if self.needs_data and statistics is None:
             raise ValueError(
                 f"`X` must be given for the density {self.name!r}, got None; pass the rows that define it."
@@ -69,7 +68,6 @@ class Density(abc.ABC):
         return dataclasses.replace(self, grid=grid, statistics=statistics)
 
     def with_statistics(self, statistics: Statistics) -> Self:
-        """Return the density estimated from other rows on the same grid."""
         return dataclasses.replace(self, statistics=statistics)
 
     @property
@@ -89,26 +87,25 @@ class Density(abc.ABC):
 
     @property
     def is_consistent(self) -> bool:
-        """Whether tables that share a feature have the same marginal of it."""
+        """Whether tables that share a feature agree on its marginal."""
         return True
 
     @property
     def population(self) -> Density:
-        """The density of the rows at which terms are ranked: itself, unless nothing varies under it."""
+        """The density that ranks terms: itself, unless nothing varies under it."""
         return self
 
     @property
     def is_one_cell(self) -> bool:
-        """Whether one cell has all the weight, as with the density of one row, so that nothing varies under it."""
         if self.statistics is None or not self.statistics.is_one_cell:
             return False
         sizes = self._bound_grid.sizes
         return max(sizes, default=1) > 1 and all(np.count_nonzero(self.table((j,))) == 1 for j in range(len(sizes)))
 
     def check_trees(self, *, has_merged_bins: bool) -> None:
-        """Raise ValueError where the density cannot serve trees whose terms of high order have no tables.
+        """Raise ValueError if the density cannot serve trees whose high-order terms have no tables.
 
-        `has_merged_bins` tells whether tables have fewer bins than the trees.
+        `has_merged_bins`: tables have fewer bins than the trees.
         """
         del has_merged_bins  # most densities can
 
@@ -117,19 +114,19 @@ class Density(abc.ABC):
         return self.joint.table(key, binnings)
 
     def prepare(self, keys: Sequence[Key], binnings: Mapping[Key, Binnings] | None = None, n_jobs: int = 1) -> None:
-        """Compute what the tables of some sets of features need, where that takes less time at once than one by one."""
+        """Compute together what several tables need, if that is faster than one by one."""
         del keys, binnings, n_jobs  # most densities count each table when it is asked for
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
-        """Return all rows or all cells of the density where these are few, otherwise `n_rows` draws from it."""
+        """Return all rows or cells of the density if they are few, otherwise `n_rows` draws."""
         return self.joint.points(n_rows, rng)
 
     def difference(self, key: Key, binnings: Binnings | None = None) -> Floats | None:  # noqa: ARG002
-        """Return the table of a pair minus that of the joint density; None where both are the same by definition."""
+        """Return a pair's table minus that of the joint density; None if they are equal by definition."""
         return None
 
     def gap(self, key: Key, binnings: Binnings | None = None) -> float:
-        """Return the share of the mass by which the table of a pair differs from that of the joint density."""
+        """Return the share of the mass by which a pair's table differs from the joint density."""
         difference = self.difference(key, binnings)
         return 0.0 if difference is None else float(np.abs(difference).sum()) / 2
 
@@ -146,7 +143,7 @@ class Density(abc.ABC):
         Returns
         -------
         float
-            Minus infinity where a row falls in a cell without weight.
+            Minus infinity if a row falls in a cell without weight.
 
         Examples
         --------

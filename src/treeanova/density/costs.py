@@ -1,7 +1,4 @@
-"""Sizes that bound time and memory in this room. They steer how much is computed; each says what it guards.
-
-Constants of the estimates themselves (bandwidths, tolerances) stand beside the formulas that use them.
-"""
+"""Sizes that bound time and memory in this room; constants of the estimates stand next to their formulas."""
 
 from __future__ import annotations
 

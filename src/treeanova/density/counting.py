@@ -1,9 +1,8 @@
 """Accumulator: all that is counted from rows, batch by batch, on one machine or many.
 
-`tables(batches, counting)` reads batches into an `Accumulator`; `merge` adds up those of several workers. An
-accumulator is a set of named parts (tables of cells, totals of rows, of features, a sample), each of which can be
-merged on its own: `parts` has them as bytes, for engines that reduce by key. Numbers of rows are whole numbers, so that
-the result does not depend on the size or order of the batches; sums of weights do in their last digits only.
+An accumulator is a set of named parts (tables of cells, totals of rows and of features, a sample), each of which can be
+merged on its own: `parts` returns them as bytes, for engines that reduce by key. Numbers of rows are integers, so the
+result does not depend on the size or order of batches; sums of weights depend on them in their last digits.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ RowScore = Callable[[Rows], Floats]
 
 
 def merging(binnings: Binnings | None) -> Binnings | None:
-    """Return the binnings, or None where they merge no bins."""
+    """Return the binnings, or None if they merge no bins."""
     return None if binnings is None or all(binning.is_identity for binning in binnings) else binnings
 
 
@@ -45,7 +44,6 @@ def pool_table(table: Floats, binnings: Binnings | None) -> Floats:
 
 
 def pool_masses(masses: Sequence[Floats], binnings: Binnings | None) -> list[Floats]:
-    """Sum masses of the bins of some features over the fine bins of each coarse bin."""
     if binnings is None:
         return list(masses)
     return [binning.pool(fine) for binning, fine in zip(binnings, masses, strict=True)]
@@ -62,24 +60,8 @@ class Request(NamedTuple):
 class Counting:
     """What to count in one pass over rows; it can be pickled, for workers.
 
-    Attributes
-    ----------
-    grid
-        The bins.
-    tables
-        Tables of cells.
-    n_sampled
-        Number of rows of the sample; 0 for none.
-    has_weights
-        Whether rows have weights.
-    least_weight
-        Rows of this weight or less are left out.
-    score
-        The score of rows, to be added up in each cell; None for none.
-    describes_features
-        Whether to count means and ranges of values.
-    largest_hash
-        Rows with larger hashes cannot be in the sample.
+    A sample of `n_sampled` rows is kept; rows with hashes above `largest_hash` cannot be in it. Rows of `least_weight`
+    or less are left out. The `score` of rows is added up in each cell.
     """
 
     grid: Grid
@@ -106,7 +88,6 @@ class EncodedBatch(NamedTuple):
     codes: BinIndices | None = None
 
     def take(self, rows: Any) -> EncodedBatch:
-        """Return some of the rows."""
         weights = None if self.weights is None else self.weights[rows]
         codes = None if self.codes is None else self.codes[rows]
         return EncodedBatch(self.values[rows], weights, self.source, self.numbers[rows], codes)
@@ -114,10 +95,9 @@ class EncodedBatch(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class RowTotals:
-    """Number of rows, sums of their weights and of the squares of these, smallest and largest weight.
+    """Number of rows, sums of their weights and squared weights, smallest and largest weight.
 
-    All weights are multiples of `unit`, a power of two: 1 unless the weights are so large or small that their squares
-    might not be finite.
+    Weights are multiples of `unit`, a power of two: 1 unless squares of the weights could overflow or underflow.
     """
 
     n_rows: int = 0
@@ -128,7 +108,7 @@ class RowTotals:
     unit: float = 1.0
 
     def merged(self, other: RowTotals) -> RowTotals:
-        """Return the totals of both, which must have the same unit."""
+        """Both must have the same unit."""
         return RowTotals(
             self.n_rows + other.n_rows,
             self.weight + other.weight,
@@ -176,25 +156,23 @@ class FeatureTotals:
         return FeatureTotals(self.masses + other.masses, self.sums + other.sums, low, high)
 
     def scaled(self, factor: float) -> FeatureTotals:
-        """Return the same with all weights multiplied by a factor."""
         return FeatureTotals(self.masses * factor, self.sums * factor, self.low, self.high)
 
     def onto(self, bins: BinIndices, n_bins: int) -> FeatureTotals:
-        """Return the same on coarser bins, given for each bin."""
+        """Return totals on coarser bins; `bins` has the coarse bin of each bin."""
         masses, sums = (
             np.bincount(bins, of_bins, minlength=n_bins).astype(np.float64) for of_bins in (self.masses, self.sums)
         )
         return FeatureTotals(masses, sums, self.low, self.high)
 
     def means(self, binning: Binning | None) -> Floats:
-        """Return the mean in each bin, or in each coarse bin; NaN where there are no finite values."""
+        """Return the mean in each (coarse) bin; NaN without finite values."""
         masses, sums = (self.masses, self.sums) if binning is None else map(binning.pool, (self.masses, self.sums))
         means: Floats = np.divide(sums, masses, out=np.full(len(masses), np.nan), where=masses > 0)
         return means / _UNIT
 
 
 def feature_totals(values: Floats, codes: BinIndices, weights: Floats | None, n_bins: int) -> FeatureTotals:
-    """Return the totals of one feature at some rows."""
     finite = np.isfinite(values)
     if not finite.all():
         values, codes = values[finite], codes[finite]
@@ -207,7 +185,7 @@ def feature_totals(values: Floats, codes: BinIndices, weights: Floats | None, n_
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SampleLots:
-    """Samples of several lots of rows, which are joined to one of at most `size` rows when they have become many."""
+    """Samples of several lots of rows; many are joined into one of at most `size` rows."""
 
     lots: tuple[Sample, ...]
     size: int
@@ -216,7 +194,7 @@ class SampleLots:
         return SampleLots((*self.lots, *other.lots), self.size).packed(2 * self.size)
 
     def packed(self, n_rows: int = 0) -> SampleLots:
-        """Return the same as one lot, if it has more than so many rows."""
+        """Join to one lot if there are more than `n_rows` rows."""
         if len(self.lots) < 2 or sum(map(len, self.lots)) <= n_rows:
             return self
         return SampleLots((self.sample(),), self.size)
@@ -255,7 +233,7 @@ def table_of(
 
 
 class Accumulator:
-    """What `counting` asks for, of the rows so far: tables and sums of scores are numbered as its requests are.
+    """What `counting` asks for, of the rows so far; tables and sums of scores have the numbers of its requests.
 
     >>> from treeanova.testing import example
     >>> fx, X = example()
@@ -274,7 +252,7 @@ class Accumulator:
         self.sampled = SampleLots((), counting.n_sampled)
 
     def update(self, rows: EncodedBatch) -> None:
-        """Add rows; those of negligible weight are left out."""
+        """Add rows, except those of negligible weight."""
         counting = self.counting
         if rows.weights is not None and (rows.weights <= counting.least_weight).any():
             rows = rows.take(rows.weights > counting.least_weight)
@@ -314,7 +292,6 @@ class Accumulator:
         self.sampled = self.sampled.merged(SampleLots((lot.smallest(self.sampled.size),), self.sampled.size))
 
     def merge(self, other: Accumulator) -> None:
-        """Add all that another accumulator for the same counting has counted of other rows."""
         by_name = self._by_name()
         for name, value in other._by_name().items():
             by_name[name] = _merged(by_name[name], value) if name in by_name else value
@@ -334,13 +311,13 @@ class Accumulator:
             setattr(self, folder, in_folder)
 
     def parts(self) -> dict[str, bytes]:
-        """Return all parts as bytes, by name, for the workers of one job; `merge_parts` merges those of one name."""
+        """Return all parts as bytes, by name; `merge_parts` merges two of one name."""
         self.sampled = self.sampled.packed()
         return {name: pickle.dumps(value, protocol=5) for name, value in self._by_name().items()}
 
     @classmethod
     def of_parts(cls, counting: Counting, parts: Mapping[str, bytes]) -> Accumulator:
-        """Return the accumulator that `parts` were taken from, by workers of one's own job."""
+        """Unpickle `parts`, which must come from workers of one's own job."""
         accumulator = cls(counting)
         accumulator._set({name: pickle.loads(value) for name, value in parts.items()})  # noqa: S301  from own workers
         return accumulator
@@ -357,18 +334,17 @@ def _add(sums: dict[int, Any], number: int, more: Any) -> None:
 
 
 def _merged(first: Any, second: Any) -> Any:
-    """Return arrays added up, and others merged."""
     return first + second if isinstance(first, np.ndarray) else first.merged(second)
 
 
 def merge_parts(first: bytes, second: bytes) -> bytes:
-    """Merge two parts of one name: for engines that reduce by key."""
+    """Merge two parts of one name, for engines that reduce by key."""
     merged = _merged(*(pickle.loads(part) for part in (first, second)))  # noqa: S301  from own workers
     return pickle.dumps(merged.packed() if isinstance(merged, SampleLots) else merged, protocol=5)
 
 
 def merge(first: Accumulator, second: Accumulator) -> Accumulator:
-    """Return both accumulators as one; the first may be changed."""
+    """Merge into the first, which may be changed."""
     first.merge(second)
     return first
 
@@ -380,10 +356,10 @@ class RowSource(abc.ABC):
 
     @abc.abstractmethod
     def count(self, counting: Counting) -> Accumulator:
-        """Return what one pass over all rows counts; `has_weights` and `least_weight` are those of the source."""
+        """Count all rows in one pass; `has_weights` and `least_weight` are those of the source."""
 
     def recoded(self, recode: Callable[[Floats], Floats]) -> RowSource:  # noqa: ARG002
-        """Return the same rows with other numbers of categories: itself, unless it holds rows that are encoded."""
+        """Renumber categories; only sources that hold encoded rows need to."""
         return self
 
 
@@ -396,12 +372,11 @@ def tables(batches: Iterable[Any], counting: Counting) -> Accumulator:
 
 
 def counted_parts(batches: Iterable[Any], counting: Counting) -> dict[str, bytes]:
-    """Return the parts of an accumulator of batches, for workers."""
     return tables(batches, counting).parts()
 
 
 def encoded_rows(batch: Any, counting: Counting) -> EncodedBatch:
-    """Encode the rows of a batch; ValueError for weights that are negative or not finite."""
+    """Encode the rows of a batch; raise ValueError for weights that are negative or not finite."""
     values = batch.encoded(counting.grid.schema)
     numbers = batch.first_row + np.arange(len(values))
     if not counting.has_weights:

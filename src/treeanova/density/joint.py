@@ -1,9 +1,7 @@
-"""Joint densities of all features: one definition, from which tables of any order and weighted points both follow.
+"""Joint densities of all features: one definition gives tables of any order and weighted points.
 
 A table of fewer features is the marginal of a table of more, by construction. `points` are bins and weights of rows
-that represent the density: exact where few cells have mass, otherwise draws. Kinds: the rows (`EmpiricalJoint`),
-independent features (`Product`), a whole table (`Cells`), independent blocks of features (`Blocks`) and weighted sums
-(`Mixture`). `kernel_joint` has rows moved by kernels.
+that represent the density: exact if few cells have mass, otherwise draws. `kernel_joint` moves rows by kernels.
 """
 
 from __future__ import annotations
@@ -30,8 +28,6 @@ Refinement = Callable[[BinIndices, np.random.Generator], BinIndices]
 
 
 class Joint(abc.ABC):
-    """A probability over the cells of all features."""
-
     @property
     def is_product(self) -> bool:
         """Whether features are independent."""
@@ -44,11 +40,11 @@ class Joint(abc.ABC):
 
     @abc.abstractmethod
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
-        """Return weights over the bins of some features, of sum 1; over coarse bins where binnings are given."""
+        """Return weights over the bins of some features, of sum 1; over coarse bins if binnings are given."""
 
     @abc.abstractmethod
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
-        """Return all cells with mass where they are few, otherwise about `n_rows` draws."""
+        """Return all cells with mass if they are few, otherwise about `n_rows` draws."""
 
     def points_on(self, grid: Grid, refine: Refinement, n_rows: int, rng: np.random.Generator) -> Points:
         """Return points on a grid with finer bins; `refine` draws one within each of the coarser bins."""
@@ -63,8 +59,6 @@ class Joint(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class EmpiricalJoint(Joint):
-    """The rows themselves, with their weights."""
-
     statistics: Statistics
 
     @property
@@ -130,7 +124,7 @@ class Blocks(Joint):
 
     @property
     def has_exact_points(self) -> bool:
-        """Whether the cells with mass of all blocks together are few enough to be taken all."""
+        """Whether all blocks together have few enough cells with mass to take them all."""
         if not all(joint.has_exact_points for _, joint in self.blocks):
             return False
         sizes = [len(joint.points(0, np.random.default_rng(0)).weights) for _, joint in self.blocks]
@@ -147,7 +141,7 @@ class Blocks(Joint):
         return outer(tables).transpose([order.index(j) for j in key])
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
-        """All cells with mass where they are few, otherwise draws, independent between blocks."""
+        """Return all cells with mass if they are few, otherwise draws, independent between blocks."""
         by_block = [(features, joint.points(n_rows, rng)) for features, joint in self.blocks]
         if self.has_exact_points:
             places = [grid.ravel() for grid in np.indices([len(points.weights) for _, points in by_block])]
@@ -189,7 +183,7 @@ def _concatenated(components: Sequence[tuple[float, Points]]) -> Points:
 
 
 def draw_bins(masses: Floats, n_rows: int, rng: np.random.Generator) -> BinIndices:
-    """Draw bins with given masses, in random order; counts differ from `n_rows` times the masses by less than 1."""
+    """Draw bins in random order; counts differ from `n_rows` times the masses by less than 1."""
     ends = np.cumsum(masses)
     places = (np.arange(n_rows) + rng.random()) / n_rows * ends[-1]
     bins = np.searchsorted(ends, np.minimum(places, np.nextafter(ends[-1], 0)), side="right")

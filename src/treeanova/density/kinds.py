@@ -48,9 +48,9 @@ class Uniform(Density):
 
     Generally preferred to see the model itself, whatever the rows; equivalent to effect coding of a balanced design.
 
-    Where rows are given, bins that hold nothing but missing or unseen values have weight only if they have rows. By
-    length, the outermost intervals end at the smallest and largest value of the rows (without rows, at the outermost
-    thresholds, so that they have no weight), and bins of missing values have no weight.
+    If rows are given, bins that hold only missing or unseen values have weight only if they have rows. By length, the
+    outermost intervals end at the smallest and largest value of the rows (without rows, at the outermost thresholds,
+    which gives them no weight), and bins of missing values have no weight.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class Uniform(Density):
         return self._equal_weights(j) if by_length is None else by_length
 
     def _weights_by_length(self, j: int) -> Floats | None:
-        """Return weights by length; None where there are no lengths."""
+        """Return weights by length; None for a feature without lengths."""
         axis = self._bound_grid.axes[j]
         values = None if self.statistics is None else self.statistics.value_range(j)
         if not len(axis.thresholds):
@@ -101,7 +101,7 @@ class Uniform(Density):
         return weights
 
     def _equal_weights(self, j: int) -> Floats:
-        """Return equal weights; none for bins of missing or unseen values only that have no rows."""
+        """Weigh bins equally, except bins that hold only missing or unseen values and have no rows."""
         axis = self._bound_grid.axes[j]
         has_weight = np.ones(axis.size, dtype=bool)
         if self.statistics is not None and axis.n_extra and axis.n_regular:
@@ -148,7 +148,6 @@ class Empirical(Density):
             )
 
     def bind(self, grid: Grid, statistics: Statistics | None) -> Self:
-        """Return the density on a grid, estimated from `X` where it is given, otherwise from the statistics."""
         if self.X is None:
             return super().bind(grid, statistics)
         if statistics is not None and statistics.has_weights:
@@ -168,15 +167,15 @@ class Empirical(Density):
 class Laplace(Density):
     """Mix the uniform and the empirical density, or add a constant to the counts of rows in every cell.
 
-    Generally preferred to compare with results that use it, as those of the paper do; otherwise `Auto` adapts to the
-    rows. Equivalent to `Empirical` for ``mix=0`` and to `Uniform` for ``mix=1``.
+    Generally preferred to compare with results that use it, such as the paper's; otherwise `Auto` adapts to the rows.
+    Equivalent to `Empirical` for ``mix=0`` and to `Uniform` for ``mix=1``.
 
     With `mix`, it is one joint probability. With `counts`, every cell of every term gets that many rows more: a cell of
-    a term with C cells has the weight (rows in it + counts) / (rows + counts · C). A term of more cells then has more
-    of the uniform density, so that tables of different terms have **different marginals** of the same feature. No
-    joint density has all these tables; each term is pure under its own. `Certificate.marginal_gap` states how much they
-    differ. Variances and covariances of terms (`importance`) are those at the rows. Deep ensembles, whose terms of high
-    order have no tables, are refused.
+    a term with C cells has the weight (rows in it + counts) / (rows + counts · C). A term with more cells then gets
+    more of the uniform density, so tables of different terms have **different marginals** of the same feature: no joint
+    density has all these tables, and each term is pure under its own. `Certificate.marginal_gap` states how much they
+    differ. Variances and covariances of terms (`importance`) are those at the rows. Deep ensembles, whose high-order
+    terms have no tables, raise ValueError.
 
     Parameters
     ----------
@@ -320,7 +319,7 @@ class Shrinkage(Density):
 
     @functools.cached_property
     def used_intensity(self) -> float:
-        """λ as given, or as estimated from the rows."""
+        """The given λ, or the one estimated from the rows."""
         return _james_stein(self._bound_statistics) if self.intensity is None else self.intensity
 
     @property
@@ -334,7 +333,7 @@ class Shrinkage(Density):
 
 
 def _james_stein(statistics: Statistics) -> float:
-    """Return James and Stein's λ, pooled over pairs of features."""
+    """Pool λ over pairs of features."""
     varied = [j for j in range(len(statistics.grid.axes)) if np.count_nonzero(statistics.counts((j,))) > 1]
     pairs = list(itertools.combinations(varied, 2))
     variance = distance = 0.0
@@ -401,14 +400,13 @@ class Reference(Density):
     Generally preferred to explain what differs from a standard case; equivalent to reference coding, to the anchored
     decomposition and to cut-HDMR.
 
-    The intercept is the score of the row. A main effect is what changes where this feature alone leaves the row's bin,
-    all others staying as they are in the row; an interaction is what its features change together beyond that. A term
-    is zero wherever one of its features is in the row's bin. The density is a product of point masses, so that terms of
-    any depth and order are exact.
+    The intercept is the score of the row. A main effect is the change if this feature alone leaves the row's bin; an
+    interaction is what its features change together beyond that. A term is zero if one of its features is in the row's
+    bin. The density is a product of point masses, so terms of any depth and order are exact.
 
-    Nothing varies under one row. Weights of the cells of terms (`Term.weights`), variances and covariances
-    (`importance`), and which terms of a deep ensemble are listed, are therefore those of the rows of X; of all bins
-    equally where there are no rows.
+    Nothing varies under one row. Therefore weights of the cells of terms (`Term.weights`), variances and covariances
+    (`importance`), and the choice of listed terms of a deep ensemble use the rows of X, or all bins equally without
+    rows.
 
     Parameters
     ----------
@@ -435,7 +433,7 @@ class Reference(Density):
     row: Any = dataclasses.field(default=None, repr=False)
 
     def bind(self, grid: Grid, statistics: Statistics | None) -> Self:
-        """Return the density on a grid; ValueError where `row` is not one row with the model's features."""
+        """Raise ValueError if `row` is not one row with the model's features."""
         rows = encode_rows(self.row, grid.schema, name="row")
         if len(rows) != 1:
             raise ValueError(
@@ -455,7 +453,7 @@ class Reference(Density):
         return kind(grid=self._bound_grid, statistics=self.statistics)
 
     def check_trees(self, *, has_merged_bins: bool) -> None:
-        """Raise ValueError where tables have merged bins, which would not hold the row apart from its neighbours."""
+        """Raise ValueError for merged bins, which would not separate the row from its neighbours."""
         if has_merged_bins:
             raise ValueError(
                 "a Reference must have tables of all bins, got merged ones; decompose with a larger `budget`, or use "

@@ -1,7 +1,7 @@
 """Sources of rows: in memory, and in batches that are read one after the other or by workers.
 
-`statistics_of` counts the rows that a user gives. Rows in memory are one update of an accumulator, and are kept to be
-counted again; batches are read in one pass, in which all tables are counted that the decomposition will need.
+Rows in memory are kept and counted again when asked. Batches are read in one pass that counts all tables the
+decomposition will need.
 """
 
 from __future__ import annotations
@@ -42,18 +42,9 @@ _LARGEST_EXPONENT = 40  # weights from 2**-40 to 2**40 are kept as they are give
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RowsInMemory(RowSource):
-    """Encoded rows that are all held in memory.
+    """Encoded rows in memory, shape (n_rows, n_features).
 
-    Attributes
-    ----------
-    values
-        Encoded rows, shape (n_rows, n_features).
-    weights
-        Weights of the rows; None where all weigh the same.
-    numbers
-        Numbers of the rows in the table that they come from.
-    unit
-        What the weights are multiples of.
+    `numbers` are those of the rows in their table; weights are multiples of `unit`, or None if all weigh the same.
     """
 
     values: Floats
@@ -92,24 +83,14 @@ class RowsInMemory(RowSource):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RowsInBatches(RowSource):
-    """Rows that are read batch by batch on this machine, or by the workers that have them.
-
-    Attributes
-    ----------
-    batches
-        The batches, with the columns of the model.
-    has_weights
-        Whether rows come with weights.
-    least_weight
-        Rows of this weight or less are left out.
-    """
+    """Rows that are read in batches, here or by workers; those of `least_weight` or less are left out."""
 
     batches: Batches
     has_weights: bool = False
     least_weight: float = 0.0
 
     def statistics(self, grid: Grid, required: Sequence[Request], score: RowScore | None = None) -> Statistics:
-        """Return statistics on a grid, with all required tables; a second pass where some weights are negligible."""
+        """Return statistics with all required tables; negligible weights take a second pass."""
         counted = self.count(Counting(grid, required, sample_size(len(grid.axes)), score=score))
         totals = counted.totals
         _check_totals(counted, has_weights=self.has_weights)
@@ -143,7 +124,6 @@ class RowsInBatches(RowSource):
 
 
 def _count_on_workers(batches: Distributed, counting: Counting) -> Accumulator:
-    """Count all partitions by the engine, which merges what each has counted."""
     with one_step(listener(), _READING):
         parts = batches.reduced(functools.partial(counted_parts, counting=counting), merge_parts)
     return Accumulator.of_parts(counting, parts)
@@ -162,7 +142,6 @@ def _check_totals(counted: Accumulator, *, has_weights: bool) -> None:
 
 
 def check_weighted_rows(X: Any, sample_weight: Any) -> None:
-    """Raise ValueError for weights without the rows that they weigh."""
     if X is None and sample_weight is not None:
         raise ValueError(
             f"`sample_weight` must come with the rows that it weighs, got {shown_weights(sample_weight)} and X=None; "
@@ -173,22 +152,10 @@ def check_weighted_rows(X: Any, sample_weight: Any) -> None:
 def statistics_of(
     X: Any, grid: Grid, sample_weight: Any = None, required: Sequence[Request] = (), score: RowScore | None = None
 ) -> Statistics:
-    """Count user data on a grid.
+    """Count user data on a grid, without rows whose weight is at most 1e-12 of the largest.
 
-    Rows whose weight is at most 1e-12 of the largest are left out.
-
-    Parameters
-    ----------
-    X
-        Rows of data with the features of the grid: an array or a data frame, what `batches_of` takes, or statistics.
-    grid
-        The bins to count in.
-    sample_weight
-        Weights of the rows, or the name of the column that holds them; None where all weigh the same.
-    required
-        Tables that will be asked for.
-    score
-        Score of rows, to be added up in the cells of these tables where rows are not held in memory.
+    `X` may be an array, a data frame, what `batches_of` takes, or statistics; `sample_weight` may name a column.
+    `required` are tables that will be asked for; `score` is added up in their cells if rows are not held in memory.
     """
     if isinstance(X, Statistics):
         return _given_statistics(X, grid, sample_weight, required)
@@ -235,13 +202,13 @@ def _rows_in_memory(X: Any, grid: Grid, sample_weight: Any) -> RowsInMemory:
 
 
 def _unit_of(largest: float) -> float:
-    """Return what to divide weights by, so that sums of their squares neither overflow nor vanish: mostly 1."""
+    """Return a divisor of weights such that sums of their squares neither overflow nor vanish: mostly 1."""
     exponent = int(np.frexp(largest)[1]) - 1
     return 1.0 if abs(exponent) <= _LARGEST_EXPONENT else float(np.ldexp(1.0, exponent))
 
 
 def checked_weights(sample_weight: npt.ArrayLike, n_rows: int) -> Floats:
-    """Return weights of rows as given; ValueError where they are not one number from zero on for each row."""
+    """Return weights as given; raise ValueError unless there is one number of at least zero for each row."""
     given = np.asarray(sample_weight)
     try:
         weights = given.astype(np.float64, casting="unsafe" if given.dtype.kind == "O" else "same_kind")
@@ -262,6 +229,5 @@ def checked_weights(sample_weight: npt.ArrayLike, n_rows: int) -> Floats:
 
 
 def shown_weights(sample_weight: Any) -> str:
-    """Return weights for a message: their shape, or the value itself where it is none."""
     shape = np.shape(sample_weight)
     return f"weights of shape {shape}" if shape else repr(sample_weight)

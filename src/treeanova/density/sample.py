@@ -1,15 +1,13 @@
-"""The sample of rows that statistics keep: which rows it has, which of them are copies, and quantiles of values.
+"""The sample of rows that statistics keep, the copies among them, and quantiles of values.
 
-Which rows are kept depends on the source and number of each row alone: not on the size of batches, the order in which
-they are read, or who reads them, and never on what a row contains, so that equal rows do not stay or go together. The
-sample of two lots of rows follows from their samples.
+Which rows are kept depends only on the source and number of each row: not on batches, their order or their reader, and
+not on what a row contains, so equal rows do not stay or go together. Samples of several lots can be joined.
 
-Bootstrap resamples, oversampled classes and joins repeat whole rows. A copy is no new evidence: it agrees with the row
-that it was copied from, whatever the density. Rows of discrete features repeat too, and there each row is evidence of
-its own. Where rows are copies, most rows that agree in one half of the features agree in the other half too, also rows
-in sparse regions; where features are discrete, the other half mostly differs. So equal rows are copies if that is so,
-beyond chance, for every way of halving the features that is tried. The numbers of this rule were set by
-`python -m benchmarks copies`.
+Bootstrap resamples, oversampled classes and joins repeat whole rows. A copy is not new evidence: it agrees with its
+original whatever the density. Rows of discrete features repeat too, but there each row is evidence. If rows are copies,
+most rows that agree in one half of the features also agree in the other half, even in sparse regions; if features are
+discrete, the other half mostly differs. So equal rows count as copies if this holds, beyond chance, for every way of
+halving the features that is tried. `python -m benchmarks copies` set the numbers of this rule.
 """
 
 from __future__ import annotations
@@ -40,29 +38,26 @@ _LEAST_SHARE = 0.5  # of copies among pairs of equal rows: with fewer, chance ou
 
 
 def sample_size(n_features: int) -> int:
-    """Return the number of rows of a sample: 262,144, fewer where these would take more than 256 MB."""
     return int(min(costs.MAX_SAMPLE_ROWS, costs.MAX_SAMPLE_BYTES // (8 * max(n_features, 1))))
 
 
 def hashes_of(source: int, rows: Ints) -> Hashes:
-    """Return hashes of rows, given by the number of their source and by their numbers within it."""
     with np.errstate(over="ignore"):
         of_source = _mixed(np.array([source], dtype=np.int64).astype(np.uint64) + _STEP)
         return _mixed(rows.astype(np.uint64) * _STEP + of_source)
 
 
 def order_of_contents(bins: BinIndices, values: Floats, weights: Floats | None) -> Ints:
-    """Return the positions of rows in an order that looks random and depends on what the rows contain alone.
+    """Return the positions of rows in an order that looks random and depends only on what the rows contain.
 
-    By hashes of bins, then of values, then by weights: equal rows are next to each other. What is drawn from rows in
-    this order, or taken at equal distances, does not depend on the order in which they came.
+    Equal rows are adjacent. Draws from rows in this order do not depend on the order of the input.
     """
     keys: list[Any] = [_content_hashes(values + 0.0, np.uint64), _content_hashes(bins, np.uint32)]  # -0.0 is 0.0
     return np.lexsort(keys if weights is None else [weights, *keys])
 
 
 def _content_hashes(table: npt.NDArray[Any], as_type: type[np.unsignedinteger[Any]]) -> Hashes:
-    """Return a hash of each row of a table, from the bits of its entries; all missing values are the same."""
+    """Return a hash of each row from the bits of its entries; all missing values are equal."""
     hashes = np.zeros(len(table), dtype=np.uint64)
     with np.errstate(over="ignore"):
         for column in table.T:
@@ -76,7 +71,7 @@ def _bits(column: npt.NDArray[Any], as_type: type[np.unsignedinteger[Any]]) -> n
 
 
 def column_sums_of_hashes(values: Floats, chosen: Bools) -> list[Hashes]:
-    """Return, for several choices of columns, a hash of each row: the sum of those of its entries there."""
+    """Return, for each choice of columns, a hash of each row: the sum of the hashes of its entries."""
     sums = [np.zeros(len(values), dtype=np.uint64) for _ in chosen]
     numbers = _mixed(np.arange(1, values.shape[1] + 1).astype(np.uint64))
     for column, number, are_added in zip(values.T, numbers, chosen.T, strict=True):
@@ -87,16 +82,16 @@ def column_sums_of_hashes(values: Floats, chosen: Bools) -> list[Hashes]:
 
 
 def _mixed(numbers: Hashes) -> Hashes:
-    """Return each number as one that looks random; different numbers stay different."""
+    """Map each number to one that looks random; different numbers stay different."""
     numbers = (numbers ^ (numbers >> np.uint64(30))) * _MULTIPLIERS[0]
     numbers = (numbers ^ (numbers >> np.uint64(27))) * _MULTIPLIERS[1]
     return numbers ^ (numbers >> np.uint64(31))
 
 
 def enough_hashes(size: int, n_rows: int) -> np.uint64:
-    """Return a hash below which there are `size` of so many rows, but for a chance of one in a billion or less.
+    """Return a hash that at least `size` rows fall below, except with a chance of one in a billion.
 
-    The number of rows below a share p of all hashes is binomial, so that six standard deviations are added.
+    The number of rows below a share p of all hashes is binomial, so six standard deviations are added.
     """
     share = (size + 6 * size**0.5 + 6) / max(n_rows, 1)
     return LARGEST_HASH if share >= 1 else np.uint64(int(share * 2**64))
@@ -104,18 +99,10 @@ def enough_hashes(size: int, n_rows: int) -> np.uint64:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sample:
-    """Encoded rows with their weights, hashes and places, in the order of places.
+    """Encoded rows, sorted by source and row number.
 
-    Attributes
-    ----------
-    values
-        Encoded values, shape (n_rows, n_features), column by column in memory.
-    weights
-        Weights of the rows, as given; None where all weigh the same.
-    hashes
-        What decides which rows stay in a smaller sample: the smallest.
-    sources, rows
-        Number of the source of each row, and the row's number within it.
+    `values` has shape (n_rows, n_features), column by column in memory; `weights` is None if all rows weigh the same.
+    Rows with the smallest `hashes` stay in a smaller sample.
     """
 
     values: Floats
@@ -135,11 +122,9 @@ class Sample:
 
     @functools.cached_property
     def distinct(self) -> Distinct:
-        """The rows without copies."""
         return without_copies(self.values, self.shares)
 
     def smallest(self, size: int) -> Sample:
-        """Return the rows with the smallest hashes, at most `size`."""
         if len(self) <= size:
             return self
         chosen = np.zeros(len(self), dtype=bool)
@@ -152,7 +137,7 @@ class Sample:
         return Sample(values, weights, self.hashes[chosen], self.sources[chosen], self.rows[chosen])
 
     def after(self, other: Sample) -> Sample:
-        """Return the same rows from sources that come after those of another sample."""
+        """Number the sources after those of another sample."""
         first = int(other.sources.max(initial=-1)) + 1 - int(self.sources.min(initial=0))
         return dataclasses.replace(self, sources=self.sources + first)
 
@@ -162,7 +147,6 @@ def sample_of(values: Floats, weights: Floats | None, source: int, rows: Ints) -
 
 
 def joined(samples: Sequence[Sample], size: int) -> Sample:
-    """Return the sample of several lots of rows from their samples: the smallest hashes of all."""
     if len(samples) == 1:
         return samples[0].smallest(size)
     hashes = np.concatenate([sample.hashes for sample in samples])
@@ -187,15 +171,9 @@ def _in_order(sample: Sample) -> Sample:
 class Distinct(NamedTuple):
     """Rows without their copies.
 
-    Attributes
-    ----------
-    places
-        Position of one row of each set of copies; a row without copies is a set of its own.
-    shares
-        Weight of each set, of sum 1.
-    excess
-        Sum of the products of the shares of two rows over all pairs of copies, each pair twice. The effective number of
-        rows is 1 / (Σ share² + excess); a random sample of the rows has the same excess, but for chance.
+    `places` has one row of each set of copies (a single row is a set), `shares` the weight of each set, of sum 1.
+    `excess` is Σ share_i · share_j over all ordered pairs of copies. The effective number of rows is
+    1 / (Σ share² + excess); a random sample of the rows has the same excess, up to chance.
     """
 
     places: Ints
@@ -208,9 +186,9 @@ def all_rows(shares: Floats) -> Distinct:
 
 
 def without_copies(values: Floats, shares: Floats) -> Distinct:
-    """Return rows without copies, all of them where equal rows are no copies, or hardly any.
+    """Return one row of each set of copies, or all rows if equal rows are not copies.
 
-    Of each set of copies, one row stays. What is a copy does not depend on the order of the rows or on their weights.
+    The answer depends neither on the order of the rows nor on their weights.
     """
     if min(values.shape) < 2:
         return all_rows(shares)
@@ -226,19 +204,19 @@ def without_copies(values: Floats, shares: Floats) -> Distinct:
 
 
 def _halves(n_features: int) -> Bools:
-    """Return which features are summed up: all, then halves such that any two features are in different halves once."""
+    """Return masks of features: all, then halves such that any two features are separated at least once."""
     bits = np.arange((n_features - 1).bit_length())[:, None]
     return np.vstack([np.ones((1, n_features), dtype=bool), (np.arange(n_features) >> bits) & 1 == 0])
 
 
 def _groups(hashes: Hashes) -> tuple[Ints, Ints]:
-    """Return the number of the group of equal rows that each row is in, and the size of each group."""
+    """Return the group of equal rows that each row is in, and the size of each group."""
     _, numbers, sizes = np.unique(hashes, return_inverse=True, return_counts=True)
     return numbers, sizes
 
 
 def _are_values(sizes: Ints) -> Bools:
-    """Return which groups of equal rows are values: the largest, while each is a large part of the rows that repeat."""
+    """Return which groups of equal rows are values: the largest ones, each a large part of all repeated rows."""
     order = np.argsort(-sizes, kind="stable")
     repeated = np.where(sizes[order] > 1, sizes[order], 0)
     rest = np.cumsum(repeated[::-1])[::-1]
@@ -248,7 +226,7 @@ def _are_values(sizes: Ints) -> Bools:
 
 
 def _are_copies(hashes: Sequence[Hashes]) -> bool:
-    """Whether equal rows are copies, from hashes of all features and of one half of them, for each way of halving."""
+    """Decide from hashes of all features and of one half, for each way of halving."""
     whole, *halves = hashes
     numbers, sizes = _groups(whole)
     n_rows, n_distinct = len(numbers), len(sizes)
@@ -258,7 +236,6 @@ def _are_copies(hashes: Sequence[Hashes]) -> bool:
 
 
 def _agree_like_copies(numbers: Ints, sizes: Ints, halves: Sequence[tuple[Ints, Ints]]) -> bool:
-    """Return whether rows that agree in one half of the features agree in the other, and mostly as copies do."""
     (rows, n_alike), (_, n_others) = sorted(halves, key=lambda groups: float(_n_pairs(groups[1]).sum()))
     sets = np.empty(len(sizes), dtype=np.int64)  # rows that agree in a half, for each group of equal rows
     sets[numbers] = rows
@@ -275,7 +252,7 @@ def _agree_like_copies(numbers: Ints, sizes: Ints, halves: Sequence[tuple[Ints, 
 
 
 def _share_of_copies(sets: Ints, sizes: Ints) -> float:
-    """Share of copies among pairs of equal rows, if all rows have as many copies as rows that are alone in a set."""
+    """Return the share of copies among pairs of equal rows, if all rows have as many copies as rows alone in a set."""
     are_alone = np.bincount(sets)[sets] == 1
     n_copies = 2 * _n_pairs(sizes[are_alone]).sum() / max(sizes[are_alone].sum(), 1)
     return float(n_copies * sizes.sum() / (2 * _n_pairs(sizes).sum()))
@@ -287,24 +264,16 @@ def _n_pairs(sizes: Ints) -> Floats:
 
 
 def _beyond(share: float, by_chance: float) -> float:
-    """Return a share of agreements beyond chance, 1 for agreement of all (Cohen's kappa)."""
+    """Return Cohen's kappa: the share of agreements beyond chance, 1 if all agree."""
     return (share - by_chance) / (1 - by_chance) if by_chance < 1 else 0.0
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Quantiles:
-    """Quantiles of the finite values of a feature at equal distances from 0 to 1.
+    """Quantiles of the finite values of a feature at equal steps from 0 to 1.
 
-    Attributes
-    ----------
-    plain
-        Quantiles with all rows weighing the same; empty where there are no finite values.
-    by_weight
-        Quantiles by weight.
-    n_finite
-        Number of finite values.
-    finite_weight, weight
-        Weight of the rows that have a finite value, and of all rows.
+    `plain` ignores weights and is empty without finite values. `finite_weight` and `weight` are the weights of the rows
+    with a finite value and of all rows.
     """
 
     plain: Floats
@@ -325,7 +294,7 @@ class Quantiles:
         return cls(plain, by_weight, n_finite, float(weights[finite].sum()), float(weights.sum()))
 
     def at(self, probabilities: Sequence[float]) -> Floats | None:
-        """Return quantiles, weights ignored; None where there are no finite values."""
+        """Return quantiles, ignoring weights; None without finite values."""
         if not len(self.plain):
             return None
         quantiles: Floats = np.interp(probabilities, np.linspace(0, 1, len(self.plain)), self.plain)
@@ -361,7 +330,7 @@ def _mixture(quantiles: tuple[Floats, Floats], masses: tuple[float, float]) -> F
 def _weighted_quantiles(values: Floats, weights: Floats, n_quantiles: int) -> Floats:
     """Return quantiles: half of a value's weight lies below it; the smallest and largest value are the ends.
 
-    numpy's quantiles take weights only with steps (`method="inverted_cdf"`), which would not interpolate.
+    numpy's weighted quantiles (`method="inverted_cdf"`) are steps and do not interpolate.
     """
     order = np.argsort(values, kind="stable")
     masses = weights[order]

@@ -1,8 +1,4 @@
-"""Statistics of the rows that define a density: all that a decomposition asks of its rows.
-
-Nothing else reads the rows. A `Statistics` holds what an accumulator has counted: tables of cells, totals of rows and
-of features, and a sample of rows.
-"""
+"""Statistics of the rows that define a density: nothing else in a decomposition reads these rows."""
 
 from __future__ import annotations
 
@@ -48,7 +44,7 @@ from treeanova.model.rows import Rows
 
 
 class NoRowsError(ValueError):
-    """An answer needs rows of the density, which are not known."""
+    """An answer needs rows of the density, which are not available."""
 
 
 class Points(NamedTuple):
@@ -66,7 +62,7 @@ class EncodedRows(NamedTuple):
 
 
 class CountedTable(NamedTuple):
-    """A table that was counted: its coarse bins (None for the bins of the grid), and sums over rows in each cell."""
+    """A counted table: its coarse bins (None for the bins of the grid), and sums over the rows in each cell."""
 
     binnings: Binnings | None
     sums: Sums
@@ -77,7 +73,7 @@ class CountedTable(NamedTuple):
         return CountedTable(self.binnings, sums, None if self.scores is None else self.scores * factor)
 
     def onto(self, binnings: Binnings | None, sizes: Sequence[int]) -> Sums | None:
-        """Return sums over other bins; None where these are not unions of the bins of the table."""
+        """Return sums over other bins; None if these are not unions of the table's bins."""
         if self.binnings is None:
             return pool_table(self.sums, binnings)  # type: ignore[arg-type]
         coarser = [unmerged(size) for size in sizes] if binnings is None else binnings
@@ -88,7 +84,7 @@ class CountedTable(NamedTuple):
 
 
 class BinnedValues(NamedTuple):
-    """What a file keeps of values: the grid by whose bins rows are known, and quantiles by position of the feature."""
+    """What a file keeps of values: the grid whose bins the rows have, and quantiles by position of the feature."""
 
     grid: Grid
     quantiles: Mapping[int, Quantiles]
@@ -101,10 +97,10 @@ class Statistics:
     Weights of rows have sum 1 in all answers; without weights all rows weigh the same. Features are given by position,
     cells by the bins of the grid or by coarser bins. `a + b` are the statistics of the rows of both.
 
-    Rows are known in one of three ways. Up to 262,144 of them are all in the sample (`is_complete`), and every table is
-    counted from it. Of more rows, tables that were not counted take another pass over the `source`; where there is
-    none, they are estimated from the sample if that will do (`is_estimated`), and refused otherwise. Statistics from a
-    file (`binned`) know rows by their bins, and of values what the file keeps.
+    Rows are available in one of three ways. Up to 262,144 rows are all in the sample (`is_complete`), and every table
+    is counted from it. With more rows, a table that was not counted takes another pass over the `source`; without a
+    source it is estimated from the sample if the caller allows that (`is_estimated`), and refused otherwise. Statistics
+    from a file (`binned`) have the bins of rows, and of values only what the file keeps.
 
     Attributes
     ----------
@@ -115,23 +111,23 @@ class Statistics:
     has_weights
         Whether rows came with weights.
     sample
-        Rows with the smallest hashes of their numbers: all rows where there are no more than 262,144.
+        Rows with the smallest hashes of their numbers: all rows if there are at most 262,144.
     required
         Tables that a decomposition on this grid needs.
     tables
         Tables that were counted, by positions of features.
     features
-        Means and ranges of values, by position of the feature, where they were counted.
+        Means and ranges of values, by position of the feature, if counted.
     source
-        The rows, to be counted again; None where they are all in the sample, or gone.
+        The rows, to be counted again; None if they are all in the sample, or gone.
     binned
-        What is known of values where the sample has bins only; None where it has values.
+        What is known of values if the sample has bins only; None if it has values.
     known_excess
         What copies of rows add to the sum of squared shares (`Distinct.excess`); None to find it in the sample.
     estimated
-        Features of tables that were estimated from the sample so far, shared with the same rows on other grids.
+        Features of tables estimated from the sample so far, shared with the same rows on other grids.
     origin
-        Statistics on the same grid whose rows these are with other weights; None where they are not a resample.
+        Statistics on the same grid whose rows these are with other weights; None if not a resample.
 
     Examples
     --------
@@ -184,7 +180,7 @@ class Statistics:
 
     @property
     def distinct(self) -> Distinct:
-        """The rows of the sample without copies, as far as these have to be found."""
+        """The rows of the sample without copies."""
         return self.sample.distinct if self.known_excess is None else all_rows(self.sample.shares)
 
     @property
@@ -194,12 +190,11 @@ class Statistics:
 
     @property
     def is_one_cell(self) -> bool:
-        """Whether all rows are in one cell of the grid."""
         return self.is_complete and bool((self.bins == self.bins[:1]).all())
 
     @property
     def is_estimated(self) -> bool:
-        """Whether something that needs all rows was estimated from the sample, because they cannot be read again."""
+        """Whether something was estimated from the sample because the rows cannot be read again."""
         return bool(self.estimated)
 
     @functools.cached_property
@@ -212,7 +207,7 @@ class Statistics:
     def counts(self, key: Key, binnings: Binnings | None = None, *, may_estimate: bool = False) -> Floats:
         """Return the share of the rows in each cell of some features, with axes in the order of the key.
 
-        `may_estimate` tells whether the shares of the sample will do where rows cannot be counted again.
+        `may_estimate` allows the shares of the sample if rows cannot be counted again.
         """
         request = Request(key, merging(binnings))
         sums = self._counted_sums(request)
@@ -226,12 +221,11 @@ class Statistics:
         return self.sampled_counts(key, binnings)
 
     def sampled_counts(self, key: Key, binnings: Binnings | None = None) -> Floats:
-        """Return the share of the rows of the sample in each cell of some features."""
         sums, _ = table_of(self.bins, Request(key, merging(binnings)), self.grid.sizes, self.sample.weights)
         return sums / self._sampled_totals.weight
 
     def rows_counted(self, key: Key) -> float:
-        """Return the effective number of the rows that `counts` counts: all, or the sample's where it estimates."""
+        """Return the effective number of the rows that `counts` counts: all, or the sample's if it estimates."""
         return self._without_excess(self._sampled_totals) if key in self.estimated else self.effective_rows
 
     def _check_estimate(self, key: Key, *, is_allowed: bool) -> None:
@@ -248,7 +242,7 @@ class Statistics:
         return totals_of(len(self.sample), self.sample.weights)
 
     def _counted_sums(self, request: Request) -> Sums | None:
-        """Return sums over the cells of a table that were counted, or follow from such; None where there are none."""
+        """Return sums that were counted or follow from counted ones; None if there are none."""
         key, binnings = request
         order = sorted(range(len(key)), key=key.__getitem__)
         if order != list(range(len(key))):
@@ -261,11 +255,10 @@ class Statistics:
 
     @property
     def _later_tables(self) -> dict[Key, list[CountedTable]]:
-        """Tables of later passes over the rows."""
         return memo_of(self, "tables")
 
     def prepare(self, requests: Sequence[Request]) -> None:
-        """Count tables in one pass over the rows, where they cannot be had otherwise."""
+        """Count, in one pass over the rows, the tables that need one."""
         if self.is_complete or self.source is None:
             return
         ascending = [Request(key, merging(binnings)) for key, binnings in requests if list(key) == sorted(key)]
@@ -276,9 +269,9 @@ class Statistics:
                 self._later_tables.setdefault(request.key, []).append(CountedTable(request.binnings, sums))
 
     def score_sums(self, key: Key, binnings: Binnings | None = None) -> Floats | None:
-        """Return sums of weight times score over the rows in each cell of a term, relative to the weight of all rows.
+        """Return Σ weight · score in each cell of a term, over the weight of all rows; outputs are the last axis.
 
-        Outputs are the last axis; None where scores were not added up on these bins.
+        None if scores were not added up on these bins.
         """
         tables = [table for table in (memo_of(self, "scores").get(key), self.tables.get(key)) if table is not None]
         fitting = (table.scores for table in tables if _are_same(merging(table.binnings), merging(binnings)))
@@ -286,7 +279,7 @@ class Statistics:
         return None if scores is None else scores / self.totals.weight
 
     def add_scores(self, score: RowScore) -> None:
-        """Add up scores in the cells of all required tables, where that takes another pass over the rows."""
+        """Add up scores in the cells of all required tables, if that takes another pass over the rows."""
         if self.is_complete or self.source is None or any(table.scores is not None for table in self.tables.values()):
             return
         tables = memo_of(self, "scores")
@@ -295,7 +288,6 @@ class Statistics:
             tables.update(_counted_tables(self.source.count(counting)))
 
     def counted(self, requests: Sequence[Request]) -> dict[Key, CountedTable]:
-        """Return tables, one for a set of features, counted as far as rows can be counted."""
         self.prepare(requests)
         tables: dict[Key, CountedTable] = {}
         for request in requests:
@@ -312,7 +304,7 @@ class Statistics:
     # Values
 
     def bin_means(self, j: int, binning: Binning | None = None) -> Floats:
-        """Return the mean of the finite values in each bin of a feature; NaN where there are none."""
+        """Return the mean of the finite values in each bin of a feature; NaN without any."""
         return self._totals_of(j).means(binning)
 
     def _totals_of(self, j: int) -> FeatureTotals:
@@ -330,12 +322,12 @@ class Statistics:
         return totals[j]
 
     def value_range(self, j: int) -> tuple[float, float] | None:
-        """Return the smallest and largest finite value of a feature; None where there are none."""
+        """Return the smallest and largest finite value of a feature; None without any."""
         totals = self._totals_of(j)
         return (totals.low, totals.high) if totals.low <= totals.high else None
 
     def quantiles(self, j: int, probabilities: Sequence[float]) -> Floats | None:
-        """Return quantiles of the finite values of a feature, weights ignored; None where there are none."""
+        """Return quantiles of the finite values of a feature, ignoring weights; None without any."""
         if self.binned is not None:
             return self.binned.quantiles[j].at(probabilities)
         column = self.sample.values[:, j]
@@ -343,7 +335,7 @@ class Statistics:
         return np.quantile(finite, probabilities) if len(finite) else None
 
     def histogram(self, j: int, low: float, high: float, n_bins: int) -> Floats:
-        """Return the share of the rows in each of some intervals of equal length, the last of which includes `high`."""
+        """Return the share of the rows in each of some intervals of equal length; the last includes `high`."""
         if self.binned is not None:
             return self.binned.quantiles[j].histogram(low, high, n_bins)
         shares, _ = np.histogram(self.sample.values[:, j], n_bins, (low, high), weights=self.sample.shares)
@@ -354,7 +346,6 @@ class Statistics:
         return {j: self._totals_of(j) for j in range(len(self.grid.axes))}
 
     def file_quantiles(self) -> dict[int, Quantiles]:
-        """Return the quantiles of all features that a file keeps, by position."""
         if self.binned is not None:
             return dict(self.binned.quantiles)
         values, weights = self.sample.values, self.sample.weights
@@ -363,9 +354,9 @@ class Statistics:
     # Rows
 
     def rows(self, n_rows: int) -> EncodedRows:
-        """Return some of the rows, whichever order they came in, copies as one row.
+        """Return at least `n_rows` rows, fewer than twice as many, copies as one row; all rows if there are no more.
 
-        They are `n_rows` or more, fewer than twice as many; all rows where there are no more.
+        The choice does not depend on the order of the rows.
         """
         self._check_sample()
         places, shares = self.by_content
@@ -375,7 +366,7 @@ class Statistics:
 
     @functools.cached_property
     def by_content(self) -> tuple[Ints, Floats]:
-        """Positions and shares of the rows of the sample without copies, in an order that their contents give."""
+        """Positions and shares of the sample's rows without copies, ordered by their contents."""
         if self.origin is not None and self.sample.weights is not None:
             places, _ = self.origin.by_content
             return places, self.sample.weights[places]
@@ -387,7 +378,7 @@ class Statistics:
         return places[order], shares[order]
 
     def points(self) -> Points:
-        """Return all rows in an order that does not depend on the one in which they came, copies as one row."""
+        """Return all rows, ordered by their contents, copies as one row."""
         self._check_sample()
         return self._points
 
@@ -410,7 +401,6 @@ class Statistics:
 
     @property
     def caveat(self) -> str:
-        """That copies of rows count as one row, if there are copies; otherwise empty."""
         if not self.copied_excess:
             return ""
         return (
@@ -420,14 +410,14 @@ class Statistics:
     # Others made from it
 
     def thinned(self, n_rows: int) -> Statistics:
-        """Return statistics of some of the rows: `n_rows` or more, fewer than twice as many."""
+        """Return statistics of at least `n_rows` of the rows, fewer than twice as many."""
         values, weights = self.rows(n_rows)
         are_weighted = self.has_weights or self.distinct.excess > 0
         thinned = rows_as_statistics(self.grid, values, weights if are_weighted else None)
         return dataclasses.replace(thinned, known_excess=self.known_excess or 0.0)
 
     def resampled(self, rng: np.random.Generator) -> Statistics:
-        """Return statistics of as many rows, drawn with replacement: copies of a row together, with its weight."""
+        """Draw as many rows with replacement: copies of a row together, with its weight."""
         self._check_sample()
         places, shares = self.by_content
         drawn = rng.multinomial(len(places), np.full(len(places), 1 / len(places))) * shares
@@ -440,11 +430,10 @@ class Statistics:
         )
 
     def with_required(self, required: Sequence[Request]) -> Statistics:
-        """Return the same statistics for a decomposition that needs some tables."""
         return dataclasses.replace(self, required=tuple(required), origin=None, estimated=set())
 
     def on(self, grid: Grid) -> Statistics:
-        """Return statistics of the same rows on another grid, of bins of the same features."""
+        """Return statistics of the same rows on another grid of the same features."""
         if grid is self.grid:
             return self
         if not have_same_categories(self.grid.schema, grid.schema):
@@ -457,9 +446,9 @@ class Statistics:
         return dataclasses.replace(self, grid=grid, required=(), tables={}, features=features, origin=None)
 
     def merge(self, other: Statistics) -> Statistics:
-        """Return statistics of the rows of both, such as those of two months, on the same bins.
+        """Return statistics of the rows of both, such as two months, on the same bins.
 
-        They are as if all rows had been counted together with the weights that were given, those of `other` last.
+        The result is as if all rows had been counted together with their given weights, those of `other` last.
         """
         if not self.grid.has_bins_of(other.grid):
             raise ValueError(
@@ -491,7 +480,7 @@ _GONE = (
 
 
 def _check_bins(sampled: Grid, grid: Grid) -> None:
-    """Raise NoRowsError where rows that are known by their bins on one grid have no certain bins on another."""
+    """Raise NoRowsError if the bins of one grid do not determine those of another."""
     name = first_unresolved(sampled, grid)
     if name is not None:
         raise NoRowsError(
@@ -514,7 +503,7 @@ def _recoded(statistics: Statistics, grid: Grid) -> Statistics:
 
 
 def _recoded_values(values: Floats, old: Schema, new: Schema) -> Floats:
-    """Return encoded rows of one schema as another encodes them; NoRowsError where that is not certain."""
+    """Re-encode rows for another schema; raise NoRowsError if that is ambiguous."""
     recoded = np.empty_like(values, order="F")
     for j, (ours, theirs) in enumerate(zip(old.features, new.features, strict=True)):
         column = recoded_column(values[:, j], ours, theirs)
@@ -528,7 +517,7 @@ def _recoded_values(values: Floats, old: Schema, new: Schema) -> Floats:
 
 
 def _features_on(statistics: Statistics, grid: Grid) -> dict[int, FeatureTotals]:
-    """Return what is known of values on a grid of coarser bins; nothing on another."""
+    """Return what is known of values on a grid of coarser bins; nothing on other grids."""
     if first_unresolved(statistics.grid, grid) is not None:
         return {}
     pairs = enumerate(zip(statistics.grid.axes, grid.axes, strict=True))
@@ -537,7 +526,7 @@ def _features_on(statistics: Statistics, grid: Grid) -> dict[int, FeatureTotals]
 
 
 def _in_unit(statistics: Statistics, unit: float, required: Sequence[Request]) -> Statistics:
-    """Return the same statistics with weights as multiples of another unit, and with some tables."""
+    """Return the same statistics with weights in another unit, and with some tables."""
     totals, sample, binned = statistics.totals, statistics.sample, statistics.binned
     factor = totals.unit / unit
     if factor == 1 or sample.weights is None:
@@ -579,7 +568,7 @@ def _merged(first: Statistics, second: Statistics) -> Statistics:
 
 
 def _sums_of_both(first: Mapping[Key, CountedTable], second: Mapping[Key, CountedTable]) -> dict[Key, CountedTable]:
-    """Return sums of the tables that both have on the same bins."""
+    """Add the tables that both have on the same bins."""
     sums: dict[Key, CountedTable] = {}
     for key in first.keys() & second.keys():
         ours, theirs = first[key], second[key]
@@ -590,14 +579,12 @@ def _sums_of_both(first: Mapping[Key, CountedTable], second: Mapping[Key, Counte
 
 
 def _are_same(first: Binnings | None, second: Binnings | None) -> bool:
-    """Return whether two tables have the same bins; None stands for those of the grid."""
     if first is None or second is None:
         return first is second
     return all(map(Binning.equals, first, second))
 
 
 def _counted_tables(accumulator: Accumulator) -> dict[Key, CountedTable]:
-    """Return the tables of an accumulator, by positions of features."""
     requests = accumulator.counting.tables
     return {
         requests[number].key: CountedTable(requests[number].binnings, sums, accumulator.scores.get(number))
@@ -606,13 +593,11 @@ def _counted_tables(accumulator: Accumulator) -> dict[Key, CountedTable]:
 
 
 def rows_as_statistics(grid: Grid, values: Floats, weights: Floats | None) -> Statistics:
-    """Return statistics of encoded rows that are all kept."""
     sample = sample_of(values, weights, 0, np.arange(len(values)))
     return Statistics(grid, totals_of(len(values), weights), weights is not None, sample)
 
 
 def statistics_from(accumulator: Accumulator, required: Sequence[Request], source: RowSource | None) -> Statistics:
-    """Return the statistics that an accumulator has counted; `source` for what is asked beyond that."""
     counting = accumulator.counting
     return Statistics(
         counting.grid,

@@ -1,4 +1,4 @@
-"""Table: weights given by the user as arrays or by a callable, and how tables are fitted to marginals."""
+"""Table: weights given by the user as arrays or by a callable; raking of tables to marginals."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _LARGEST_SCALE = 1e100
 
 
 def rake_to_tables(table: Floats, marginals: Mapping[Key, Floats]) -> Floats:
-    """Scale a table to given marginals, each of some of its axes, of sum 1.
+    """Rake a table to given marginals, each of some of its axes, of sum 1.
 
-    Raises ValueError where that does not converge: the marginals contradict each other, or too few cells have mass.
+    Raise ValueError if that does not converge: the marginals contradict each other, or too few cells have mass.
     """
     gap = np.inf
     for _ in range(_SWEEPS):
@@ -54,11 +54,11 @@ def rake_to_tables(table: Floats, marginals: Mapping[Key, Floats]) -> Floats:
 def rake_to_marginals(
     table: Floats, rows: Floats, columns: Floats, *, tolerance: float = _SINKHORN_TOLERANCE
 ) -> Floats:
-    """Scale the rows and columns of a matrix, or of each of many, to given sums (Sinkhorn).
+    """Rake a matrix, or each of many, to given row and column sums (Sinkhorn).
 
-    Steps end when no scale of a matrix changes by more than the tolerance. The rest is then distributed, so that
-    marginals are exact. Every second step extrapolates the last change by the rate at which changes shrink (Aitken),
-    which saves most of the steps.
+    Steps end when no scale of a matrix changes by more than the tolerance. The rest is then distributed, which makes
+    marginals exact. Every second step extrapolates the last change by the rate at which changes shrink (Aitken), which
+    saves most of the steps.
     """
     stack = table if table.ndim == 3 else table[None]
     sums = rows.reshape(stack.shape[0], stack.shape[1]), columns.reshape(stack.shape[0], stack.shape[2])
@@ -69,7 +69,7 @@ def rake_to_marginals(
 
 
 def _sinkhorn_scales(table: Floats, rows: Floats, columns: Floats, tolerance: float) -> tuple[Floats, Floats]:
-    """Return scales of rows and columns of some matrices; those that are done wait for the others."""
+    """Return scales of rows and columns of some matrices; finished matrices wait for the others."""
     scales = np.empty_like(rows), np.empty_like(columns)
     places = np.arange(len(table))
     before = right = np.ones_like(columns)
@@ -91,7 +91,7 @@ def _sinkhorn_scales(table: Floats, rows: Floats, columns: Floats, tolerance: fl
 
 
 def _extrapolated(first: Floats, second: Floats, third: Floats, masses: Floats) -> Floats:
-    """Return the limit of the scales if their logarithms go on to change at the rate of the last two changes."""
+    """Return the limit of the scales if their logarithms keep changing at the rate of the last two changes."""
     logs = np.log(np.maximum([first, second, third], _LARGEST_SCALE**-3))
     earlier, change = logs[1] - logs[0], logs[2] - logs[1]
     weighted = masses * earlier
@@ -114,7 +114,7 @@ def _distribute_rest(table: Floats, rows: Floats, columns: Floats) -> Floats:
 
 
 def _scales(targets: Floats, sums: Floats) -> Floats:
-    """Return targets over sums, bounded: scales diverge where no table with these zeros has such marginals."""
+    """Return targets over sums, bounded: scales diverge if no table with these zeros has such marginals."""
     return np.minimum(targets / np.maximum(sums, _LARGEST_SCALE**-2), _LARGEST_SCALE)
 
 
@@ -122,9 +122,9 @@ _AGREEMENT = 1e-9
 
 
 def joint_of_tables(tables: Mapping[Key, Floats], sizes: Sequence[int]) -> Joint:
-    """Return the joint density of independent features or blocks that has given tables, which agree on shared features.
+    """Return the joint density with given tables, which must agree on shared features; other features are independent.
 
-    Tables that share features are joined by raking, which gives the table of largest entropy among all that have them.
+    Tables that share features are joined by raking, which gives the table of largest entropy that has them.
     """
     blocks = [(features, _block(features, tables, sizes)) for features in _connected(tables, len(sizes))]
     if all(len(features) == 1 for features, _ in blocks):
@@ -133,7 +133,7 @@ def joint_of_tables(tables: Mapping[Key, Floats], sizes: Sequence[int]) -> Joint
 
 
 def _connected(tables: Mapping[Key, Floats], n_features: int) -> list[Key]:
-    """Return the sets of features that tables connect, also through others; features without a table stay alone."""
+    """Return the sets of features that tables connect, directly or not; features without a table stay alone."""
     groups = [{j} for j in range(n_features)]
     for key in tables:
         joined = [group for group in groups if group & set(key)]
@@ -165,7 +165,7 @@ def _block(features: Key, tables: Mapping[Key, Floats], sizes: Sequence[int]) ->
 
 
 def check_agreement(tables: Mapping[Key, Floats], names: Sequence[str]) -> None:
-    """Raise ValueError where two tables have different marginals of the features that they share."""
+    """Raise ValueError if two tables have different marginals of the features they share."""
     for (one, first), (other, second) in itertools.combinations(tables.items(), 2):
         shared = tuple(j for j in one if j in other)
         if not shared:
@@ -188,13 +188,13 @@ def _marginal(table: Floats, key: Key, kept: Key) -> Floats:
 class Table(Density):
     """Take weights as given: an array over the bins of all features, a mapping from names to arrays, or a callable.
 
-    Generally preferred where the population is known from elsewhere, such as a census. Equivalent to the density of
+    Generally preferred if the population is known from elsewhere, such as a census. Equivalent to the density of
     largest entropy that has the given tables.
 
     The array of a set of features has one axis per feature: in the order of the names in a mapping, of the data
     otherwise. Every feature that the model uses must be in some table. A set of features without a table has the
-    marginal of a table that contains it, or of the density of largest entropy that has all tables; features that no
-    table connects are independent there. Tables that contradict each other are refused.
+    marginal of a table that contains it, or of the density of largest entropy that has all tables; there, features that
+    no table connects are independent. Tables that contradict each other raise ValueError.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ class Table(Density):
 
     @property
     def is_product(self) -> bool:
-        """Whether each table is of one feature: those of a table of several are taken to be dependent."""
+        """Whether each table has one feature; features of one table count as dependent."""
         return not callable(self.weights) and all(len(key) == 1 for key in self._tables)
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
@@ -248,7 +248,6 @@ class Table(Density):
         return pool_table(self._tables[smallest].sum(axis=summed), binnings)
 
     def _check_given(self, key: Key) -> None:
-        """Raise ValueError where some of the features are in no table."""
         grid = self._bound_grid
         given = {j for other in self._tables for j in other}
         lacking = [grid.schema.names[j] for j in key if j not in given and grid.sizes[j] > 1]
@@ -291,7 +290,7 @@ class Table(Density):
 
     @memo
     def _call_consistently(self, key: Key) -> Floats:
-        """Call the weights for some features; the marginals must be what they return for each of them."""
+        """Call the weights; the marginals must be what they return for each of the features."""
         table = self._call(key)
         if len(key) > 1:
             singles: dict[Key, Floats] = {(j,): self._call_consistently((j,)) for j in key}
@@ -299,7 +298,7 @@ class Table(Density):
         return table
 
     def _checked(self, key: Key, array: Floats) -> Floats:
-        """Return weights of sum 1; ValueError where they do not fit the cells."""
+        """Return weights of sum 1; raise ValueError if they do not fit the cells."""
         names = ", ".join(self._bound_grid.schema.names[j] for j in key)
         expected = tuple(self._bound_grid.sizes[j] for j in key)
         wrong = _fault(array, expected)
@@ -320,7 +319,6 @@ def _as_floats(array: Any) -> Floats:
 
 
 def _fault(array: Floats, shape: tuple[int, ...]) -> str | None:
-    """Return what is wrong with weights of cells, if anything."""
     if array.shape != shape:
         return f"shape {array.shape}"
     is_bad = ~np.isfinite(array) | (array < 0)

@@ -1,6 +1,6 @@
 """Kernel and Auto: smooth estimates of the dependence between features, with the empirical marginals.
 
-Every pair is estimated separately, more accurately than by any one joint density of the rows. The joint density serves
+Every pair is estimated separately, more accurately than by any joint density of the rows. The joint density serves
 orders above 2; `gap` measures how much the tables of pairs differ from it.
 """
 
@@ -42,7 +42,7 @@ def estimate_pairs(
     make_candidates: MakeCandidates,
     n_jobs: int = 1,
 ) -> list[PairEstimate]:
-    """Estimate pairs, each given by its features and their coarse bins, and by the margins of both on these bins."""
+    """Estimate pairs; `margins` are those of both features on the bins of each request."""
 
     def estimate(stack: tuple[Sequence[int], Margins, Margins]) -> list[PairEstimate]:
         numbers, first, second = stack
@@ -61,7 +61,7 @@ def estimate_pairs(
 
 
 def _stacks(margins: Sequence[_MarginPair]) -> Iterator[tuple[Sequence[int], Margins, Margins]]:
-    """Yield the numbers of pairs of the same shape and their margins, as many in a stack as fit into the cache."""
+    """Yield numbers and margins of pairs of the same shape, as many in a stack as fit into the cache."""
     shapes = {margin: shape_of(margin) for margin in dict.fromkeys(m.padded for pair in margins for m in pair)}
     of_shape: dict[Hashable, list[Margin]] = {}
     places: dict[Margin, int] = {}
@@ -99,7 +99,7 @@ def _estimate_stack(
 
 
 def _shares(requests: Sequence[Request], margins: Sequence[_MarginPair], statistics: Statistics) -> Floats:
-    """Return the shares of the rows in the cells of groups, with empty ones where margins are padded."""
+    """Return the shares of the rows in the cells of groups; padding is empty."""
     shares = np.zeros((len(requests), *(len(margin.padded.group_masses) for margin in margins[0])))
     for table, (key, binnings), both in zip(shares, requests, margins, strict=True):
         coarse = (None, None) if binnings is None else binnings
@@ -109,12 +109,11 @@ def _shares(requests: Sequence[Request], margins: Sequence[_MarginPair], statist
 
 
 def _padded_cells(margins: _MarginPair) -> tuple[Ints, ...]:
-    """Return an index of the cells of two margins in a table of the padded ones."""
+    """Index the cells of two margins in a table of the padded ones."""
     return np.ix_(*(margin.padded_places for margin in margins))
 
 
 def _smooth_tables(margins: Sequence[_MarginPair], pairs: PairStack, ratio: Floats, places: Ints) -> dict[int, Floats]:
-    """Return the tables over all bins of the pairs at some places."""
     if not all(margin.binning.is_identity for margin in margins[0]):
         return {i: full_table(*margins[i], ratio[i][_padded_cells(margins[i])]) for i in map(int, places)}
     tables = full_tables(pairs.take(places), ratio[places])
@@ -139,7 +138,7 @@ class SmoothDensity(Density):
 
     @abc.abstractmethod
     def candidates(self, pairs: PairStack) -> Iterator[Candidates]:
-        """Return estimates to choose from, for all or some pairs of a stack at a time."""
+        """Yield estimates to choose from, for all or some pairs of a stack at a time."""
 
     @functools.cached_property
     def joint(self) -> Joint:
@@ -153,7 +152,7 @@ class SmoothDensity(Density):
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
         """Return shares of the rows for one feature, the chosen estimate for two, the joint density for more.
 
-        Over coarse bins, a pair is estimated on the coarse bins themselves.
+        A pair over coarse bins is estimated on the coarse bins themselves.
         """
         if len(key) == 1:
             return self._bound_statistics.counts(key, binnings)
@@ -177,7 +176,6 @@ class SmoothDensity(Density):
         return memo_of(self, "estimates")
 
     def prepare(self, keys: Sequence[Key], binnings: Mapping[Key, Binnings] | None = None, n_jobs: int = 1) -> None:
-        """Estimate the pairs among some sets of features at once, in less time than one by one."""
         new = {}
         for key in (key for key in keys if len(key) == 2):
             request = Request(key, None if binnings is None else binnings.get(key))
@@ -207,7 +205,6 @@ class SmoothDensity(Density):
 
 
 def _binning_key(binning: Binning | None) -> _BinningKey:
-    """Return the bins that a binning merges, as a key; None where it merges none."""
     return None if binning is None or binning.is_identity else binning.bins.tobytes()
 
 
@@ -220,10 +217,10 @@ def _pair_key(key: Key, binnings: Binnings | None) -> tuple[Key, _BinningKey, _B
 class Kernel(SmoothDensity):
     """Estimate the dependence of each pair by a kernel, with the empirical marginals.
 
-    Generally preferred where the dependence has no common shape and a fixed `bandwidth` is wanted; otherwise `Auto`,
+    Generally preferred if the dependence has no common shape and you want a fixed `bandwidth`; otherwise use `Auto`,
     which tries the same kernels among others. Equivalent to `Empirical` for a bandwidth towards 0, and to `Independent`
-    for a very large one. Where the bandwidth is chosen, the candidates also include estimates at wider bandwidths with
-    most of their bias removed.
+    for a very large one. If the bandwidth is chosen, candidates include estimates at wider bandwidths with most of
+    their bias removed.
 
     Parameters
     ----------

@@ -3,9 +3,9 @@
 Independence and the Gaussian copula are kept unless another estimate is likelier by more than its standard error.
 
 In scores or values z, a kernel estimate of the ratio is r = A C Bᵀ with the table C of row shares and the kernels A and
-B of both margins, so that marginals stay exact. A Gaussian copula or another parametric family can be the start of a
-kernel estimate, which then corrects it; so can a kernel estimate itself, which removes most of its bias. The rows are
-counted once per pair; every bandwidth is then two products of matrices.
+B of both margins, which keeps marginals exact. A kernel estimate can start from a Gaussian copula or another parametric
+family and correct it, or from a kernel estimate, which removes most of its bias. The rows of a pair are counted once;
+every bandwidth then takes two matrix products.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ def independent(pairs: PairStack) -> Candidates:
 
 
 def empirical(pairs: PairStack, shrinkage: float) -> Candidates:
-    """Return shares of the rows mixed with independence."""
     inverse = np.divide(1.0, pairs.product, out=np.zeros_like(pairs.product), where=pairs.product > 0)
     ratio = pairs.shares * inverse
     name = f"shrinkage {shrinkage:g}" if shrinkage else "empirical"
@@ -58,14 +57,14 @@ def _others(pairs: PairStack) -> float:
 
 
 def _without_row(ratio: Floats, own: Floats, pairs: PairStack) -> Floats:
-    """Return a mean over rows without the row itself, whose weight over the number of the others is given."""
+    """Return a mean over rows without the row itself; `own` is its weight over the number of the others."""
     mean = ratio * (pairs.n_rows / _others(pairs))
     mean -= own
     return np.maximum(mean, 0.0, out=mean)
 
 
 def kernel(pairs: PairStack, bandwidth: float, shrinkage: float, scale: Scale = "ranks") -> Candidates:
-    """Return the kernel estimate with a bandwidth in units of n^(-1/6), mixed with independence."""
+    """Bandwidths are in units of n^(-1/6); `shrinkage` is the share of independence mixed in."""
     ratio, left_out = _smoothed(pairs, bandwidth, None, scale)
     name = f"kernel {bandwidth:g}{_SCALE_SUFFIX[scale]}" + (f", shrinkage {shrinkage:g}" if shrinkage else "")
     return make_candidates(pairs, name, ratio, left_out, shrinkage)
@@ -88,14 +87,14 @@ def _self_weights(first: KernelMatrix, second: KernelMatrix, factor: float = 1.0
 def _smoothed(
     pairs: PairStack, bandwidth: float, start: Floats | None, scale: Scale = "ranks"
 ) -> tuple[Floats, Floats]:
-    """The start (None for independence) times the kernel estimate of the rest, and the same for rows left out."""
+    """Multiply the start (None for independence) by the kernel estimate of the rest; the same for left-out rows."""
     a, b = _kernels(pairs, bandwidth, scale)
     ratio = _between(a, pairs.shares, b) if start is None else start * _between(a, pairs.shares / start, b)
     return ratio, _without_row(ratio, _self_weights(a, b, 1 / _others(pairs)), pairs)
 
 
 def corrected(pairs: PairStack, start: Candidates, bandwidth: float) -> Candidates:
-    """Return an estimate times the kernel estimate of the rest, with exact marginals."""
+    """Multiply an estimate by the kernel estimate of the rest, with exact marginals."""
     ratio, left_out = _smoothed(pairs, bandwidth, np.maximum(start.ratio, _SMALLEST_START))
     ratio, factors = _normalised(pairs, ratio)
     left_out *= factors
@@ -103,7 +102,7 @@ def corrected(pairs: PairStack, start: Candidates, bandwidth: float) -> Candidat
 
 
 def sharpened(pairs: PairStack, bandwidth: float, scale: Scale = "ranks") -> Candidates:
-    """Return a kernel estimate s times the kernel estimate of the rest, with exact marginals: less bias."""
+    """Multiply a kernel estimate s by the kernel estimate of the rest, with exact marginals: less bias."""
     # Without row i, s(j) falls by K(j, i) / n; to first order the mean of K / s over others grows by that of K² / s².
     n = pairs.n_rows
     a, b = _kernels(pairs, bandwidth, scale)
@@ -146,9 +145,9 @@ def _gaussian_ratio(pairs: PairStack, correlations: Floats) -> Floats:
 
 
 def _correlations(pairs: PairStack) -> tuple[Floats, Bools]:
-    """Return correlations to try: that of the mean scores of bins, and larger ones where bins are few and weaken it.
+    """Return candidate correlations: that of the mean scores of bins, and larger ones if few bins weaken it.
 
-    E x y of these means is r Var x Var y to first order, and less where r is large. Also whether to try more than one.
+    E x y of these means is r Var x Var y to first order, and less for large r. Also whether to try more than one.
     """
     x, y = pairs.first.mean_points, pairs.second.mean_points
     shares = pairs.shares[:, : x.shape[1], : y.shape[1]]
@@ -162,7 +161,7 @@ def _correlations(pairs: PairStack) -> tuple[Floats, Bools]:
 
 
 def family(pairs: PairStack) -> Candidates:
-    """Return the likeliest of the parametric families, rotated by the sign of Kendall's τ; chosen on coarse groups."""
+    """Return the likeliest parametric family, rotated by the sign of Kendall's τ and chosen on coarse groups."""
     coarse = pairs.coarse
     n_a, n_b = coarse.first.n_ordered_groups, coarse.second.n_ordered_groups
     tau = np.clip(kendall_tau(coarse.shares[:, :n_a, :n_b]), -TAU_RANGE[1], TAU_RANGE[1])
@@ -205,7 +204,7 @@ def _family_likelihood(pairs: PairStack, law: Family, tau: Floats) -> Floats:
 
 
 def _cell_means(pairs: PairStack, logs: Floats) -> Floats:
-    """Mean of a copula's density over the points of each cell, from its logarithm; 1 where a bin has no order."""
+    """Average a copula's density over the points of each cell; 1 if a bin has no order."""
     n_a, n_b = pairs.first.n_ordered_groups, pairs.second.n_ordered_groups
     densities = np.exp(logs, out=logs).reshape(len(logs), logs.shape[1] // n_a, n_a, logs.shape[2] // n_b, n_b)
     means: Floats = densities.mean(axis=(1, 3))
@@ -217,7 +216,7 @@ def _cell_means(pairs: PairStack, logs: Floats) -> Floats:
 
 
 def _parametric(pairs: PairStack, names: str | Sequence[str], ratio: Floats, n_parameters: Floats | int) -> Candidates:
-    """Return candidates with exact marginals; each parameter costs one unit of log-likelihood."""
+    """Rake to exact marginals; each parameter costs one unit of log-likelihood."""
     ratio, _ = _normalised(pairs, ratio)
     costs = np.exp(-np.broadcast_to(n_parameters, len(pairs)) / pairs.n_rows)
     return make_candidates(pairs, names, ratio, ratio * costs[:, None, None])
@@ -270,9 +269,9 @@ class Choice(NamedTuple):
 
 
 def choose(pairs: PairStack, candidates: Iterator[Candidates]) -> tuple[list[Choice], Floats]:
-    """Return for each pair of a whole stack the candidate of highest leave-one-out likelihood, and their ratios.
+    """Return, for each pair of a stack, the candidate of highest leave-one-out likelihood, and the ratios.
 
-    A simple candidate is taken instead where it is less than a standard error below.
+    A simple candidate wins if it is less than a standard error below.
     """
     shape, n_pairs = pairs.shares.shape, len(pairs)
     best = Candidates([""] * n_pairs, np.empty(shape), np.empty(shape), np.full(n_pairs, -np.inf), pairs.places)
@@ -295,7 +294,6 @@ def choose(pairs: PairStack, candidates: Iterator[Candidates]) -> tuple[list[Cho
 
 
 def _put(best: Candidates, some: Candidates, numbers: Ints) -> None:
-    """Replace the estimates of a whole stack by some others, those at the given positions."""
     at = some.places[numbers]
     best.likelihoods[at] = some.likelihoods[numbers]
     best.ratio[at], best.left_out[at] = some.ratio[numbers], some.left_out[numbers]
@@ -304,7 +302,7 @@ def _put(best: Candidates, some: Candidates, numbers: Ints) -> None:
 
 
 def _is_near(pairs: PairStack, gains: Floats) -> Bools:
-    """Whether the mean of gains, which are changed, over the rows is at most one standard error, for each pair."""
+    """Whether the mean gain over the rows is at most one standard error, for each pair; changes `gains`."""
     means = pairs.mean(gains)
     gains -= means[:, None, None]
     near: Bools = means**2 * pairs.n_rows <= pairs.mean(np.square(gains, out=gains))
@@ -312,10 +310,10 @@ def _is_near(pairs: PairStack, gains: Floats) -> Bools:
 
 
 def all_candidates(pairs: PairStack, *, families: bool = True) -> Iterator[Candidates]:
-    """Yield all estimates that `Auto` chooses from; without parametric families other than the Gaussian on request.
+    """Yield all estimates that `Auto` chooses from; `families` includes parametric families besides the Gaussian.
 
-    Families, and corrections of them, take longest: they are tried where the Gaussian copula or a kernel estimate is
-    likelier than independence, which few pairs of independent features have.
+    Families and their corrections are slowest. They are tried only if the Gaussian copula or a kernel estimate is
+    likelier than independence, which is rare for independent features.
     """
     yield empirical(pairs, 0.0)
     nothing = independent(pairs)
@@ -345,7 +343,6 @@ def _parametric_candidates(pairs: PairStack, start: Candidates, *, families: boo
 
 
 def _likelier(first: Candidates, second: Candidates) -> Candidates:
-    """Return the first or, where it is likelier, the second estimate of each pair."""
     takes_second = second.likelihoods > first.likelihoods
     names = [second.names[i] if better else first.names[i] for i, better in enumerate(takes_second)]
     ratio, left_out = (
@@ -361,10 +358,10 @@ def _correct(pairs: PairStack, start: Candidates, places: Ints, bandwidth: float
 def kernel_candidates(
     pairs: PairStack, bandwidths: Sequence[float] = BANDWIDTHS, scales: Sequence[Scale] = SCALES
 ) -> Iterator[Candidates]:
-    """Yield kernel estimates at several bandwidths; where one feature has no order, also shrunk towards independence.
+    """Yield kernel estimates at several bandwidths; if one feature has no order, also shrunk towards independence.
 
-    Where no feature has an order, a kernel estimate is the table of shares itself. With the bandwidths of this module,
-    a sharpened estimate at a bandwidth above the likeliest is added.
+    If neither feature has an order, a kernel estimate is the table of shares itself. With the bandwidths of this
+    module, a sharpened estimate at a bandwidth above the likeliest is added.
     """
     if pairs.n_ordered == 0:
         for shrinkage in _SHRINKAGES:
@@ -386,7 +383,7 @@ def _smooth(pairs: PairStack, shrinkage: float, scale: Scale, places: Ints, band
 
 
 class _Search:
-    """Candidates of each form at every third bandwidth and, of the likeliest form of a pair, around its best."""
+    """Candidates of each form at every third bandwidth, then of each pair's likeliest form around its best."""
 
     def __init__(self, pairs: PairStack, bandwidths: Sequence[float], makers: Mapping[_Form, _Make]) -> None:
         self._pairs = pairs
@@ -406,7 +403,7 @@ class _Search:
                 yield self._try(form, i, places)
 
     def best(self) -> Iterator[tuple[int, _Form, Ints]]:
-        """Yield the number of the likeliest bandwidth, its form, and the pairs for which they are."""
+        """Yield the number of the likeliest bandwidth, its form, and the pairs that it is likeliest for."""
         likeliest, bandwidth = self._likeliest()
         for form, i in np.unique(np.stack([likeliest, bandwidth]), axis=1).T.tolist():
             yield i, self._makers[form][0], np.flatnonzero((likeliest == form) & (bandwidth == i))
@@ -417,7 +414,7 @@ class _Search:
         return some
 
     def _likeliest(self) -> tuple[Ints, Ints]:
-        """Return the number of the form and of the bandwidth of the likeliest candidate of each pair."""
+        """Return the numbers of the form and the bandwidth that are likeliest for each pair."""
         flat = self._likelihoods.reshape(-1, len(self._pairs)).argmax(axis=0)
         form, bandwidth = np.divmod(flat, len(self._bandwidths))
         return form, bandwidth

@@ -1,18 +1,18 @@
 """A smooth joint density of all features: draw a row, then move each feature independently by its kernel.
 
 w(x) = Σ_rows (1/n) Π_j K_j(x_j | bin of the row in j), with one kernel per feature that keeps the feature's masses. It
-is a mixture over rows of products: tables of all orders agree by construction, and rows can be drawn from it. A kernel
-is a matrix A over at most 32 groups of bins (`margins`): Student's t in ranks or values for ordered bins, shrinkage
-towards the masses for others. A feature without a kernel is independent of all others. A millionth of the product of
-marginals is mixed in, so that rounding cannot decide whether a cell of bins with rows has mass.
+is a mixture of products: tables of all orders agree, and rows can be drawn from it. A kernel is a matrix A over at most
+32 groups of bins (`margins`): Student's t in ranks or values for ordered bins, shrinkage towards the masses for others.
+A feature without a kernel is independent of all others. A millionth of the product of marginals is mixed in, so that
+rounding cannot decide whether a cell of bins with rows has mass.
 
 Kernels are chosen feature by feature for the highest leave-one-out likelihood, summed over the pairs with other
-features; independence is kept unless it is beaten by more than one standard error. Three features may depend on each
-other while every two are independent, so features that appear independent are tested in triples too, on eight groups
-each.
+features; independence is kept unless it is beaten by more than one standard error. Three features may be dependent
+although every two are independent, so features that appear independent are also tested in triples, on eight groups.
 
-The kernels used are 1.5 times as wide as the ones that pairs choose: in three and more dimensions rows are sparser. On
-models with interactions of three features, that reduced the error of effects by 5 to 14 %; twice as wide was worse.
+The kernels used are 1.5 times as wide as those that pairs choose, because rows are sparser in three and more
+dimensions. On models with interactions of three features, that reduced the error of effects by 5 to 14 %; twice as wide
+was worse.
 """
 
 from __future__ import annotations
@@ -52,13 +52,11 @@ _Option = tuple[KernelMatrix, Callable[[], KernelMatrix]]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class KernelSearch:
-    """The search for one kernel per feature."""
-
     statistics: Statistics
     margins: Sequence[Margin]
 
     def kernels(self) -> list[KernelMatrix | None]:
-        """Return the kernels chosen, None where a feature is independent of all others."""
+        """Return the kernels; None for a feature that is independent of all others."""
         varied = [j for j, margin in enumerate(self.margins) if np.count_nonzero(margin.group_masses) > 1]
         dependent = self._by_pairs(varied)
         used = {j: make_used() for j, (_, make_used) in dependent.items()}
@@ -67,7 +65,6 @@ class KernelSearch:
 
     @functools.cached_property
     def _rows(self) -> Statistics:
-        """All rows, or a sample of very many."""
         n_rows = len(self.statistics.sample)
         if n_rows <= costs.MAX_SEARCH_ROWS and self.statistics.is_complete:
             return self.statistics
@@ -81,7 +78,7 @@ class KernelSearch:
     # Pairs
 
     def _by_pairs(self, varied: Sequence[int]) -> dict[int, _Option]:
-        """The best kernel of each feature, in sweeps over all; features that are independent of all others left out."""
+        """Return the best kernel of each feature, in sweeps over all, without features independent of all others."""
         options = {j: _options(self.margins[j], self.statistics.effective_rows) for j in varied}
         chosen = {j: options[j][len(options[j]) // 2] for j in varied}
         partners = self._partners(varied)
@@ -95,7 +92,7 @@ class KernelSearch:
         return {j: option for j, option in chosen.items() if not is_independent[j]}
 
     def _best(self, j: int, options: Sequence[_Option], others: Mapping[int, _Option]) -> _Option | None:
-        """The likeliest kernel of a feature given those of others; None where independence is about as likely."""
+        """Return the likeliest kernel given those of other features; None if independence is about as likely."""
         n = self._rows.effective_rows
         gains = np.zeros((2, len(options)))  # sums over partners of means and variances of log ratios over rows
         kernels = stacked([compared for compared, _ in options])
@@ -115,7 +112,6 @@ class KernelSearch:
         return options[best]
 
     def _shares(self, j: int, k: int) -> Floats:
-        """Return the shares of the rows in the groups of two features."""
         return self._ordered_shares(j, k) if j < k else self._ordered_shares(k, j).T
 
     @memo
@@ -123,7 +119,7 @@ class KernelSearch:
         return self._rows.counts((j, k), [self.margins[j].binning, self.margins[k].binning])
 
     def _partners(self, varied: Sequence[int]) -> Mapping[int, Sequence[int]]:
-        """Return other features to compare a feature with: all, or the most correlated ones where there are many."""
+        """Return features to compare each feature with: all, or the most correlated ones of many."""
         if len(varied) <= costs.MAX_COMPARED_FEATURES:
             return {j: [k for k in varied if k != j and _is_small(self.margins, (j, k))] for j in varied}
         columns = np.stack([self._mid_ranks(j) for j in varied])
@@ -144,7 +140,7 @@ class KernelSearch:
     # Triples
 
     def _by_triples(self, alone: Sequence[int], varied: Sequence[int]) -> dict[int, KernelMatrix]:
-        """Kernels of features that depend on others in triples only, by the bandwidth that is likeliest there."""
+        """Return kernels of features that depend on others only in triples, by the bandwidth likeliest there."""
         best: dict[int, tuple[float, float]] = {}
         triples = spaced_triples(varied, alone, costs.MAX_TRIPLES)
         for key in (triple for triple in triples if _is_small(self._coarse, triple)):
@@ -156,7 +152,7 @@ class KernelSearch:
         return {j: self._triple_kernel(self.margins[j], width) for j, (gain, width) in best.items() if gain > 0}
 
     def _triple_gain(self, key: Key, known: Key, bandwidth: float) -> float:
-        """Gain in log-likelihood per row of a triple over its pair known to be dependent; 0 unless significant."""
+        """Return the log-likelihood gain per row of a triple over its dependent pair; 0 unless significant."""
         cells = [self._coarse[j].groups[self._points.codes[:, j]] for j in key]
         logs = self._triple_logs(key, cells, bandwidth)
         if len(known) == 2:
@@ -190,7 +186,7 @@ class KernelSearch:
 
 
 def spaced_triples(features: Sequence[int], alone: Collection[int], n_triples: int) -> list[Key]:
-    """At most `n_triples` triples of ascending features with at least one of some, at equal distances among all."""
+    """Return at most `n_triples` ascending triples with a feature of `alone`, equally spaced among all."""
     n = len(features)
     is_alone = np.isin(features, list(alone))
     first, second = np.triu_indices(n, 1)  # triples in order: those that begin with the first pair, and so on
@@ -210,12 +206,12 @@ def spaced_triples(features: Sequence[int], alone: Collection[int], n_triples: i
 
 
 def _is_small(margins: Sequence[Margin], key: Key) -> bool:
-    """Return whether a table of groups of some features takes little memory: many categories of several would not."""
+    """Whether a table over the groups of some features is small, which many categories can prevent."""
     return math.prod(len(margins[j].group_masses) for j in key) <= costs.MAX_COMPARED_CELLS
 
 
 def moved_by(kernel: KernelMatrix, table: Floats) -> Floats:
-    """Return a table whose first axis is moved by a kernel and becomes the last."""
+    """Move the first axis of a table by a kernel; it becomes the last."""
     moved = kernel.right(table.reshape(len(table), -1).T)
     return moved.reshape(*table.shape[1:], len(table))
 
@@ -246,7 +242,7 @@ GROUPS = 32
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class KernelJoint(Joint):
-    """Rows moved by kernels, matrices over groups of bins; None for a feature that is independent of all others."""
+    """Rows moved by kernels over groups of bins; None for a feature that is independent of all others."""
 
     statistics: Statistics
     margins: Sequence[Margin]
@@ -293,7 +289,7 @@ class KernelJoint(Joint):
 
 
 def _move(margin: Margin, kernel: KernelMatrix | None, codes: BinIndices, rng: np.random.Generator) -> BinIndices:
-    """Return bins of rows moved by a kernel over groups: to a group, then to a bin of the group by mass."""
+    """Move rows by a kernel to a group, then to a bin of the group by mass."""
     if kernel is None:
         return draw_bins(margin.masses, len(codes), rng)
     groups = _move_groups(margin, kernel, margin.groups[codes], rng)
@@ -315,7 +311,7 @@ def _move_groups(margin: Margin, kernel: KernelMatrix, groups: Ints, rng: np.ran
 
 
 def kernel_joint(statistics: Statistics, margins: Sequence[Margin], bandwidth: float | None = None) -> Joint:
-    """The smooth joint density of rows; kernels of ordered features by a bandwidth in units of n^(-1/6), or chosen."""
+    """Return the smooth joint density; `bandwidth`, in units of n^(-1/6), is for ordered features, None to choose."""
     coarse = [margin.with_groups(GROUPS) for margin in margins]
     if bandwidth is None:
         with single_threaded():

@@ -2,9 +2,9 @@
 
 Ordered bins have normal scores of their mid-ranks, and mean values; in one of these, z, the kernel of a bandwidth h is
 the symmetric matrix A(i, j) = d_i φ((z_i - z_j) / h) d_j with factors d such that A m = 1 for the masses m. So
-m(i) A(i, j) are the chances to move from bin j to bin i that keep m. φ is Student's t with 5 degrees of freedom: its
-heavy tails keep neighbouring parts of the support connected. Bins without an order (categories, missing values) stay
-where they are. Scores suit heavy tails, values suit gaps: by rank, clusters that lie far apart are neighbours.
+m(i) A(i, j) are probabilities of moves from bin j to bin i that keep m. φ is Student's t with 5 degrees of freedom: its
+heavy tails keep neighbouring parts of the support connected. Bins without an order (categories, missing values) stay in
+place. Scores suit heavy tails, values suit gaps: by rank, clusters that lie far apart are neighbours.
 """
 
 from __future__ import annotations
@@ -31,18 +31,9 @@ Tau = Floats | float
 class Family(NamedTuple):
     """A family of copulas.
 
-    Attributes
-    ----------
-    name
-        Its name.
-    log_density_at
-        Logarithm of its density at scores of ranks (of shapes that broadcast) for Kendall's τ above 0.
-    n_parameters
-        Number of parameters.
-    is_rotated
-        Whether it is rotated by 180 degrees; None where this changes nothing.
-    scores
-        What the density needs of ranks whatever τ is: the ranks themselves unless that takes long to compute.
+    `log_density_at` takes scores of ranks (of shapes that broadcast) and Kendall's τ above 0. `scores` computes what it
+    needs of ranks whatever τ is: the ranks themselves unless that is slow. `is_rotated` means rotated by 180 degrees;
+    None for a symmetric family.
     """
 
     name: str
@@ -52,7 +43,6 @@ class Family(NamedTuple):
     scores: Callable[[Floats], Floats] = np.asarray
 
     def log_density(self, u: Floats, v: Floats, tau: Tau) -> Floats:
-        """Return the logarithm of the density at ranks."""
         return self.log_density_at(self.scores(u), self.scores(v), tau)
 
 
@@ -134,7 +124,7 @@ ROTATIONS: dict[tuple[bool | None, bool], str] = {(True, True): " 180", (True, F
 
 
 def kendall_tau(shares: Floats) -> Floats:
-    """Kendall's τ_b of tables (last two axes): concordant minus discordant pairs of rows, over those without ties."""
+    """Return τ_b of tables (last two axes): concordant minus discordant pairs of rows, over those without ties."""
     below = np.cumsum(shares, axis=-2) - shares  # rows of the table above this one
     left = np.cumsum(below, axis=-1) - below
     right = below.sum(axis=-1, keepdims=True) - left - below
@@ -163,16 +153,7 @@ _BALANCE_TOLERANCE = 1e-12
 class KernelMatrix:
     """A matrix A over groups, or several: dense over ordered groups, diagonal over the others, plus a constant.
 
-    Categories may be many: they never have a dense matrix.
-
-    Attributes
-    ----------
-    ordered
-        The matrix over ordered groups; further axes come first.
-    diagonals
-        The diagonal over all other groups.
-    constants
-        What is added to all elements.
+    Categories may be many, so they never have a dense matrix. Further axes of `ordered` come first.
     """
 
     ordered: Floats
@@ -191,7 +172,7 @@ class KernelMatrix:
         return np.concatenate([ordered, self.diagonals], axis=-1) + self.constants[..., None]
 
     def left(self, tables: Floats) -> Floats:
-        """Return the products A C with tables C."""
+        """Return A C."""
         n = self.ordered.shape[-1]
         if n == tables.shape[-2]:
             product: Floats = np.matmul(self.ordered, tables)
@@ -204,11 +185,11 @@ class KernelMatrix:
         return product
 
     def right(self, tables: Floats) -> Floats:
-        """Return the products C Aᵀ with tables C."""
+        """Return C Aᵀ."""
         return self.left(tables.swapaxes(-1, -2)).swapaxes(-1, -2)
 
     def squares(self) -> KernelMatrix:
-        """Return the matrix of squared elements; constants must be zero."""
+        """Square the elements; constants must be zero."""
         return KernelMatrix(self.ordered**2, self.diagonals**2, self.constants)
 
     def column(self, group: int) -> Floats:
@@ -222,7 +203,6 @@ class KernelMatrix:
 
 
 def stacked(matrices: Sequence[KernelMatrix]) -> KernelMatrix:
-    """Return matrices of the same shape along a new first axis."""
     parts = ([getattr(matrix, name) for matrix in matrices] for name in ("ordered", "diagonals", "constants"))
     return KernelMatrix(*(np.stack(part) for part in parts))
 
@@ -231,20 +211,9 @@ def stacked(matrices: Sequence[KernelMatrix]) -> KernelMatrix:
 class Margin:
     """The bins of one feature and their masses, pooled into groups for smoothing.
 
-    Attributes
-    ----------
-    masses
-        Mass of each bin; ordered bins come first.
-    n_ordered
-        Number of ordered bins.
-    n_rows
-        Effective number of rows.
-    values
-        Mean value of the rows in each ordered bin, NaN where there are none; None where values are not known.
-    max_groups
-        Largest number of groups of ordered bins; more bins are pooled into groups of neighbours of about equal mass.
-    n_points
-        Number of points, in all groups together, at which copulas are evaluated.
+    Ordered bins come first in `masses`. `values` are mean values of the rows in each ordered bin, NaN without rows; or
+    None. More than `max_groups` ordered bins are pooled into groups of neighbours of about equal mass. Copulas
+    are evaluated at `n_points` in all groups together.
     """
 
     masses: Floats
@@ -276,9 +245,9 @@ class Margin:
 
     @functools.cached_property
     def padded(self) -> Margin:
-        """The groups as bins of a margin with more, empty ordered groups where that gives it a common number of them.
+        """The groups as bins of a margin, with empty ordered groups added up to a common number.
 
-        Few numbers of groups let many pairs be stacked. Points within groups stay as many as they are.
+        Few different numbers of groups let many pairs share a stack. The points within groups keep their number.
         """
         n_ordered, n_steps = self.n_ordered_groups, self.points.shape[1]
         more = _padded_size(n_ordered) - n_ordered
@@ -299,7 +268,6 @@ class Margin:
         return places
 
     def with_groups(self, max_groups: int) -> Margin:
-        """Return the same bins, with at most `max_groups` groups of ordered ones."""
         return dataclasses.replace(self, max_groups=max_groups)
 
     @functools.cached_property
@@ -322,13 +290,13 @@ class Margin:
 
     @functools.cached_property
     def points(self) -> Floats:
-        """Normal scores at equal steps within each ordered group, more where groups are few."""
+        """Normal scores at equal steps within each ordered group, more if groups are few."""
         n_steps = self.n_points // max(self.n_ordered_groups, 1)
         return self._scores_at(min(_MAX_POINTS_PER_GROUP, max(1, n_steps)))
 
     @memo
     def copula_scores(self, scores: Callable[[Floats], Floats], *, is_reversed: bool) -> Floats:
-        """Return the scores of the ranks of these points among ordered rows, or of 1 minus these."""
+        """Return the scores of the ranks of `points` among ordered rows, or of 1 minus these."""
         ranks = np.clip(scipy.special.ndtr(self.points), _EDGE, 1 - _EDGE)
         return scores(1 - ranks if is_reversed else ranks)
 
@@ -344,9 +312,9 @@ class Margin:
 
     @functools.cached_property
     def positions(self) -> Floats:
-        """Mean value of each ordered group in robust standard deviations; interpolated where a group has no values.
+        """Mean value of each ordered group in robust standard deviations, interpolated for groups without values.
 
-        The scores where values are not known or do not vary.
+        These are the scores if values are unknown or do not vary.
         """
         known = self._group_values()
         if known is None:
@@ -360,7 +328,7 @@ class Margin:
         return np.clip(means, low - farthest, high + farthest) / ((high - low) / 1.349)
 
     def _group_values(self) -> tuple[Floats, Floats] | None:
-        """Return the mean value of each ordered group, interpolated where it has none, and the mass that has values."""
+        """Return the mean value of each ordered group, interpolated if it has none, and the mass that has values."""
         if self.values is None or not np.isfinite(self.values).any():
             return None
         values = self.values / (np.nanmax(np.abs(self.values)) or 1.0)  # differences of huge ones would overflow
@@ -379,7 +347,7 @@ class Margin:
         return self.kernels([bandwidth], scale)[0]
 
     def kernels(self, bandwidths: Sequence[float], scale: Scale) -> list[KernelMatrix]:
-        """Return the matrices A of several bandwidths; those that are new are computed together."""
+        """Return the matrices A of several bandwidths; new ones are computed together."""
         computed = memo_of(self, "kernels")
         new = [bandwidth for bandwidth in bandwidths if (bandwidth, scale) not in computed]
         if new:
@@ -394,7 +362,7 @@ class Margin:
         return {scale: (at[:, None] - at) ** 2 / _DEGREES_OF_FREEDOM for scale, at in places.items()}
 
     def shrinkage(self, share: float) -> KernelMatrix:
-        """Return the matrix A of groups without an order: stay, or with a probability move to any group by its mass."""
+        """Return A of groups without an order: stay, or with probability `share` move to any group by its mass."""
         return KernelMatrix(np.empty((0, 0)), (1 - share) * safe_inverse(self.group_masses), np.array(share))
 
 
@@ -420,7 +388,7 @@ def _kernels_of(margins: Sequence[Margin], bandwidth: float, scale: Scale) -> Ke
 
 
 def _new_kernels(margins: Sequence[Margin], bandwidths: Sequence[float], scale: Scale) -> KernelMatrix:
-    """The matrices A of several bandwidths for margins of the same shape: all bandwidths of the first come first."""
+    """Return the matrices A for margins of the same shape: all bandwidths of the first margin come first."""
     masses = np.repeat([margin.group_masses for margin in margins], len(bandwidths), axis=0)
     n = margins[0].n_ordered_groups
     base = np.concatenate([margin.squares[scale] / np.square(bandwidths)[:, None, None] for margin in margins])
@@ -433,7 +401,7 @@ def _new_kernels(margins: Sequence[Margin], bandwidths: Sequence[float], scale: 
 
 
 def _balance(bells: Floats, masses: Floats) -> Floats:
-    """Factors d for which the weighted mean of every row of d_i K(i, j) d_j is 1; a step removes 2/3 of the error."""
+    """Return d for which the weighted mean of every row of d_i K(i, j) d_j is 1; a step removes 2/3 of the error."""
     totals = masses.sum(axis=1, keepdims=True)
     balanced = np.zeros_like(masses)
     places = np.flatnonzero(totals)
@@ -464,7 +432,7 @@ def shape_of(margin: Margin) -> Hashable:
 class Margins:
     """Margins of the same shape, one for each pair of a stack: `distinct[places]`.
 
-    A margin may be that of many pairs. What is computed of the distinct margins is shared with all that `take` returns.
+    What is computed of the distinct margins is shared with all that `take` returns.
     """
 
     distinct: Sequence[Margin]
@@ -488,7 +456,6 @@ class Margins:
 
     @property
     def has_unmerged_bins(self) -> bool:
-        """Whether each group is one bin."""
         return self.distinct[0].binning.is_identity
 
     @property

@@ -1,11 +1,11 @@
-"""Pairs of features: shares of the rows in the cells of two margins, and estimates of the dependence between them.
+"""Pairs of features: shares of the rows in the cells of two margins, and estimates of their dependence.
 
 The table of a pair is w(i, j) = m_a(i) m_b(j) r(i, j) with empirical marginals m and a ratio r. `Candidates` are
-estimates of r over groups of bins, together with what the same estimate gives for each row if that row is left out: a
-row changes its own ratio by a known amount, so that leave-one-out likelihoods need no second fit.
+estimates of r over groups of bins, and of what they give each row if it is left out: a row changes its own ratio by a
+known amount, so leave-one-out likelihoods need no second fit.
 
-Pairs whose margins have the same numbers of groups are estimated together, as a `PairStack`: most pairs are so small
-that a call of numpy takes longer than its work. A single pair is a stack of one.
+Pairs whose margins have the same numbers of groups are estimated together as a `PairStack`, because for most pairs a
+numpy call takes longer than its work.
 """
 
 from __future__ import annotations
@@ -29,14 +29,7 @@ _TINY = 1e-300
 class PairStack:
     """Pairs of the same shape; arrays have one axis for the pairs, and then one for the groups of each feature.
 
-    Attributes
-    ----------
-    first, second
-        Margins of both features of each pair.
-    shares
-        Shares of the rows in the cells of their groups.
-    places
-        Places of the pairs in the whole stack that they were taken from.
+    `shares` are those of the rows in the cells; `places` number the pairs in the whole stack they were taken from.
     """
 
     first: Margins
@@ -63,7 +56,6 @@ class PairStack:
 
     @functools.cached_property
     def coarse(self) -> PairStack:
-        """The pairs in fewer groups."""
         first, second = self.first.coarse, self.second.coarse
         if first.has_unmerged_bins and second.has_unmerged_bins:
             return PairStack(first, second, self.shares, self.places)
@@ -71,7 +63,6 @@ class PairStack:
         return PairStack(first, second, pooled, self.places)
 
     def take(self, numbers: Ints) -> PairStack:
-        """Return some of the pairs, given by their positions among these."""
         if len(numbers) == len(self):  # numbers are ascending, so that these are all
             return self
         return PairStack(
@@ -79,37 +70,26 @@ class PairStack:
         )
 
     def mean(self, values: Floats) -> Floats:
-        """Return the mean over the rows of values in cells, for each pair."""
+        """Average values of cells over the rows, for each pair."""
         means: Floats = np.einsum("kij,kij->k", self.shares, values)
         return means
 
 
 def logs_of(ratio: Floats) -> Floats:
-    """Return the logarithm of a ratio, finite where the ratio is zero."""
+    """Return logarithms, finite even for a ratio of zero."""
     logs: Floats = np.maximum(ratio, _TINY)
     return np.log(logs, out=logs)
 
 
 def outer_products(first: Floats, second: Floats) -> Floats:
-    """Return the products of all elements of two vectors, for each of many."""
     return first[..., :, None] * second[..., None, :]
 
 
 class Candidates(NamedTuple):
     """An estimate for each of some pairs.
 
-    Attributes
-    ----------
-    names
-        Names of the estimates, which may differ from pair to pair.
-    ratio
-        The ratios over groups.
-    left_out
-        The ratio that the estimate gives to a row of each cell which is left out.
-    likelihoods
-        Leave-one-out log-likelihood per row of each pair, relative to independence.
-    places
-        Places of the pairs in their whole stack.
+    `left_out` is the ratio that the estimate gives a left-out row of each cell; `likelihoods` are leave-one-out
+    log-likelihoods per row, relative to independence; `places` number the pairs in their whole stack.
     """
 
     names: list[str]
@@ -119,7 +99,6 @@ class Candidates(NamedTuple):
     places: Ints
 
     def take(self, numbers: Ints) -> Candidates:
-        """Return the estimates of some pairs, given by their positions among these."""
         if len(numbers) == len(self.names):  # numbers are ascending, so that these are all
             return self
         names, likelihoods = [self.names[i] for i in numbers], self.likelihoods[numbers]
@@ -129,9 +108,9 @@ class Candidates(NamedTuple):
 def make_candidates(
     pairs: PairStack, names: str | Sequence[str], ratio: Floats, left_out: Floats, shrinkage: float = 0.0
 ) -> Candidates:
-    """Mix both ratios with independence: by the shrinkage given, and at least 1 % for a row that is left out.
+    """Mix both ratios with independence: by `shrinkage`, and by at least 1 % for a left-out row.
 
-    Both are changed in place: tables of many categories are large.
+    Both are changed in place, because tables of many categories are large.
     """
     share = max(shrinkage, _FLOOR)
     if shrinkage:
@@ -143,17 +122,16 @@ def make_candidates(
 
 
 def judged(pairs: PairStack, names: str | Sequence[str], ratio: Floats, left_out: Floats) -> Candidates:
-    """Return estimates with their leave-one-out likelihoods."""
     each = [names] * len(pairs) if isinstance(names, str) else list(names)
     return Candidates(each, ratio, left_out, pairs.mean(logs_of(left_out)), pairs.places)
 
 
 def full_table(first: Margin, second: Margin, ratio: Floats) -> Floats:
-    """Return the weights over the bins: marginals times the ratio of their groups, with exact marginals."""
+    """Return weights over the bins: marginals times the ratio of their groups, raked to exact marginals."""
     table = ratio[np.ix_(first.groups, second.groups)] * np.multiply.outer(first.masses, second.masses)
     return rake_to_marginals(table, first.masses, second.masses)
 
 
 def full_tables(pairs: PairStack, ratio: Floats) -> Floats:
-    """Return the same for pairs whose groups are the bins themselves."""
+    """The same for pairs whose groups are the bins themselves."""
     return rake_to_marginals(ratio * pairs.product, pairs.first.group_masses, pairs.second.group_masses)
