@@ -1,4 +1,4 @@
-"""Way back to InterpretML: a pure decomposition of an EBM as an EBM."""
+"""Export to InterpretML: a pure decomposition of an EBM as an EBM."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Levels = dict[int, Binning]
 
 
 def ebm(fx: Decomposition) -> Any:
-    """An EBM of InterpretML with the terms of a decomposition of one; its predictions are those of `fx`.
+    """Return an EBM of InterpretML with the terms of a decomposition of one; it predicts what `fx` predicts.
 
-    The new model has the decomposition's bins (one level for each order of terms), a term for each of its terms, and
-    its weights, so that interpret's plots show the pure effects. It is a model of one bag: what interpret keeps for
-    each bag of its training (error bars, `predict_with_uncertainty`) is not carried over. The source is not changed.
+    The new model has the decomposition's bins (one level for each order), terms and weights, so interpret's plots show
+    the pure effects. It has one bag: what interpret keeps per bag (error bars, `predict_with_uncertainty`) is lost. The
+    source is not changed.
 
     Parameters
     ----------
@@ -75,7 +75,6 @@ def ebm(fx: Decomposition) -> Any:
 
 
 def _source_of(fx: Decomposition) -> Any:
-    """The EBM that was decomposed."""
     model = final_step(fx.model)
     if not hasattr(model, "term_scores_"):
         kind = "a decomposition without its model" if model is None else f"one of {type(model).__name__}"
@@ -91,7 +90,7 @@ def _source_of(fx: Decomposition) -> Any:
 
 
 def _set_one_bag(model: Any, intercept: Floats) -> None:
-    """The intercept, and what interpret keeps for each bag."""
+    """Set the intercept, and what interpret keeps per bag."""
     model.intercept_ = float(intercept[0]) if isinstance(model.intercept_, float) else intercept.copy()
     model.bag_weights_ = np.ones(1)
     model.bagged_scores_ = [scores[None] for scores in model.term_scores_]
@@ -100,7 +99,7 @@ def _set_one_bag(model: Any, intercept: Floats) -> None:
 
 
 def _levels(effects: Effects, j: int) -> Levels:
-    """For each order from 1 on, the bins of a feature that all terms of this order have in common.
+    """Return for each order from 1 on the bins of a feature that all terms of this order share.
 
     An order without terms gets the bins of the next higher one, which interpret does not use.
     """
@@ -115,7 +114,7 @@ def _levels(effects: Effects, j: int) -> Levels:
 
 
 def _level_bins(feature: Feature, axis: Axis, levels: Levels, old: list[Any]) -> list[Any]:
-    """Bins of a feature as an EBM holds them, one entry per order: cuts, or categories with their places."""
+    """Return bins as an EBM stores them, one entry per order: cuts, or categories with their places."""
     if not levels:
         return list(old)
     labels = feature.encoder.labels
@@ -125,12 +124,12 @@ def _level_bins(feature: Feature, axis: Axis, levels: Levels, old: list[Any]) ->
 
 
 def _places(axis: Axis) -> Ints:
-    """The axis' bin at each place of an EBM's tensor: missing, the values, then unseen (or unreadable: -1)."""
+    """Return the axis' bin at each place of an EBM's tensor: missing, the values, then unseen (or unreadable: -1)."""
     return np.array([axis.missing_bin, *range(axis.n_regular), axis.unseen])
 
 
 def _counts_once(axis: Axis) -> Bools:
-    """Whether the weight of a bin counts at each place: where several places share a bin, at one of them only."""
+    """Whether the weight of a bin counts at each place: if several places share a bin, at one of them only."""
     missing, unseen = axis.missing_bin >= axis.n_regular, axis.unseen >= axis.n_regular
     return np.array([missing, *[True] * axis.n_regular, unseen and axis.unseen != axis.missing_bin])
 
@@ -140,7 +139,7 @@ def _axes(effects: Effects, key: Key, binnings: tuple[Binning, ...]) -> list[Axi
 
 
 def _scores(effects: Effects, key: Key, binnings: tuple[Binning, ...]) -> Floats:
-    """A term as an EBM holds it; zero for text that does not spell a number, which the decomposition refuses."""
+    """Return a term as an EBM stores it; zero for text that is not a number, which the decomposition refuses."""
     places = [_places(axis) for axis in _axes(effects, key, binnings)]
     scores = effects.on_binnings(key, binnings)[np.ix_(*places)]
     for position, bins in enumerate(places):
@@ -149,7 +148,6 @@ def _scores(effects: Effects, key: Key, binnings: tuple[Binning, ...]) -> Floats
 
 
 def _weights(fx: Decomposition, key: Key, binnings: tuple[Binning, ...]) -> Floats:
-    """The weights of a term as an EBM holds them."""
     is_same = all(map(Binning.equals, function_of(fx).effects.binnings_of(key), binnings))
     table = weights_of(fx)[key] if is_same else fx.density.table(key, binnings)
     axes = _axes(function_of(fx).effects, key, binnings)
