@@ -1,7 +1,4 @@
-"""A trained model as an exact function on bins, and the names that a reader of models needs.
-
-Forests, grids and additive effects know no density. `treeanova.register_reader` makes a reader known.
-"""
+"""A trained model as an exact function on bins, independent of any density, and the names for writing readers."""
 
 from __future__ import annotations
 

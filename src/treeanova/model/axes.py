@@ -2,10 +2,10 @@
 
 All that differs between the two kinds is a method of `Axis`; code outside this room never asks which kind it has.
 
-A step function that never falls maps a number to one of many equal cells, and a table has for each cell the number of
-bounds in the cells before it. Bounds of earlier cells are smaller than the number, those of later cells larger, since
-the function never falls, however it rounds. So one comparison with the bound in the cell itself settles the bin. Cells
-with several bounds are left to a binary search; the number of cells is chosen so that there are few.
+`Lookup` replaces binary search. A monotone step function maps a number to one of many cells, and a table holds the
+number of bounds in the cells before each cell. Because the function is monotone, however it rounds, those bounds are
+smaller than the number and bounds of later cells are larger, so one comparison with the bound in the cell itself
+settles the bin. Cells with several bounds use a binary search; the number of cells is chosen so that they are few.
 """
 
 from __future__ import annotations
@@ -35,13 +35,12 @@ Cells = Callable[[Floats], Positions]
 
 
 def _rank(values: Floats) -> npt.NDArray[np.int64]:
-    """Whole numbers in the order of floats; the same for 0.0 and -0.0."""
+    """Return integers in the order of floats; the same for 0.0 and -0.0."""
     bits: npt.NDArray[np.int64] = (values + 0.0).view(np.int64)
     return bits ^ ((bits >> 63) & np.iinfo(np.int64).max)
 
 
 def equal_cells(values: Floats, low: float, scale: float, n_cells: int) -> Positions:
-    """Return cells of equal length, from `low` on."""
     with np.errstate(over="ignore"):
         places = values - low
         places *= scale
@@ -68,7 +67,7 @@ class Lookup:
     has_several: Bools
 
     def index(self, column: Floats) -> BinIndices:
-        """The number of bounds below each value, as numpy.searchsorted counts them; any bin for NaN."""
+        """Count the bounds below each value, like numpy.searchsorted; any bin for NaN."""
         codes = np.empty(len(column), dtype=np.int32)
         several = self.has_several if self.has_several.any() else None
         for start in range(0, len(column), _CHUNK):
@@ -83,7 +82,7 @@ class Lookup:
 
     @property
     def share_searched(self) -> float:
-        """Share of the bounds that lie in cells with several: about that of the values that are searched for."""
+        """Share of the bounds in cells with several: about that of the values that need a search."""
         return float(self.has_several[self.cells(self.bounds)].mean())
 
 
@@ -99,7 +98,7 @@ def lookup_of(bounds: Floats) -> Lookup | None:
 
 
 def _candidates(bounds: Floats) -> Iterator[tuple[Cells, int]]:
-    """Step functions and their numbers of cells, the cheaper first."""
+    """Yield step functions and their numbers of cells, the cheaper first."""
     if len(bounds) < 2:
         return
     low, high = (int(rank) for rank in _rank(bounds[[0, -1]]))
@@ -125,15 +124,15 @@ def _table(bounds: Floats, cells: Cells, n_cells: int) -> Lookup:
 class Axis(abc.ABC):
     """The bins of one feature.
 
-    Regular bins come first; missing and unseen values have bins after them, or share a regular bin where the model
-    treats them alike.
+    Regular bins come first; missing and unseen values have bins after them, or share a regular bin if the model treats
+    them alike.
 
     Attributes
     ----------
     name
         Name of the feature.
     missing_bin
-        Bin of missing values; -1 where the model refuses them.
+        Bin of missing values; -1 if the model refuses them.
 
     Examples
     --------
@@ -174,13 +173,13 @@ class Axis(abc.ABC):
 
     @property
     def date_unit(self) -> str:
-        """The unit of time that the numbers of intervals count, where they are dates; else empty."""
+        """The unit of time that the numbers of intervals count, if they are dates; else empty."""
         return ""
 
     @property
     @abc.abstractmethod
     def unseen(self) -> int:
-        """Bin of values never seen in training; -1 where there is none."""
+        """Bin of values never seen in training; -1 if there is none."""
 
     @abc.abstractmethod
     def index(self, column: Floats) -> BinIndices:
@@ -200,7 +199,7 @@ class Axis(abc.ABC):
 
     @property
     def n_extra(self) -> int:
-        """Number of bins that hold nothing but missing or unseen values; they come last."""
+        """Number of bins that hold only missing or unseen values; they come last."""
         return self.size - self.n_regular
 
     @property
@@ -228,9 +227,9 @@ class IntervalAxis(Axis):
     Attributes
     ----------
     bounds
-        Upper ends of all intervals but the last, ascending; an interval contains its upper end.
+        Upper ends of all intervals except the last, ascending; an interval contains its upper end.
     date_unit
-        The unit of time that the numbers count, where they are dates; else empty.
+        The unit of time that the numbers count, if they are dates; else empty.
 
     Examples
     --------
@@ -255,7 +254,6 @@ class IntervalAxis(Axis):
 
     @property
     def size(self) -> int:
-        """Number of bins."""
         return max(self.n_regular, self.missing_bin + 1)
 
     @property
@@ -268,7 +266,6 @@ class IntervalAxis(Axis):
 
     @functools.cached_property
     def labels(self) -> tuple[str, ...]:
-        """Intervals as people write them."""
         dates = date_texts(self.bounds, self.date_unit) if self.date_unit else None
         numbers = _short(self.bounds) if dates is None else dates
         if not numbers:
@@ -291,7 +288,7 @@ class IntervalAxis(Axis):
 
     @functools.cached_property
     def _lookup(self) -> Lookup | None:
-        """A table in place of a search; None where it does not pay."""
+        """None if a search is faster."""
         return lookup_of(self.bounds)
 
     def examples(self) -> Floats:
@@ -318,7 +315,7 @@ class CategoryAxis(Axis):
     categories
         The categories, in the order of their bins.
     unseen_bin
-        Bin of categories never seen in training; -1 where the model refuses them.
+        Bin of categories never seen in training; -1 if the model refuses them.
 
     Examples
     --------
@@ -340,7 +337,6 @@ class CategoryAxis(Axis):
 
     @property
     def size(self) -> int:
-        """Number of bins."""
         return max(len(self.categories), self.unseen_bin + 1, self.missing_bin + 1)
 
     @property
@@ -353,7 +349,6 @@ class CategoryAxis(Axis):
 
     @functools.cached_property
     def labels(self) -> tuple[str, ...]:
-        """Categories as text."""
         names = _with_extra([str(category) for category in self.categories], self.unseen_bin, "unseen")
         return _with_extra(list(names), self.missing_bin, "missing")
 
@@ -383,7 +378,6 @@ class CategoryAxis(Axis):
 
 
 def of_feature(axis: Axis, feature: Feature) -> Axis:
-    """The axis with the name of a feature, and with its unit where that is a date."""
     named = dataclasses.replace(axis, name=feature.name)
     if isinstance(named, IntervalAxis):
         return dataclasses.replace(named, date_unit=feature.encoder.date_unit)
@@ -391,7 +385,7 @@ def of_feature(axis: Axis, feature: Feature) -> Axis:
 
 
 def _with_extra(names: list[str], bin_: int, word: str) -> tuple[str, ...]:
-    """Names with a word for a bin of its own, or the word added to the bin that it shares."""
+    """Name a bin by the word, or add the word to the bin that it shares."""
     if bin_ >= len(names):
         names = [*names, word]
     elif bin_ >= 0:
@@ -400,7 +394,7 @@ def _with_extra(names: list[str], bin_: int, word: str) -> tuple[str, ...]:
 
 
 def _short(bounds: Floats) -> list[str]:
-    """Numbers with as few digits as keep them distinct, at least four."""
+    """Write numbers with as few digits as keep them distinct, at least four."""
     for digits in range(4, 18):
         texts = [f"{bound:.{digits}g}" for bound in bounds]
         if len(set(texts)) == len(texts):

@@ -23,7 +23,7 @@ _LINKS = ("identity", "logit", "log")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Effects:
-    """Intercept and terms; their sum is the score.
+    """An additive model: the score is the sum of intercept and terms.
 
     Attributes
     ----------
@@ -34,8 +34,8 @@ class Effects:
     terms
         Sorted positions of the features -> tensor over the bins of their axes, with a last axis of outputs.
     binnings
-        For terms on coarser axes of their own: one `Binning` per feature of the term, from the feature's bins to the
-        term's. Terms that are not listed have the bins of the grid; terms that were left out may be listed.
+        For terms on coarser axes: one `Binning` per feature of the term, from the feature's bins to the term's. Other
+        terms have the bins of the grid; terms that were left out may be listed.
 
     Examples
     --------
@@ -82,10 +82,10 @@ class Effects:
         thresholds: Mapping[str, Sequence[float]] | None = None,
         link: str = "identity",
     ) -> Effects:
-        """An additive model given by tables, to be passed to `decompose`.
+        """Return an additive model given by tables, to pass to `decompose`.
 
-        A feature has the bins 0, 1, 2, … of whole numbers, unless its categories or thresholds are given. Values that
-        have no bin, missing ones included, are refused.
+        A feature has the bins 0, 1, 2, … of whole numbers, unless its categories or thresholds are given. The model
+        refuses values without a bin, also missing ones.
 
         Parameters
         ----------
@@ -97,7 +97,7 @@ class Effects:
         categories
             Names of features to the labels of their bins, as they are in the data.
         thresholds
-            Names of features to the upper ends of all their intervals but the last, ascending; an interval contains its
+            Names of features to the upper ends of all intervals but the last, ascending; an interval contains its
             upper end.
         link
             How the sum of the tables becomes the response: "identity", "logit" or "log".
@@ -110,7 +110,7 @@ class Effects:
         Raises
         ------
         ValueError
-            Where tables do not agree on the number of bins of a feature, or hold numbers that are not finite.
+            If tables do not agree on the number of bins of a feature, or hold numbers that are not finite.
 
         Examples
         --------
@@ -137,14 +137,13 @@ class Effects:
         return self.binnings[key] if key in self.binnings else tuple(unmerged(self.grid.sizes[j]) for j in key)
 
     def axes_of(self, key: Key) -> tuple[Axis, ...]:
-        """The axes of a term: those of the grid, or coarser ones of its own."""
         axes = tuple(self.grid.axes[j] for j in key)
         if key not in self.binnings:
             return axes
         return tuple(binning.axis(axis) for binning, axis in zip(self.binnings[key], axes, strict=True))
 
     def score(self, X: Any) -> Floats:
-        """Sum of intercept and terms at rows.
+        """Return the sum of intercept and terms at rows.
 
         Parameters
         ----------
@@ -189,7 +188,6 @@ class Effects:
         return self.grid.axes[feature].thresholds
 
     def on_union(self, grid: Grid, old_bins: Sequence[Ints]) -> Effects:
-        """The same effects on a grid of finer axes."""
         binnings = {
             key: tuple(binning_by(binning.bins[old_bins[j]]) for j, binning in zip(key, coarse, strict=True))
             for key, coarse in self.binnings.items()
@@ -204,7 +202,6 @@ class Effects:
         return Effects(grid, self.intercept, terms, binnings)
 
     def on_binnings(self, key: Key, binnings: Sequence[Binning]) -> Floats:
-        """The tensor of a term on finer binnings than its own."""
         own = self.binnings_of(key)
         return _taken(self.terms[key], [coarse.within(fine) for coarse, fine in zip(own, binnings, strict=True)])
 
@@ -236,7 +233,6 @@ def effects_of_tables(
 
 
 def _sizes_of_features(terms: Mapping[Key, Floats], features: Sequence[str]) -> dict[str, int]:
-    """Return the number of bins of each feature; ValueError where tables do not agree on one."""
     sizes = {features[j]: values.shape[axis] for key, values in terms.items() for axis, j in enumerate(key)}
     for key, values in terms.items():
         names = tuple(features[j] for j in key)
@@ -250,7 +246,6 @@ def _sizes_of_features(terms: Mapping[Key, Floats], features: Sequence[str]) -> 
 
 
 def _ordered_table(names: tuple[str, ...], table: Any, features: Sequence[str]) -> tuple[Key, Floats]:
-    """Positions of the features of a table, ascending, and its values in that order."""
     values = np.asarray(table, dtype=np.float64)
     if values.ndim != len(names) or len(set(names)) < len(names) or not names or not np.isfinite(values).all():
         raise ValueError(
@@ -264,7 +259,6 @@ def _ordered_table(names: tuple[str, ...], table: Any, features: Sequence[str]) 
 def _bins_of_table(
     name: str, size: int, labels: Sequence[Hashable] | None, thresholds: Sequence[float] | None
 ) -> tuple[Feature, Axis]:
-    """A feature of tables and its axis: categories, intervals, or whole numbers; other values are refused."""
     if labels is not None and thresholds is not None:
         raise ValueError(f"{name!r} must have `categories` or `thresholds`, got both; it is a category or a number.")
     if thresholds is None:
@@ -280,7 +274,7 @@ def _bins_of_table(
 
 
 def _taken(values: Floats, places: Sequence[Ints]) -> Floats:
-    """A tensor at places along each of its first axes; one axis after the other is faster than np.ix_."""
+    """Index each of the first axes in turn, which is faster than np.ix_."""
     for axis, index in enumerate(places):
         values = values.take(index, axis=axis)
     return np.ascontiguousarray(values)
@@ -307,13 +301,12 @@ def weighted_sum(summands: Sequence[Effects], factors: Sequence[float]) -> Effec
 
 
 def without_rounding(effects: Effects, rounding: Floats) -> Effects:
-    """The effects with zeros for terms that are nowhere larger than rounding, shape (n_outputs,)."""
+    """Set terms to zero that are nowhere larger than rounding, shape (n_outputs,)."""
     terms = {key: _beyond(tensor, rounding) for key, tensor in effects.terms.items()}
     return dataclasses.replace(effects, terms=terms)
 
 
 def _beyond(tensor: Floats, rounding: Floats) -> Floats:
-    """A tensor, zero for outputs where it is nowhere larger than rounding."""
     is_real = _largest(tensor) > rounding
     return tensor if is_real.all() else np.where(is_real, tensor, 0.0)
 
@@ -324,10 +317,10 @@ def _largest(tensor: Floats) -> Floats:
 
 
 def refined_axes(effects: Effects) -> dict[Key, tuple[Binning, ...]]:
-    """The axes on which all terms, and the terms of subsets of their features, are purified.
+    """Return the axes on which all terms, and the terms of subsets of their features, are purified.
 
-    A term receives what is taken out of the terms that contain it, so that its axes are the common refinement of its
-    own and of theirs. Terms on the bins of the grid throughout are not listed.
+    A term receives parts of the terms that contain it, so its axes are the common refinement of its axes and theirs.
+    Terms on the bins of the grid are not listed.
     """
     if not effects.binnings.keys() & effects.terms.keys():
         return {}
@@ -341,7 +334,7 @@ def refined_axes(effects: Effects) -> dict[Key, tuple[Binning, ...]]:
 
 
 def respond(schema: Schema, score: Floats) -> Floats:
-    """The response for scores of shape (n_rows, n_outputs): means, or probabilities."""
+    """Return means or probabilities for scores of shape (n_rows, n_outputs)."""
     if schema.link in {"identity", "probability"}:
         return score
     if schema.link == "log":
@@ -359,7 +352,6 @@ def respond(schema: Schema, score: Floats) -> Floats:
 
 
 def class_probabilities(schema: Schema, score: Floats) -> Floats:
-    """Probabilities of all classes, shape (n_rows, n_classes); a single output is for the second class."""
     if not is_classifier(schema) and schema.link != "other":
         raise ValueError(
             f"predict_proba() must have a classifier, got a model with the link {schema.link!r}; use predict()."
@@ -373,10 +365,7 @@ def is_classifier(schema: Schema) -> bool:
 
 
 def class_labels(schema: Schema, score: Floats) -> npt.NDArray[Any]:
-    """The most probable class of each row; if outputs are separate yes-no questions, 0 or 1 for each.
-
-    Classes are numbered from 0 if the model stores no labels.
-    """
+    """Return the most probable class, numbered from 0 without labels; 0 or 1 per output of multi-label models."""
     if schema.link == "logit" and score.shape[1] > 1 and not schema.classes:
         return (score > 0).astype(np.int64)
     positions = class_probabilities(schema, score).argmax(axis=1)

@@ -32,7 +32,7 @@ class Nodes(NamedTuple):
 
 @Kernel
 def leaves_reached(encoded: Floats, nodes: Nodes, near_zero: float) -> Ints:
-    """Positions among all leaves of the leaf that each row reaches in each tree, shape (n_rows, n_trees)."""
+    """Return positions among all leaves, shape (n_rows, n_trees)."""
     roots, feature, bound, left, right, missing_left, zero_missing, category_start, category_left, leaf = nodes
     reached = np.empty((len(encoded), len(roots)), dtype=np.int64)
     for tree in range(len(roots)):
@@ -61,11 +61,11 @@ _SECONDS_PER_WALK = 1e-6
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Forest:
-    """All trees of an ensemble, node by node; weights of trees are in the leaf values.
+    """All trees of an ensemble, node by node; leaf values include the weights of trees.
 
-    A row goes left at a node with a closed bound u if x <= u in float64, whatever the rule of the library; at a node
-    with a category set, if the set contains its code. Missing values (and, at `zero_missing` nodes, values within
-    ±NEAR_ZERO) go left if `missing_left`.
+    At a node with a closed bound u, a row goes left if x <= u in float64, whatever the library's rule; at a node with a
+    category set, if the set contains its code. Missing values (and, at `zero_missing` nodes, values within ±NEAR_ZERO)
+    go left if `missing_left`.
 
     Attributes
     ----------
@@ -129,13 +129,13 @@ class Forest:
 
     @property
     def rounding(self) -> Floats:
-        """Rounding of a sum of one leaf of each tree, shape (n_outputs,): all that is left where trees cancel out."""
+        """Rounding error of a sum of one leaf per tree, shape (n_outputs,): all that is left if trees cancel out."""
         size: Floats = np.abs(self.values).sum(axis=0) * self.n_trees / max(self.n_leaves, 1)
         return ROUNDING * size
 
     @property
     def n_library_leaves(self) -> int:
-        """Number of the library's own leaves: fewer than `n_leaves` where a reader made several out of one."""
+        """Fewer than `n_leaves` if a reader split leaves of the library."""
         tree = np.zeros(len(self.feature), dtype=np.int64)
         nodes, numbers = self.roots, np.arange(self.n_trees)
         while len(nodes):
@@ -150,7 +150,7 @@ class Forest:
         return dataclasses.replace(self, schema=schema)
 
     def thresholds_of(self, feature: int) -> Floats:
-        """The finite bounds of a numeric feature's splits, in no order."""
+        """Return the finite bounds of a numeric feature's splits, unsorted."""
         bounds: Floats = self.bound[(self.feature == feature) & np.isfinite(self.bound)]
         return bounds
 
@@ -159,7 +159,6 @@ class Forest:
         return len(self.intercept)
 
     def leaf_ids(self, X: Any) -> Ints:
-        """The library's number of the leaf that each row reaches in each tree."""
         encoded = Rows.of(X, self.schema).values
         result = np.empty((len(encoded), self.n_trees), dtype=np.int64)
         for rows, leaves in self._leaves_in_chunks(encoded):
@@ -167,7 +166,7 @@ class Forest:
         return result
 
     def score(self, X: Any) -> Floats:
-        """The raw prediction in float64.
+        """Return the raw prediction in float64.
 
         Parameters
         ----------
@@ -194,7 +193,7 @@ class Forest:
         return result
 
     def _leaves_in_chunks(self, encoded: Floats) -> Iterator[tuple[slice, Ints]]:
-        """Rows of each chunk and the leaves that they reach, by the compiled kernel where all of them are many."""
+        """Yield rows and their leaves, found by the compiled kernel if there are many in all."""
         is_large = is_worthwhile(len(encoded) * self.n_trees * _SECONDS_PER_WALK)
         nodes = Nodes(*(getattr(self, name) for name in Nodes._fields)) if is_large else None
         n_rows = max(1, _CHUNK // max(1, self.n_trees))
@@ -202,7 +201,7 @@ class Forest:
             yield rows, leaves_reached(encoded[rows], nodes, NEAR_ZERO) if nodes else self.leaves(encoded[rows])
 
     def leaves(self, encoded: Floats) -> Ints:
-        """Positions among all leaves of the leaf that each encoded row reaches in each tree."""
+        """Return positions among all leaves, shape (n_rows, n_trees)."""
         node = np.repeat(self.roots[None], len(encoded), axis=0)
         rows = np.arange(len(encoded))[:, None]
         while True:
@@ -241,62 +240,16 @@ def assemble(
     category_start: npt.ArrayLike | None = None,
     category_left: npt.ArrayLike = (),
 ) -> Forest:
-    """A checked Forest from the nodes of all trees.
+    """Return a checked Forest from the nodes of all trees, without nodes that no root reaches (left by pruning).
 
-    Parameters
-    ----------
-    schema
-        Features, outputs and link.
-    intercept
-        One value per output.
-    roots
-        Node of each tree's root.
-    feature
-        Position of the feature that each node splits; not used at leaves.
-    bound
-        Rows with x <= bound go left, in float64; not used at leaves and at category splits.
-    left, right
-        Nodes of the children as positions in these arrays, negative at leaves.
-    missing_left
-        Whether missing values go left at each node.
-    values
-        One row of outputs per node, used at leaves.
-    leaf_label
-        The library's number of each node, used at leaves.
-    zero_missing
-        Whether values within ±NEAR_ZERO go the way of missing values at each node; nowhere by default.
-    category_start, category_left
-        As in `Forest`; without category splits by default.
+    Arguments have one entry per node and the meaning that they have in `Forest`, except:
 
-    Returns
-    -------
-    Forest
-        Without nodes that no root reaches, which pruning leaves behind.
+    - `left` and `right` are negative at leaves, where `feature` is not used;
+    - `values` (one row of outputs) and `leaf_label` are used at leaves only;
+    - by default, `zero_missing` is False, and no node splits by categories.
 
-    Raises
-    ------
-    ModelFileError
-        For children or features out of range, nodes reached twice, NaN bounds and values that are not finite.
-
-    Examples
-    --------
-    One tree: 1 for ages up to 40, else 3.
-
-    >>> import treeanova
-    >>> forest = assemble(
-    ...     treeanova.model.Schema((treeanova.model.Feature("age"),)),
-    ...     intercept=0.0,
-    ...     roots=[0],
-    ...     feature=[0, -1, -1],
-    ...     bound=[40, 0, 0],
-    ...     left=[1, -1, -1],
-    ...     right=[2, -1, -1],
-    ...     missing_left=[False, False, False],
-    ...     values=[[0], [1], [3]],
-    ...     leaf_label=[0, 1, 2],
-    ... )
-    >>> forest.score([[40], [41]]).ravel().tolist()
-    [1.0, 3.0]
+    Raises ModelFileError for children or features out of range, nodes reached twice, NaN bounds and values that are not
+    finite.
     """
     left, right = np.array(left, dtype=np.int64), np.array(right, dtype=np.int64)
     roots = np.asarray(roots, dtype=np.int64)
@@ -369,8 +322,8 @@ class TreeBuilder:
     ) -> int:
         """Append a node without children and return its position, by default the label of a leaf.
 
-        `categories` tells whether each category goes left, the last entry for unseen ones; empty for a split at a
-        bound. `values` are those of a leaf, one per output.
+        `categories`: whether each category goes left, the last entry for unseen ones; empty for a split at a bound.
+        `values`: those of a leaf, one per output.
         """
         position = len(self)
         row = (feature, bound, missing_left, zero_missing, values, position if label is None else label)
@@ -385,7 +338,6 @@ class TreeBuilder:
         self.left[node], self.right[node] = left, right
 
     def forest(self, schema: Schema, intercept: npt.ArrayLike, roots: npt.ArrayLike) -> Forest:
-        """Return the checked Forest of all nodes that the roots reach."""
         sizes = np.array([len(one) for one in self._categories], dtype=np.int64)
         zero = np.zeros(len(schema.outputs))
         values = [zero if one is None else one for one in self._columns["values"]] or np.zeros((0, len(zero)))
@@ -402,7 +354,7 @@ class TreeBuilder:
 
 
 def _reachable(roots: Ints, left: Ints, right: Ints, is_leaf: Bools) -> Bools:
-    """Nodes that a walk from the roots visits, each once, level by level through all trees at a time."""
+    """Return the nodes that roots reach, level by level through all trees at a time; each may be reached once."""
     reached = np.zeros(len(left), dtype=bool)
     frontier, n_reached = roots, 0
     while len(frontier):
@@ -421,7 +373,6 @@ def _reachable(roots: Ints, left: Ints, right: Ints, is_leaf: Bools) -> Bools:
 
 
 def _check(forest: Forest) -> None:
-    """Raise ModelFileError for features out of range, NaN bounds and values that are not finite."""
     is_inner, n_features = forest.leaf < 0, len(forest.schema.features)
     feature = forest.feature[is_inner]
     if feature.min(initial=0) < 0 or feature.max(initial=-1) >= n_features:
@@ -442,7 +393,7 @@ def _check(forest: Forest) -> None:
 
 
 def bound_below(threshold: npt.ArrayLike) -> Floats:
-    """Closed float64 bounds u such that x <= u exactly if float32(x) < threshold, for float32 thresholds.
+    """Return closed float64 bounds u such that x <= u exactly if float32(x) < threshold, for float32 thresholds.
 
     u is the midpoint between the threshold and the float32 before it if that rounds down, else the float64 before it.
     """
@@ -455,7 +406,7 @@ def bound_below(threshold: npt.ArrayLike) -> Floats:
 
 
 def bound_up_to(threshold: npt.ArrayLike) -> Floats:
-    """Closed float64 bounds u such that x <= u exactly if float32(x) <= threshold, for thresholds of either type."""
+    """Return closed float64 bounds u such that x <= u exactly if float32(x) <= threshold, of either type."""
     t = np.asarray(threshold, dtype=np.float64)
     with np.errstate(over="ignore"):
         single = t.astype(np.float32)
@@ -486,13 +437,13 @@ def weighted_sum(forests: Sequence[Forest], factors: Sequence[float]) -> Forest:
 
 
 def _shifted(positions: Sequence[Ints], starts: Ints) -> Ints:
-    """Positions in arrays that follow each other; -1 stays."""
+    """Shift positions to those in concatenated arrays; -1 stays."""
     pairs = zip(positions, starts, strict=False)
     return np.concatenate([np.where(array >= 0, array + start, array) for array, start in pairs])
 
 
 def _check_combinable(schema: Schema, other: Schema) -> None:
-    """Raise ValueError unless two schemas agree; labels of classes may differ, which files do not store."""
+    """Raise ValueError unless two schemas agree; labels of classes may differ, since files do not store them."""
     if dataclasses.replace(schema, classes=()) != dataclasses.replace(other, classes=()):
         names = [field.name for field in dataclasses.fields(schema) if field.name != "classes"]
         # By text, because NaN does not equal itself.
@@ -504,7 +455,7 @@ def _check_combinable(schema: Schema, other: Schema) -> None:
 
 
 def goes_left(forest: Forest, axis: Axis, nodes: Ints) -> Bools:
-    """Whether each bin of a feature goes left at nodes that split on it, shape (n_nodes, n_bins)."""
+    """Return whether each bin of a feature goes left at nodes that split on it, shape (n_nodes, n_bins)."""
     if isinstance(axis, CategoryAxis):
         sets = _categories_left(forest, axis, nodes)
     else:

@@ -1,8 +1,4 @@
-"""Grid: one axis per feature, whose bins are all that a model can distinguish.
-
-The one home of merging: tensors of merged bins, terms with axes of their own, coarse cells of high orders, groups of
-bins for smoothing, and bins of a report's tables are all binnings.
-"""
+"""Grid: one axis per feature, whose bins are all that a model can distinguish; and Binning, all merging of bins."""
 
 from __future__ import annotations
 
@@ -50,7 +46,7 @@ class Grid:
         return tuple(axis.size for axis in self.axes)
 
     def index(self, X: Any) -> BinIndices:
-        """Bins of all features at rows.
+        """Return the bins of all features at rows.
 
         Parameters
         ----------
@@ -81,7 +77,7 @@ class Grid:
 
 
 def grid_of(forest: Forest) -> Grid:
-    """The grid of all thresholds and category sets of a forest.
+    """Return the grid of all thresholds and category sets of a forest.
 
     Parameters
     ----------
@@ -131,14 +127,14 @@ def _interval_axis(feature: Feature, forest: Forest, nodes: Ints) -> IntervalAxi
 
 
 def _shared_bin(last_left: Ints, missing_left: Bools, first: int, last: int) -> int | None:
-    """A bin in first .. last that goes where missing values go at every node, if there is one."""
+    """Return a bin in first .. last that goes where missing values go at every node, or None."""
     first = int((last_left[~missing_left] + 1).max(initial=first))
     last = min(last, int(last_left[missing_left].min(initial=last)))
     return first if first <= last else None
 
 
 def _category_axis(feature: Feature, forest: Forest, nodes: Ints) -> CategoryAxis:
-    """Unseen and missing share the first category that goes their way at every node, or have bins of their own."""
+    """Unseen and missing share the first category that goes their way at every node, or have separate bins."""
     n_categories = feature.n_categories
     sets = forest.category_left[forest.category_start[nodes][:, None] + np.arange(n_categories + 1)]
     ways = [sets[:, code] for code in range(n_categories)]
@@ -156,7 +152,7 @@ def _first_equal(ways: Sequence[Bools], way: Bools) -> int:
 
 
 def union(grids: Sequence[Grid]) -> tuple[Grid, list[list[Ints]]]:
-    """A grid that distinguishes all that any of some grids does, and per grid and axis the old bin of each new one."""
+    """Return the common refinement of grids, and per grid and axis the old bin of each new one."""
     schema = common_schema([grid.schema for grid in grids])
     columns = list(zip(*(grid.axes for grid in grids), strict=True))
     axes, maps = [], []
@@ -168,7 +164,7 @@ def union(grids: Sequence[Grid]) -> tuple[Grid, list[list[Ints]]]:
 
 
 def common_schema(schemas: Sequence[Schema]) -> Schema:
-    """The schema of a sum of models, which may be of different libraries: it accepts what all of them accept."""
+    """Return the schema of a sum of models, perhaps of different libraries: it accepts what all of them accept."""
     first = schemas[0]
     if any(schema.names != first.names for schema in schemas):
         lists = " and ".join(dict.fromkeys(str(list(schema.names)) for schema in schemas))
@@ -188,7 +184,6 @@ def common_schema(schemas: Sequence[Schema]) -> Schema:
 
 
 def common_classes(schemas: Sequence[Schema]) -> tuple[Hashable, ...]:
-    """Return the classes of those models that store them; ValueError where they differ, as scores then do."""
     known = list(dict.fromkeys(schema.classes for schema in schemas if schema.classes))
     if len(known) > 1:
         raise ValueError(
@@ -199,7 +194,7 @@ def common_classes(schemas: Sequence[Schema]) -> tuple[Hashable, ...]:
 
 
 def same_or_none(values: Sequence[Any]) -> Any:
-    """The value that all have, None where they differ; by text, because NaN does not equal itself."""
+    """Compare by text, because NaN does not equal itself."""
     return values[0] if len(set(map(repr, values))) == 1 else None
 
 
@@ -261,7 +256,7 @@ def _union_axis(feature: Feature, axes: Sequence[Axis]) -> tuple[Axis, list[Ints
 
 
 def _extra_bin(maps: list[Ints], old_bins: Sequence[int]) -> tuple[int, list[Ints]]:
-    """The new bin of missing (or unseen) values: one that they share in all old axes, else one of their own."""
+    """Return the new bin of missing (or unseen) values: one that they share in all old axes, else a separate one."""
     if min(old_bins) < 0:
         return -1, maps
     shared = np.all([old == bin_ for old, bin_ in zip(maps, old_bins, strict=True)], axis=0)
@@ -283,13 +278,13 @@ def _category_map(axis: CategoryAxis, labels: Sequence[Hashable]) -> Ints:
 
 
 def first_unresolved(known: Grid, wanted: Grid) -> str | None:
-    """Name of a feature of which some bins of one grid lie in several bins of another; None where none does."""
+    """Return a feature of which some bin of `known` lies in several bins of `wanted`, or None."""
     pairs = zip(known.axes, wanted.axes, strict=True)
     return next((ours.name for ours, theirs in pairs if bins_within(ours, theirs) is None), None)
 
 
 def bins_within(fine: Axis, coarse: Axis) -> Ints | None:
-    """The bin of one axis that contains each bin of another, -1 where it has none; None where some bin is divided."""
+    """Return the coarse bin that contains each fine bin, -1 if none does; None if some fine bin is divided."""
     if not fine.is_ordered and getattr(fine, "categories", ()) != getattr(coarse, "categories", ()):
         return None
     probes = _probes(fine, coarse)
@@ -302,7 +297,7 @@ def bins_within(fine: Axis, coarse: Axis) -> Ints | None:
 
 
 def _probes(first: Axis, second: Axis) -> Floats:
-    """Encoded values that fall in all bins of two axes of a feature, and in all that these have in common."""
+    """Return encoded values that fall in every intersection of bins of two axes of a feature."""
     missing = [np.nan] * (min(first.missing_bin, second.missing_bin) >= 0)
     if not first.is_ordered:
         n_codes = first.n_regular + (min(first.unseen, second.unseen) >= 0)
@@ -329,19 +324,18 @@ class Binning:
         return self.size == len(self.bins)
 
     def shift(self, max_bins: int) -> int:
-        """How often neighbours must be merged two by two to leave at most `max_bins`."""
+        """Return how often neighbours must be merged two by two to leave at most `max_bins`."""
         return max(0, math.ceil(math.log2(self.size / max_bins))) if self.size > max_bins else 0
 
     def coarser(self, max_bins: int) -> Ints:
-        """Coarse bin containing each bin, with at most `max_bins`, neighbours merged two by two."""
+        """Return the merged bin of each bin, with at most `max_bins`, neighbours merged two by two."""
         return self.bins >> self.shift(max_bins)
 
     def coarser_size(self, max_bins: int) -> int:
-        """Number of bins after merging neighbours two by two to at most `max_bins`."""
         return ((self.size - 1) >> self.shift(max_bins)) + 1
 
     def pool(self, masses: Floats, axis: int = 0) -> Floats:
-        """Sums of masses over the fine bins of each coarse bin, along one axis of an array."""
+        """Sum masses over the fine bins of each coarse bin, along one axis."""
         if self.is_identity:
             return masses
         order = np.argsort(self.bins, kind="stable")
@@ -350,7 +344,7 @@ class Binning:
         return sums
 
     def average(self, values: Floats, axis: int = 0) -> Floats:
-        """Means of values over the fine bins of each coarse bin, weighted by shares, along one axis of an array."""
+        """Average values over the fine bins of each coarse bin, weighted by shares, along one axis."""
         if self.is_identity:
             return values
         shape = [-1 if i == axis else 1 for i in range(values.ndim)]
@@ -363,13 +357,12 @@ class Binning:
         return axis if self.is_identity else axis.coarsened(self.bins)
 
     def one_of_each(self, numbers: Ints) -> Ints:
-        """For each coarse bin the number of one of its fine bins, which all have the same."""
+        """Return the number of each coarse bin, which all its fine bins share."""
         taken = np.zeros(self.size, dtype=np.int64)
         taken[self.bins] = numbers
         return taken
 
     def within(self, finer: Binning) -> Ints:
-        """Coarse bin that contains each bin of a finer binning of the same axis."""
         return finer.one_of_each(self.bins)
 
     def refines(self, other: Binning) -> bool:
@@ -384,7 +377,7 @@ def unmerged(n_bins: int) -> Binning:
 
 
 def binning_by(bins: Ints, masses: Floats | None = None) -> Binning:
-    """Fine bins merged by given numbers of coarse ones; shares follow masses, equal where a coarse bin has none."""
+    """Merge fine bins with the same number; shares follow masses, equal if a coarse bin has none."""
     coarse = np.unique(bins, return_inverse=True)[1].ravel()
     counts = np.bincount(coarse)
     if masses is None:
@@ -395,9 +388,9 @@ def binning_by(bins: Ints, masses: Floats | None = None) -> Binning:
 
 
 def equal_mass(axis: Axis, masses: Floats, max_bins: int) -> Binning:
-    """At most `max_bins` bins of about equal mass.
+    """Return at most `max_bins` bins of about equal mass.
 
-    Bins of missing values stay apart. Of categories, the largest stay apart and all others become one bin.
+    Bins of missing values stay separate. Of categories, the largest stay separate and all others become one bin.
     """
     if axis.size <= max_bins:
         return binning_by(np.arange(axis.size), masses)
@@ -410,7 +403,7 @@ def equal_mass(axis: Axis, masses: Floats, max_bins: int) -> Binning:
 
 
 def equal_mass_groups(masses: Floats, n_groups: int) -> Ints:
-    """Group of each of some ordered bins, neighbours of about equal mass in all; some groups may stay empty."""
+    """Group neighbours to about equal mass; some groups may stay empty."""
     total = masses.sum()
     middles = (np.cumsum(masses) - masses / 2) / total if total > 0 else np.linspace(0, 1, len(masses))
     return np.minimum((middles * n_groups).astype(np.int64), n_groups - 1)
@@ -421,7 +414,6 @@ def common_refinements(options: Sequence[Sequence[Binning]]) -> tuple[Binning, .
 
 
 def common_refinement(binnings: Sequence[Binning]) -> Binning:
-    """The coarsest binning that is finer than or equal to all of some binnings of one axis."""
     first, *finer = binnings
     if first.is_identity or all(first.equals(other) for other in finer):
         return first

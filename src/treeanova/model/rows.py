@@ -22,14 +22,12 @@ if TYPE_CHECKING:
 class Rows:
     """Rows of a model's features, given by encoded values, by bins on a grid, or by both.
 
-    Whatever scores rows or finds their bins takes them, besides the tables that users have.
-
     Attributes
     ----------
     encoded
-        Float64 in the form that the bounds of a model compare, shape (n_rows, n_features); None where bins are given.
+        Float64 in the form that the bounds of a model compare, shape (n_rows, n_features); None if bins are given.
     known_bins
-        Bins on some grids, shape (n_rows, n_features), where they are known already.
+        Known bins on some grids, shape (n_rows, n_features).
 
     Examples
     --------
@@ -46,12 +44,11 @@ class Rows:
 
     @classmethod
     def of(cls, X: Any, schema: Schema) -> Rows:
-        """Return the rows of a user's table; rows as they are."""
+        """Return the rows of a user's table; `Rows` as they are."""
         return X if isinstance(X, Rows) else cls(encode(X, schema))
 
     @classmethod
     def in_bins(cls, grid: Grid, codes: BinIndices) -> Rows:
-        """Return rows given by their bins."""
         return cls(known_bins={grid: codes})
 
     def __len__(self) -> int:
@@ -59,7 +56,7 @@ class Rows:
 
     @functools.cached_property
     def values(self) -> Floats:
-        """Encoded values, shape (n_rows, n_features); of rows given by their bins, values that fall in these."""
+        """Encoded values, shape (n_rows, n_features); for rows given by bins, values that fall in these."""
         if self.encoded is not None:
             return self.encoded
         [(grid, codes)] = self.known_bins.items()
