@@ -1,1 +1,1 @@
-"""The decomposition and the questions one asks of it."""
+"""The decomposition, and the questions that users ask of it."""

@@ -1,4 +1,4 @@
-"""Sums and edits of models: the source of a weighted sum of decomposed models, and of scaled terms."""
+"""Sums and edits: the source of a weighted sum of decomposed models, and of scaled terms."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ from treeanova.terms.trees import leaves_of
 
 
 class Summand(NamedTuple):
-    """A decomposed model in a sum: its source, scope and density, and the model itself where it is known."""
-
     source: Source
     scope: Scope
     density: Density
@@ -52,7 +50,7 @@ def combined_source(summands: Sequence[Summand], factors: Sequence[float]) -> So
 
 
 def _common_objective(summands: Sequence[Summand], factors: Sequence[float]) -> str:
-    """The objective of all models, of which a weighted mean is a prediction too; empty for differences."""
+    """Return the objective that all models share; empty for differences, which do not predict the outcome."""
     different = {s.schema.objective for s in summands}
     is_mean = len(different) == 1 and min(factors) >= 0 and math.isclose(sum(factors), 1)
     return different.pop() if is_mean else ""
@@ -76,7 +74,7 @@ def _sum_of_forests(summands: Sequence[Summand], factors: Sequence[float]) -> So
 
 
 def _alike(forests: Sequence[Forest]) -> list[Forest]:
-    """The forests with one schema; their trees must read categories by the same codes."""
+    """Return the forests with one schema; their trees must read categories by the same codes."""
     schema = common_schema([forest.schema for forest in forests])
     for forest in forests:
         for ours, theirs in zip(schema.features, forest.schema.features, strict=True):
@@ -90,7 +88,7 @@ def _alike(forests: Sequence[Forest]) -> list[Forest]:
 
 
 def _distinct(forests: Sequence[Forest], factors: Sequence[float]) -> tuple[list[Forest], list[float]]:
-    """The forests without repeats, whose factors are added up: equal models cancel out exactly, not up to rounding."""
+    """Merge equal forests and add up their factors: equal models cancel exactly, not just up to rounding."""
     distinct: list[Forest] = []
     totals: list[float] = []
     for forest, factor in zip(forests, factors, strict=True):
@@ -142,7 +140,7 @@ def factors_of(term: str | Collection[str] | Factors, factor: float | None) -> d
 
 
 def check_editable(function: Function) -> None:
-    """Raise ValueError where the terms do not add up to the function, so that it would lose its rest by an edit."""
+    """Raise ValueError if the terms do not add up to the function: an edit would lose the rest."""
     if function.has_remainder or function.rest_orders:
         rest = "a remainder" if function.has_remainder else "terms that are added up by order"
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Questions about a decomposed model: importance of terms, gaps between groups, tables, standard errors, validation."""
+"""Questions about a decomposed model: importance, gaps, tables, standard errors, validation."""
 
 from __future__ import annotations
 
@@ -29,18 +29,14 @@ from treeanova.terms.source import Settings, purify_tensors
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Answers(Predictions):
-    """Importances, gaps, tables and standard errors of a decomposed model."""
-
     @functools.cached_property
     def _weights(self) -> Mapping[Key, Floats]:
-        """Weights of the cells of each term that has a table, by positions of features."""
         tensors = self._function.terms.tables
         missing = [key for key in tensors.effects.terms if key not in tensors.weights]
         return {**tensors.weights, **{key: self._table_weights(key) for key in missing}}
 
     @functools.cached_property
     def _moments(self) -> Moments:
-        """Variance, covariance with the rest, and mean absolute value of each term and output."""
         if self._saved_moments is not None:
             return self._saved_moments
         with single_threaded():
@@ -60,7 +56,7 @@ class Answers(Predictions):
             return rank_terms(self._function, self._moments, families, by, rows)
 
     def variance_share(self, key: str | Collection[str]) -> float | Floats:
-        """Return the variance of one term, which may be part of the remainder, divided by that of the score.
+        """Return the variance of one term, even of one in the remainder, divided by that of the score.
 
         Parameters
         ----------
@@ -70,7 +66,7 @@ class Answers(Predictions):
         Returns
         -------
         float or numpy.ndarray
-            A float; an array of shape (n_outputs,) where there are several outputs. Estimated at up to 4,000 rows.
+            A float; an array of shape (n_outputs,) if there are several outputs. Estimated at up to 4,000 rows.
 
         Examples
         --------
@@ -94,7 +90,7 @@ class Answers(Predictions):
         groups: Mapping[str, Collection[str]] | None = None,
         progress: bool | Progress | None = None,
     ) -> Any:
-        """Rank terms, or features, by how much they contribute to the variance of the score, largest first.
+        """Rank terms, or features, by their contribution to the variance of the score, largest first.
 
         Parameters
         ----------
@@ -110,29 +106,26 @@ class Answers(Predictions):
         Returns
         -------
         data frame
-            In the library of X (pandas, polars, pyarrow), or a dict of columns where that is not installed.
+            In the library of X (pandas, polars, pyarrow), or a dict of columns if that is not installed.
 
         Notes
         -----
         Rows are ordered by `variance`: the variance of the term divided by that of the score. The squared error of a
-        well-fitted model would grow by this much without the term. Variances do not add up to 1 where terms are
-        correlated; shares do: `covariance` is the covariance of the term with all other terms, on the same scale, and
-        ``share = variance + covariance``. `mean_abs` is the mean absolute value of the term. After `select` and `drop`,
-        the score is the sum of the terms that are left.
+        well-fitted model would grow by this much without the term. Variances do not add up to 1 if terms are
+        correlated; shares do: ``share = variance + covariance``, where `covariance` is the covariance with all other
+        terms, on the same scale. `mean_abs` is the mean absolute value. After `select` and `drop`, the score is the sum
+        of the remaining terms.
 
-        A share is negative where a term partly cancels terms that it is correlated with: without it, the score would
-        vary more. Such a term may still matter a lot:
-        clear diamonds tend to be small, so clarity offsets part of the effect of size on the price. This is why rows
-        are not ordered by share.
+        A share is negative if a term partly cancels correlated terms: without it, the score would vary more. Such a
+        term may still matter a lot: clear diamonds tend to be small, so clarity offsets part of the effect of size on
+        the price. This is why rows are not ordered by share.
 
-        Terms that are not listed are added up by order, and each sum has its own row, also by feature: the variance
-        and mean absolute value of each of its terms, which features would share, do not follow from the sum. At rows,
-        features share these terms exactly (`Explanation.shap_values`). A remainder has its own row, with the lowest
-        order that it contains. Under a smooth density ("auto" or "kernel"), or tables of independent groups of
-        features with more than a million cells in all, covariances are those of 20,000 draws. Where terms have no
-        table, or where there is a remainder, the figures are estimated at up to 4,000 rows. For large
-        models, the terms without a table are evaluated at fewer of these: as many as give their shares a standard
-        error of 0.003, at least 200.
+        Unlisted terms are added up by order, and each sum has its own row, also by feature; at rows, features share
+        these terms exactly (`Explanation.shap_values`). A remainder has its own row, with its lowest order. Under a
+        smooth density ("auto" or "kernel"), or tables of independent groups of features with more than a million cells
+        in all, covariances are those of 20,000 draws. If terms have no table, or with a remainder, the figures are
+        estimated at up to 4,000 rows; for large models, terms without a table at as many of these as give their shares
+        a standard error of 0.003, at least 200.
 
         Examples
         --------
@@ -157,7 +150,7 @@ class Answers(Predictions):
         groups: Mapping[str, Collection[str]] | None = None,
         progress: bool | Progress | None = None,
     ) -> Gap:
-        """Explain the difference of the mean scores of two groups of rows, by term, exactly, with standard errors.
+        """Explain the difference of the mean scores of two groups of rows by term, with standard errors.
 
         Parameters
         ----------
@@ -165,12 +158,12 @@ class Answers(Predictions):
             Rows with all features of the model.
         group
             The name of a column of X with two values, two labels, or a boolean for each row. The gap is that of the
-            second label minus that of the first, in sorted order: of True minus False.
+            second label, in sorted order, minus that of the first: of True minus False.
         sample_weight
-            Weights of the rows, such as those of a survey. Means are then weighted, and errors those of weighted means.
+            Weights of the rows, such as those of a survey; means and errors are then weighted.
         feature
-            A feature, or a family: `Gap.routes` then says how much of the gap comes directly from it, from its
-            interactions, and from all other features. By default the one that `group` names.
+            A feature or family for `Gap.routes`: how much of the gap comes directly from it, from its interactions, and
+            from all other features. By default the one that `group` names.
         groups
             Families of features, as for `importance`; the table then has a row per family and interaction of families.
         progress
@@ -184,12 +177,11 @@ class Answers(Predictions):
         Notes
         -----
         The difference of the mean scores is the sum of the differences of the terms' means; the intercept cancels.
-        Errors are those of differences of two means over independent rows; model and density are taken as given. They
-        are NaN where a group has a single row: one row does not tell how much rows differ. Rows of weight zero are left
-        out.
+        Errors are those of differences of two means over independent rows, given model and density. They are NaN if a
+        group has a single row. Rows of weight zero are left out.
 
-        Terms of a protected feature say what flows through it directly. Dropping them does not remove its influence:
-        features that are correlated with it carry part of it, which is in the terms of these.
+        Terms of a protected feature show its direct influence. Dropping them does not remove the rest: correlated
+        features carry part of it in their own terms.
 
         Examples
         --------
@@ -214,13 +206,13 @@ class Answers(Predictions):
             Name of a feature, names of several, or a label such as "a × b".
         scale
             "score", on which terms add up. "response" is for display only, for models with the link "logit", "log" or
-            "softmax": values are then what this term alone changes in the response, with all other terms at zero,
-            their average. Such changes do not add up. "probability" is the same for classifiers.
+            "softmax": the change of the response by this term alone, with all other terms at zero, their average. Such
+            changes do not add up. "probability" is the same for classifiers.
 
         Returns
         -------
         data frame
-            In the library of X (pandas, polars, pyarrow), or a dict of columns where that is not installed.
+            In the library of X (pandas, polars, pyarrow), or a dict of columns if that is not installed.
 
         Examples
         --------
@@ -234,10 +226,9 @@ class Answers(Predictions):
     def monotonicity(self, feature: str, *, output: str | int | None = None) -> Monotonicity:
         """Prove that the score only rises or only falls in a feature, or return counterexamples.
 
-        The answer is about the whole function, also in cells without data, and does not depend on the density. For each
-        step from a bin to the next, the smallest and the largest change over all cells of the other features are
-        found: directly where trees have at most two features, else by branch and bound, which stops undecided where it
-        would take too long.
+        The answer is about the whole function, including cells without data, and does not depend on the density. Each
+        step from a bin to the next is bounded over all cells of the other features: directly if trees have at most two
+        features, otherwise by branch and bound, which may stop undecided.
 
         Parameters
         ----------
@@ -281,12 +272,11 @@ class Answers(Predictions):
         *,
         progress: bool | Progress | None = None,
     ) -> dict[Names, Floats]:
-        """Estimate standard errors of all tables, due to estimating the density from a sample of rows alone.
+        """Estimate standard errors of all tables that are due to the sample of rows.
 
-        This is a bootstrap: rows are resampled with replacement, and the terms are purified again under each resample.
-        The model is not refitted, so its own uncertainty is not included; `treeanova.bag` includes it. For deep
-        ensembles, the part of the tables that comes from higher orders is not resampled either, which makes the errors
-        somewhat too small.
+        This is a bootstrap: the terms are purified again under resampled rows. The model is not refitted;
+        `treeanova.bag` includes its uncertainty. For deep ensembles, the part of the tables from higher orders is not
+        resampled, which makes the errors somewhat too small.
 
         Parameters
         ----------
@@ -305,7 +295,7 @@ class Answers(Predictions):
         Raises
         ------
         ValueError
-            If the density comes from one row, which does not tell how much rows differ.
+            If the density comes from one row.
 
         Examples
         --------
@@ -331,7 +321,7 @@ class Answers(Predictions):
         sample_weight: npt.ArrayLike | None = None,
         progress: bool | Progress | None = None,
     ) -> Validation:
-        """Ask held-out rows what each term is worth, and return a table with a row per term.
+        """Validate each term on held-out rows, and return a table with a row per term.
 
         The table answers two questions, in this order:
 
@@ -355,8 +345,7 @@ class Answers(Predictions):
         group
             The group of each row, its query, for models that rank rows within groups.
         sample_weight
-            Weights of the rows. Rows of weight zero, or below 1e-12 of the largest, are left out: the answer is that of
-            the other rows alone.
+            Weights of the rows. Rows of weight zero, or below 1e-12 of the largest, are left out.
         progress
             True for a progress bar, or a function, as for `decompose`.
 
@@ -372,23 +361,23 @@ class Answers(Predictions):
 
         Notes
         -----
-        The first question is about the term as it was fitted: a term that is real but fitted with much noise may not
-        lower the loss. Leaving out a term of mere noise usually lowers the loss, so that "worse by two standard errors"
-        is a cautious rule. Standard errors come from the differences row by row; for "cox" from what each row
-        contributes as an event and at risk, for "pairwise" from the differences of groups.
+        The first question is about the term as fitted: a real term fitted with much noise may not lower the loss.
+        Dropping a term of mere noise usually lowers the loss, so "worse by two standard errors" is a cautious rule.
+        Standard errors come from the differences row by row; for "cox" from what each row contributes as an event and
+        at risk, for "pairwise" from the differences of groups.
 
         The second question is about what is real: the p-value belongs to the term's coefficient in a regression of the
         outcome on all terms and on a smooth curve of every feature (for a main effect, of every other feature), with
-        robust standard errors. It has about its nominal level for terms that do not exist, also where features are
-        correlated; see docs/inference.md. There may be a column per five rows (events, groups): beyond that, the
-        weakest terms have no coefficient of their own, and curves have fewer knots. Terms that these rows cannot
-        distinguish, because a feature is nearly a copy of another one, are tested as one sum: `aliases` names the
-        others. Degrees of freedom are the effective number of rows that distinguish the term. If more than half of that
-        comes from one row, such as an outlier alone in its cell, there is no p-value (NaN), and `notes` says so. For a
-        function as `loss` there are no p-values.
+        robust standard errors. It has about its nominal level for terms that do not exist, even if features are
+        correlated; see docs/inference.md. The regression has at most a column per five rows (events, groups): beyond
+        that, the weakest terms have no coefficient, and curves have fewer knots. Terms that these rows cannot
+        distinguish, because a feature is nearly a copy of another, are tested as one sum: `aliases` names the others.
+        Degrees of freedom are the effective number of rows that distinguish the term. If more than half of that comes
+        from one row, such as an outlier alone in its cell, the p-value is NaN, and `notes` says so. A function as
+        `loss` gives no p-values.
 
-        Rows that the model was trained on make noise look real. Rows that depend on each other, such as those of one
-        person or consecutive hours, make errors too small.
+        Rows that the model was trained on make noise look real. Dependent rows, such as those of one person or
+        consecutive hours, make errors too small.
 
         Examples
         --------
@@ -428,7 +417,6 @@ def weights_of(fx: Answers) -> Mapping[Key, Floats]:
 
 
 def density_rows_of(fx: Answers) -> Points:
-    """Return bins and weights of some thousand rows that represent the density."""
     return fx._density_rows  # noqa: SLF001
 
 
@@ -441,10 +429,7 @@ def standard_errors_of_tables(
     *,
     progress: Progress = quiet,
 ) -> dict[Key, Floats]:
-    """Standard deviation of every value of every table over bootstrap resamples of the density's rows.
-
-    Where m of n rows are known, resamples have m rows, and the deviation is multiplied by √(m / n).
-    """
+    """Return bootstrap standard deviations; with m of n rows in memory, those of m rows times √(m / n)."""
     statistics = density.statistics
     if statistics is None or not len(statistics.sample):
         raise ValueError("standard_errors() needs the rows of the density, got none; decompose with X.")

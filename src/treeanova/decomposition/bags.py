@@ -1,4 +1,4 @@
-"""Bag: the same model fitted again to resampled rows, and how far its effects vary."""
+"""Bag: the same model fitted again to resampled rows, and how much its effects vary."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _CELLS_AT_ONCE = 2**18
 class Bag(Result):
     """A decomposition and those of models fitted to resampled rows; made by `treeanova.bag`.
 
-    The spread of the members contains both the uncertainty of the model and that of the density: each was fitted to a
-    bootstrap resample of the rows, and purified under the density of that resample.
+    Each member was fitted to a bootstrap resample and purified under its density, so their spread contains the
+    uncertainty of both model and density.
 
     Attributes
     ----------
@@ -157,7 +157,7 @@ class Bag(Result):
         key
             Name of a feature, or names of several; the term must have a table.
         level
-            Probability that a band is to have at each cell: normal quantiles times standard errors on either side.
+            Coverage at each cell: normal quantiles times standard errors on either side.
 
         Returns
         -------
@@ -195,7 +195,7 @@ def _by_output(numbers: Floats, outputs: Sequence[str], term: Term) -> dict[str,
 
 
 def _points(fx: Decomposition, term: Term) -> list[Floats]:
-    """An encoded value in each bin of a term: the mean of the rows in it, else a value at its end."""
+    """Return an encoded value in each bin of a term: the mean of its rows, or a value at its end."""
     points = []
     for name, axis in zip(term.features, term.axes, strict=True):
         inside = axis.examples()
@@ -209,7 +209,7 @@ def _points(fx: Decomposition, term: Term) -> list[Floats]:
 
 
 def _means_of_bins(fx: Decomposition, key: Key) -> Floats | None:
-    """Means of a feature's values in its bins; None where the rows are not known."""
+    """Return means of a feature's values in its bins; None without rows."""
     statistics = fx.density.statistics
     try:
         return None if statistics is None else statistics.bin_means(key[0])
@@ -222,7 +222,7 @@ def _features(fx: Decomposition, term: Term) -> list[Feature]:
 
 
 def _bins_of(member: Decomposition, j: int, feature: Feature, points: Floats) -> BinIndices:
-    """Bins of a member for encoded values of a feature, of which the member may number categories differently."""
+    """Return a member's bins for encoded values; the member may number categories differently."""
     recoded = recoded_column(points, feature, member.schema.features[j], unseen_by_both=True)
     bins = function_of(member).grid.axes[j].index(points if recoded is None else recoded)
     if bins.min(initial=0) < 0:
@@ -234,7 +234,7 @@ def _bins_of(member: Decomposition, j: int, feature: Feature, points: Floats) ->
 
 
 def _at_cells(fx: Decomposition, member: Decomposition, term: Term, points: Sequence[Floats]) -> Floats:
-    """A term of a member at the cells of another decomposition's term; zero where it has none."""
+    """Evaluate a member's term at the cells of another decomposition's term; zero if it has no such term."""
     function = function_of(member)
     key = tuple(member.schema.names.index(name) for name in term.features)
     if not function.has_term(key):

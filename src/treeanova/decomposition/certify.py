@@ -1,4 +1,4 @@
-"""Certificates of decompositions, made in one place: purity of terms, sum of terms, share of the remainder."""
+"""Certificates of decompositions: purity of terms, sum of terms, share of the remainder."""
 
 from __future__ import annotations
 
@@ -45,10 +45,9 @@ def certify(
     *,
     clock: Clock | None = None,
 ) -> Certificate:
-    """The certificate of pure terms; warns where a term that has a table is not pure to the tolerance.
+    """Return the certificate of pure terms; warn if a table is not pure to the tolerance.
 
-    The sum of terms is compared with the scores of `oracle`, such as trees walked node by node, or of the source; at
-    fewer rows where little time is left.
+    The sum of terms is compared with the scores of `oracle`, such as trees walked node by node, or of the source.
     """
     steps = _STEPS if clock is None else min(_STEPS, clock.left * _STEPS_PER_SECOND)
     names = function.grid.schema.names
@@ -74,10 +73,9 @@ def certify(
 
 
 def _aliases(grid: Grid, density: Density) -> tuple[Names, ...]:
-    """Groups of features that determine each other in the rows; none where features are independent by definition.
+    """Return groups of features that determine each other in the rows; none if independent by definition.
 
-    They do so by their values or, under densities that do not smooth rows, by the bins that the model distinguishes.
-    Features that do so in some rows are looked at in all rows that are held.
+    They do so by their values or, under densities that do not smooth rows, by the model's bins.
     """
     statistics = density.statistics
     if statistics is None or density.is_product or not len(statistics.sample):
@@ -95,7 +93,7 @@ def _aliases(grid: Grid, density: Density) -> tuple[Names, ...]:
 
 
 def _determining_each_other(tables: Sequence[Floats | BinIndices], features: Sequence[int]) -> list[list[int]]:
-    """Groups of some features that divide the rows alike in one of some tables, of their values or of their bins."""
+    """Group features that divide the rows alike by their values or by their bins."""
     groups: list[list[int]] = []
     found: dict[bytes, list[int]] = {}
     for j in features:
@@ -109,11 +107,10 @@ def _determining_each_other(tables: Sequence[Floats | BinIndices], features: Seq
 
 
 def _division_of(column: Floats | BinIndices) -> bytes | None:
-    """How a column divides the rows, the same for all columns that determine each other.
+    """Return how a column divides the rows, equal for all columns that determine each other.
 
-    Where most values are distinct, any two columns determine each other. These count only where their order is the
-    same or reversed. None where a column with the same counts would divide the rows alike by chance: in very few rows,
-    or where nearly all values are the same.
+    If most values are distinct, any two columns determine each other; these count only if their order is the same or
+    reversed. None if columns would divide the rows alike by chance: very few rows, or nearly all values the same.
     """
     _, first, places, counts = np.unique(column, return_index=True, return_inverse=True, return_counts=True)
     places, is_order = places.ravel(), 2 * len(counts) > len(column)
@@ -131,7 +128,7 @@ def _sampled_rows(statistics: Statistics | None) -> int | None:
 
 
 def _density_gap(pure: PureTerms, density: Density) -> float:
-    """Largest gap between tables of pairs and the joint density, where a term of higher order uses the latter."""
+    """Return the largest gap between tables of pairs and the joint density, if terms of higher order use the latter."""
     effects = pure.terms.tables.effects
     if not _uses_joint(pure):
         return 0.0
@@ -140,7 +137,7 @@ def _density_gap(pure: PureTerms, density: Density) -> float:
 
 
 def _mean_gap(function: Function, pure: PureTerms, density: Density) -> float:
-    """How much the mean of the score under the joint density differs from the intercept, in standard deviations."""
+    """Return how much the mean score under the joint density differs from the intercept, in standard deviations."""
     statistics, tables = density.statistics, pure.terms.tables
     if statistics is None or not len(statistics.sample) or not _uses_joint(pure):
         return 0.0
@@ -155,7 +152,7 @@ def _uses_joint(pure: PureTerms) -> bool:
 
 
 def _marginal_gap(tables: Tensors) -> float:
-    """Largest share of the mass by which the marginals of a feature differ between the weights of terms."""
+    """Return the largest mass by which a feature's marginals differ between the weights of terms."""
     gaps = [0.0]
     for key, weights in tables.weights.items():
         for axis, (j, binning) in enumerate(zip(key, tables.effects.binnings_of(key), strict=True)):
@@ -170,10 +167,10 @@ def _marginal_gap(tables: Tensors) -> float:
 def _reconstruction_error(
     function: Function, statistics: Statistics | None, oracle: Score | None, steps: float
 ) -> float:
-    """Largest difference of the sum of terms to the model at some rows, relative to the largest score.
+    """Return the largest difference between sum of terms and model, relative to the largest score.
 
-    It is absolute where the score is zero up to rounding, as that of a difference of two equal models is.
-    The scores of the source are compared too: remainders are computed from them, also those of later truncations.
+    It is absolute if the score is zero up to rounding, such as the difference of two equal models. The scores of the
+    source are compared too: remainders are computed from them.
     """
     score = function.score if oracle is None else oracle
     if statistics is None or not len(statistics.sample):
@@ -192,12 +189,12 @@ def _reconstruction_error(
 
 
 def _n_rows(function: Function, limits: tuple[int, int], steps: float) -> int:
-    """As many rows as all terms can be evaluated at in a reasonable number of steps."""
+    """Return as many rows as all terms can be evaluated at in a reasonable number of steps."""
     return int(np.clip(steps / max(function.terms.row_cost, 1.0), *limits))
 
 
 def remainder_share(function: Function, statistics: Statistics | None, steps: float = _STEPS) -> float | None:
-    """Variance of the remainder over that of the score at some rows, the largest of all outputs."""
+    """Return the remainder's variance over the score's at some rows, the largest of all outputs."""
     if statistics is None or not len(statistics.sample) or not function.has_remainder:
         return None
     rows = statistics.rows(_n_rows(function, _REMAINDER_ROWS, steps))
@@ -210,7 +207,7 @@ def remainder_share(function: Function, statistics: Statistics | None, steps: fl
 def certify_raw(
     pure: Certificate, names_of: Callable[[Key], Names], tensors: Mapping[Key, Floats], weights: Mapping[Key, Floats]
 ) -> Certificate:
-    """The certificate of terms before purification: their slice means are measured, nothing was solved."""
+    """Return the certificate before purification: slice means are measured, nothing was solved."""
     measured: dict[Names, TermCertificate] = {}
     for key, values in tensors.items():
         if names_of(key) in pure.terms:

@@ -1,13 +1,13 @@
 """Change of the mean score between two models, two sets of rows, or both: which terms moved it, exactly.
 
-Terms of both models are taken under one density, that of the old decomposition. With f the old terms, g the new ones,
-and means over the old and over the new rows,
+Terms of both models are taken under the density of the old decomposition. With f the old terms, g the new ones, and
+means over the old and over the new rows,
 
     mean_new(new score) - mean_old(old score) = Σ (mean_new f - mean_old f) + Σ (mean_new g - mean_new f),
 
-the intercept being a term too. The first sum is the change of the population as the old model sees it, the second that
-of the model at the new rows. Under two densities terms could not be compared: each would have mean zero at its own
-rows, and the intercepts alone would differ.
+the intercept being a term too. The first sum is the change of the population under the old model, the second that of
+the model at the new rows. Under two densities each term would have mean zero at its own rows, and the intercepts alone
+would differ.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ INTERCEPT = "intercept"
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Change(Result):
-    """What moved the mean score: for each term, what the population and what the model contributed; `print` it.
+    """What moved the mean score: the contributions of population and model, by term; `print` it.
 
     Attributes
     ----------
     table
-        Data frame with the columns term, population, model and total, and output where there are several. The first row
-        is the intercept, the others have the largest contributions first; a term that is not listed is in the row of
-        its order, and the remainder has a row. Rows add up to the attributes of the same name.
+        Data frame with the columns term, population, model and total, and output if there are several. The first row is
+        the intercept, then the largest contributions; unlisted terms are in the row of their order, and the remainder
+        has a row. Rows add up to the attributes of the same name.
     population
         Change of the mean of the old score between the old rows and the new rows; a float, or an array of shape
         (n_outputs,).
@@ -56,7 +56,7 @@ class Change(Result):
     old_mean, new_mean
         Mean of the old score over the old rows, and of the new score over the new rows.
     old, new
-        Both models under the density of the old one, so that their terms can be compared.
+        Both models under the density of the old one.
     old_rows, new_rows
         Statistics of the old rows on the bins of `old`, and of the new rows on those of `new`.
 
@@ -116,17 +116,16 @@ def change(
     X_new: Any = None,
     progress: bool | Progress | None = None,
 ) -> Change:
-    """Explain what moved the mean score from one model and its rows to another: population and model, by term.
+    """Explain what moved the mean score: changes of population and model, by term.
 
     Parameters
     ----------
     old, new
         Decompositions with the same features, outputs, classes and link: of two models, of one model under the rows of
-        two periods, or both. Terms of both are compared under the density of `old`; where the models differ, `new` is
-        purified again for that.
+        two periods, or both. If the models differ, `new` is purified again under the density of `old`.
     X_old, X_new
-        The old and the new rows; by default those that each decomposition was made from, with their weights. Needed for
-        a decomposition from a file, which has no rows, and where the two models read columns in different ways.
+        The old and the new rows; by default those of each decomposition, with their weights. Needed for a decomposition
+        from a file, which has no rows, and if the two models read columns in different ways.
     progress
         True for a progress bar, or a function, as for `decompose`.
 
@@ -142,8 +141,8 @@ def change(
 
     Notes
     -----
-    With rows of one period and two models, the terms of both have mean zero there, or nearly so: the change is that of
-    the intercept. Where models differ, ``plot.change(change, "a")`` shows how an effect changed.
+    With rows of one period and two models, the terms of both have mean zero, or nearly so: the change is that of the
+    intercept. If models differ, ``plot.change(change, "a")`` shows how an effect changed.
 
     Examples
     --------
@@ -165,7 +164,7 @@ def change(
 
 
 class _Sides(NamedTuple):
-    """Statistics of the old and the new rows, encoded and binned as each of the two models does."""
+    """Statistics of old and new rows, encoded and binned by each of the two models."""
 
     old_for_old: Statistics
     old_for_new: Statistics
@@ -183,7 +182,7 @@ def _sides(old: Decomposition, new: Decomposition, X_old: Any, X_new: Any) -> _S
 
 
 def _rows_of(owner: Decomposition, reader: Decomposition, X: Any, argument: str) -> Statistics:
-    """Statistics of the rows given, or else of those that `owner` was made from, as `reader` encodes and bins them."""
+    """Return statistics of the given rows, or those of `owner`, as `reader` encodes and bins them."""
     if X is not None:
         return statistics_of(X, reader.grid)
     statistics = owner.density.statistics
@@ -247,7 +246,7 @@ def _differing(old: Decomposition, new: Decomposition) -> str:
 
 
 def _comparable(old: Decomposition, new: Decomposition, rows: Statistics, progress: Progress) -> Decomposition:
-    """The new model under the density of the old one: the old decomposition itself where the model is the same."""
+    """Return the new model under the density of the old one: `old` itself if the model is the same."""
     if function_of(new).source is function_of(old).source and function_of(new).scope == function_of(old).scope:
         return old
     bound = old.density.bind(new.grid, rows)
@@ -278,34 +277,22 @@ def _change(old: Decomposition, new: Decomposition, sides: _Sides) -> Change:
 
 
 def _means(fx: Decomposition, rows: Statistics, components: Components) -> Floats:
-    """Intercept, then means of all components over rows, shape (1 + n_components, n_outputs)."""
+    """Return the intercept, then means of all components, shape (1 + n_components, n_outputs)."""
     function = function_of(fx)
     return np.concatenate([function.terms.intercept[None], mean_components(function, rows, components)])
 
 
 class EffectSide(NamedTuple):
-    """A main effect of one model, and how its rows are spread.
+    """A main effect of one model, and the distribution of its rows."""
 
-    Attributes
-    ----------
-    axis
-        The bins: of numbers the model's own, of categories those of both models.
-    values
-        Values over the bins, with a last axis of outputs; zero where the model has no such term.
-    rows_axis
-        Bins for the rows: those of both models.
-    shares
-        Share of the rows in each of `rows_axis`.
-    """
-
-    axis: Axis
-    values: Floats
-    rows_axis: Axis
-    shares: Floats
+    axis: Axis  # of numbers the model's own, of categories that of both models
+    values: Floats  # outputs last; zero if the model has no such term
+    rows_axis: Axis  # of both models
+    shares: Floats  # of the rows
 
 
 def effect_sides(change: Change, name: str) -> tuple[EffectSide, EffectSide]:
-    """The main effect of a feature before and after; ValueError where the models have different categories."""
+    """Return the main effect before and after; raise ValueError if the models have different categories."""
     j = change.old.schema.names.index(name)
     models = (change.old, change.new)
     grids = [_grid_of_axis(fx, j) for fx in models]
@@ -321,7 +308,7 @@ def effect_sides(change: Change, name: str) -> tuple[EffectSide, EffectSide]:
 
 
 def _grid_of_axis(fx: Decomposition, j: int) -> Grid:
-    """A grid of one feature with the bins of its main effect, or of the model where it has none."""
+    """Return a grid of one feature with the bins of its main effect, or of the model if it has none."""
     axis = function_of(fx).effects.axes_of((j,))[0] if (j,) in function_of(fx).effects.terms else fx.grid.axes[j]
     return Grid(dataclasses.replace(fx.schema, features=(fx.schema.features[j],)), (axis,))
 
@@ -335,10 +322,9 @@ def _values(fx: Decomposition, j: int, n_bins: int) -> Floats:
 
 
 def _shares(fx: Decomposition, j: int, axis: Axis, old_bins: Ints, statistics: Statistics) -> Floats:
-    """Share of the rows in each bin of the axis of both models.
+    """Return the share of the rows in each bin of the axis of both models.
 
-    Where the models number their categories differently, those of bins that only the other model distinguishes stay
-    with the first of them.
+    If the models number categories differently, bins that only the other model distinguishes stay with the first.
     """
     labels = fx.schema.features[j].encoder.labels
     if axis.is_ordered or labels == getattr(axis, "categories", None):

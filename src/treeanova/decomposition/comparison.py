@@ -1,8 +1,7 @@
 """Comparison of decompositions: distances of terms, signs, ranks; sensitivity to the density.
 
-Terms of two decompositions are compared at rows: both models are evaluated at the rows of each, in the bins that these
-rows have in each model. Masses of bins would not do where the models have different bins, because nothing says how the
-mass of a bin is spread over the parts into which the other model divides it.
+Terms are compared at the rows of both decompositions, not by masses of bins: if one model divides a bin of the other,
+the split of its mass is unknown.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _FEWEST_ROWS = 200
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Result):
-    """Differences of decompositions to the first of them, as three tables; `print` it.
+    """Differences between decompositions and the first of them, as three tables; `print` it.
 
     Attributes
     ----------
@@ -47,26 +46,24 @@ class Comparison(Result):
         Names of the decompositions.
     distance
         Table with a row per term, output and decomposition: the root mean square difference to the term of the first
-        decomposition, also divided by the standard deviation of the first score. NaN where it is not known. The largest
-        come first.
-    signs
-        Table with a row per main effect: the share of the rows at which its sign differs from the first, the largest
+        decomposition, also divided by the standard deviation of the first score; NaN if unknown. The largest come
         first.
+    signs
+        Table with a row per main effect: the share of rows at which its sign differs from the first; the largest first.
     ranks
         Table with a row per term: its rank by variance in each decomposition, as in `Decomposition.importance`; none
-        where a decomposition has no such term. In the order of the first.
+        without such a term. In the order of the first.
     notes
-        What is not known, or is known from some of the rows only.
+        What is unknown, or known from some of the rows only.
 
     Notes
     -----
-    Root mean squares and shares are taken over the rows that the two decompositions were made from, whatever densities
-    make their terms pure. Where these are two lots of rows, each lot has half of the weight, so that a distance does
-    not depend on which decomposition comes first. Rows with values that one of the models does not accept, such as
-    missing ones, are left out. A decomposition from a file has rows by their bins only; where the other model divides
-    these bins further, its rows are of no use, and those of the other are taken alone. Where neither has rows that can
-    be used, the weights of the term's cells take their place if both have it on the same bins, and the distance is NaN
-    otherwise: pass `X` to `compare` then.
+    Root mean squares and shares are taken over the rows of the two decompositions, whatever their densities. Two
+    different sets of rows have half of the weight each, so a distance does not depend on the order. Rows with values
+    that one of the models does not accept, such as missing ones, are left out. A decomposition from a file has only the
+    bins of rows; if the other model divides these bins further, only the other's rows are used. If neither has usable
+    rows, the weights of the term's cells take their place if both have it on the same bins; otherwise the distance is
+    NaN: pass `X` to `compare` then.
 
     Examples
     --------
@@ -89,7 +86,6 @@ class Comparison(Result):
         return {"names": list(self.names), "notes": list(self.notes), **tables}
 
     def _text(self, top: int) -> str:
-        """One line per term, the largest change first; over several outputs the largest."""
         content = self._content()
         first, *others = content["names"]
         by_name = [{"term": row["term"], row["decomposition"]: row["relative"]} for row in content["distance"]]
@@ -115,7 +111,7 @@ def _rank_text(rank: float | None) -> str:
 
 
 def _largest(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Per term and name the largest number over rows; NaN where one of them is NaN."""
+    """Return the largest number per term and name; NaN if one of them is NaN."""
     largest: dict[str, dict[str, float]] = {}
     for row in rows:
         numbers = largest.setdefault(row["term"], dict.fromkeys(names, 0.0))
@@ -138,9 +134,8 @@ def compare(
         Names to decompositions with the same features, outputs and classes. The others are compared with the first:
         ``{"pure": fx, "raw": fx.raw}`` shows what purification changed.
     X
-        Rows at which terms are compared; by default those that the decompositions were made from, each lot with half
-        of the weight (see `Comparison`). Of a lot with more than 262,144 rows, a sample of so many is taken, and
-        `Comparison.notes` says so.
+        Rows at which terms are compared; by default those of the decompositions (see `Comparison`). Above 262,144 rows,
+        a sample of so many is taken, and `Comparison.notes` says so.
     sample_weight
         Weights of the rows of `X`, or the name of the column that holds them.
     progress
@@ -198,14 +193,14 @@ def _compared(names: list[str], parts: list[Decomposition], given: Statistics | 
 
 
 class _Gap(NamedTuple):
-    """How far two terms are apart: mean square difference, and share of rows with opposite signs, per output."""
+    """Mean square difference of two terms, and share of rows with opposite signs, per output."""
 
     squares: Floats
     opposite: Floats
 
 
 class _Rows(NamedTuple):
-    """Rows in the bins of two decompositions, and features whose bins are not certain in one of them."""
+    """Rows in the bins of two decompositions, and features whose bins are uncertain in one of them."""
 
     bins: list[BinIndices]
     weights: Floats
@@ -214,8 +209,6 @@ class _Rows(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Pair:
-    """Two decompositions whose terms are compared at given rows, or at those of both."""
-
     parts: tuple[Decomposition, Decomposition]
     given: Statistics | None
 
@@ -233,7 +226,6 @@ class _Pair:
         return max(_FEWEST_ROWS, int(affordable(_STEPS) / max(cost, 1.0)))
 
     def gaps(self, keys: Sequence[Key]) -> dict[Key, _Gap]:
-        """How far all terms are apart; NaN where that is not known."""
         at_rows = {key for part in self.parts for key in function_of(part).terms.keys_at_rows}
         found: dict[Key, list[_Gap]] = {}
         for statistics in self.lots:
@@ -267,7 +259,7 @@ class _Pair:
             yield from ((key, _Gap(*both)) for key, both in zip(some, sums.swapaxes(0, 1), strict=True))
 
     def _gaps_by_weights(self, key: Key) -> list[_Gap]:
-        """Gaps under the weights of the cells of each that has the term as a table; none where bins are divided."""
+        """Return gaps under the weights of the tables' cells; none if bins are divided."""
         if any(key in function_of(part).terms.keys_at_rows for part in self.parts):
             return []
         one, other = self.parts
@@ -275,7 +267,6 @@ class _Pair:
         return [gap for gap in found if gap is not None]
 
     def notes(self, gaps: Mapping[Key, _Gap]) -> list[str]:
-        """What is not known, or known from some rows only."""
         found = []
         n_unknown = sum(bool(np.isnan(gap.squares).any()) for gap in gaps.values())
         if n_unknown:
@@ -300,14 +291,14 @@ def _mean(gaps: Sequence[_Gap], n_outputs: int) -> _Gap:
 
 
 def _opposite(first: Floats, second: Floats, weights: Floats) -> Floats:
-    """Share of the rows at which two terms have opposite signs, shape (n_terms, n_outputs)."""
+    """Return the share of rows with opposite signs, shape (n_terms, n_outputs)."""
     is_opposite = np.sign(first) * np.sign(second) < 0
     shares: Floats = np.einsum("ntk,n->tk", is_opposite.astype(np.float64), weights)
     return shares
 
 
 def _rows_of(statistics: Statistics, n_rows: int, parts: Sequence[Decomposition]) -> _Rows:
-    """Some of the rows of statistics in the bins of each decomposition, without those that one of them refuses."""
+    """Return rows in the bins of each decomposition, without those that one of them refuses."""
     values, weights = statistics.rows(n_rows)
     bins, uncertain = [], set[int]()
     for part in parts:
@@ -321,7 +312,7 @@ def _rows_of(statistics: Statistics, n_rows: int, parts: Sequence[Decomposition]
 
 
 def _bins_in(part: Decomposition, values: Floats, statistics: Statistics) -> tuple[BinIndices, set[int]]:
-    """Bins of encoded rows on the grid of a model, which may number categories differently, and uncertain features."""
+    """Return bins on a model's grid, which may number categories differently, and uncertain features."""
     grid, binned = function_of(part).grid, statistics.binned
     codes, uncertain = np.zeros(values.shape, dtype=np.int32), set[int]()
     pairs = zip(statistics.grid.schema.features, grid.schema.features, strict=True)
@@ -336,7 +327,7 @@ def _bins_in(part: Decomposition, values: Floats, statistics: Statistics) -> tup
 
 
 def _values_at(part: Decomposition, bins: BinIndices, keys: list[Key]) -> Floats:
-    """Terms at rows given by their bins, shape (n_rows, n_keys, n_outputs); zero without a term."""
+    """Return terms at rows, shape (n_rows, n_keys, n_outputs); zero without a term."""
     values = each_in_one_piece(len(bins), len(keys), function_of(part).terms.n_outputs)
     known = [i for i, key in enumerate(keys) if function_of(part).has_term(key)]
     if known:
@@ -350,7 +341,7 @@ def chunks(keys: list[Key]) -> Iterator[list[Key]]:
 
 
 def _gap_by_weights(owner: Decomposition, other: Decomposition, key: Key) -> _Gap | None:
-    """The gap under the weights of one decomposition; None where the other divides its bins, or it lacks the term."""
+    """Return the gap under one decomposition's weights; None if the other divides its bins, or it lacks the term."""
     if key not in function_of(owner).effects.terms:
         return None
     values, weights = function_of(owner).effects.terms[key], weights_of(owner)[key]
@@ -372,8 +363,6 @@ def _weighted_gap(first: Floats, second: Floats, weights: Floats) -> _Gap:
 
 
 class _SideBySide(NamedTuple):
-    """Names of decompositions and terms, and how far terms of the others are from those of the first."""
-
     names: list[str]
     first: Decomposition
     labels: dict[Key, str]
@@ -406,13 +395,13 @@ def _signs(both: _SideBySide) -> Any:
 
 
 def _sorted(columns: Mapping[str, list[Any]], keys: Sequence[float] | Floats) -> dict[str, list[Any]]:
-    """Columns with their rows in ascending order of a number each; NaN last."""
+    """Sort rows by a number each; NaN last."""
     order = np.argsort(keys, kind="stable")
     return {name: [column[i] for i in order] for name, column in columns.items()}
 
 
 def _ranks(names: list[str], parts: list[Decomposition], labels: dict[Key, str]) -> Any:
-    """Ranks by variance, summed over outputs; 1 is the largest, None says that a term is not there."""
+    """Rank terms by variance, summed over outputs; 1 is the largest, None a missing term."""
     columns: dict[str, list[Any]] = {"term": list(labels.values())}
     for name, part in zip(names, parts, strict=True):
         order = strongest_first(moments_of(part).variance.sum(axis=1))
@@ -435,9 +424,9 @@ class Sensitivity(Result):
         One per density, by name.
     table
         Table with a row per term and output: the largest distance between two densities, divided by the standard
-        deviation of the score; the share of variance under each density; the largest share of the weight in cells
-        where signs differ; and the two densities between which the distance is largest (often "uniform" is one of
-        them: leave it out of `densities` to compare the others).
+        deviation of the score; the share of variance under each density; the largest weight of cells where signs
+        differ; and the two densities that differ most (often "uniform": leave it out of `densities` to compare the
+        others).
     mains
         Table for plots: every main effect under every density, a row per bin.
 
@@ -469,7 +458,7 @@ class Sensitivity(Result):
 
 
 def sensitivity(found: Mapping[str, Decomposition], base: Decomposition) -> Sensitivity:
-    """Decompositions of one model under several densities, compared term by term with the weights of one."""
+    """Compare decompositions of one model term by term, with the weights of `base`."""
     return Sensitivity(found, _sensitivity_table(found, base), _main_effects(found, base))
 
 
@@ -504,7 +493,7 @@ def _farthest(names: Sequence[tuple[str, str]], gaps: Floats) -> str:
 def _under_each(
     found: Mapping[str, Decomposition], base: Decomposition
 ) -> Iterator[tuple[Key, Sequence[Floats], Floats]]:
-    """Each term with its values under each density, and their weights: over cells, or over rows without a table."""
+    """Yield each term, its values under each density, and weights: over cells, or over rows without a table."""
     for key in function_of(base).effects.terms:
         yield key, [function_of(fx).effects.terms[key] for fx in found.values()], weights_of(base)[key]
     higher = list(function_of(base).terms.keys_at_rows)

@@ -65,15 +65,15 @@ class Decomposition(Answers):
 
     @property
     def statistics(self) -> Statistics | None:
-        """What was counted from the rows that define the density; None where there are no rows.
+        """Counts of the rows that define the density; None without rows.
 
-        Statistics of several lots of rows can be added up: ``fx.with_density("auto", january + february)``.
+        Statistics of several sets of rows can be added: ``fx.with_density("auto", january + february)``.
         """
         return self.density.statistics
 
     @functools.cached_property
     def raw(self) -> Decomposition:
-        """The same model with its terms as they were before purification, to compare."""
+        """The same model with its terms before purification, to compare."""
         function = self._function
         terms = function.source.raw()
         scope = dataclasses.replace(function.scope, order=None)
@@ -83,13 +83,13 @@ class Decomposition(Answers):
         return self._with(terms=terms.with_weights(weights), scope=scope, certificate=certificate)
 
     def _weights_on(self, key: Key, binnings: Sequence[Binning] | None) -> Floats:
-        """Weights of the cells of a term on given axes: those of its table where it has these axes."""
+        """Return weights of a term's cells on given axes: those of its table if it has these axes."""
         ours = self._function.effects.binnings.get(key)
         is_same = ours is None if binnings is None else ours is not None and all(map(Binning.equals, ours, binnings))
         return self._table_weights(key) if is_same else self._shown_density.table(key, binnings)
 
     def _with(self, *, certificate: Certificate, model: Any = _SAME, **changes: Any) -> Decomposition:
-        """The same with another source, terms or scope, and without moments that were known."""
+        """Return the same with another source, terms or scope, and without cached moments."""
         function = dataclasses.replace(self._function, **changes)
         model = self.model if model is _SAME else model
         return Decomposition(function, self.density, certificate, self._settings, model)
@@ -133,14 +133,14 @@ class Decomposition(Answers):
         features: Collection[str] | None = None,
         terms: Collection[str | Collection[str]] | None = None,
     ) -> Decomposition:
-        """Keep the terms of some orders or features, or some terms; their sum is a different function from the model.
+        """Select terms by order, features or name; their sum is a different function from the model.
 
         Parameters
         ----------
         order
             Order, or orders, of the terms to keep; all by default.
         features
-            Terms whose features are all in this list are kept; all by default.
+            Features of the terms to keep: a term is kept if all of its features are listed; all by default.
         terms
             Terms to keep, each given by names or by its label, such as "a × b"; all by default.
 
@@ -178,7 +178,7 @@ class Decomposition(Answers):
     def drop(self, *features: str | Collection[str]) -> Decomposition:
         """Leave out all terms of some features; the sum of the others is a different function from the model.
 
-        This does not remove the influence of a feature: features that are correlated with it still carry part of it.
+        This does not remove the influence of a feature: correlated features still carry part of it.
 
         Parameters
         ----------
@@ -236,7 +236,7 @@ class Decomposition(Answers):
         return self.certificate.of_terms(names, len(terms.keys_at_rows), has_rests=bool(terms.rest_orders))
 
     def truncate(self, max_order: int) -> Decomposition:
-        """Put all terms above an order into one exact remainder; of a selection, those that it has.
+        """Put all terms above an order, of a selection those that it has, into one exact remainder.
 
         Parameters
         ----------
@@ -246,12 +246,12 @@ class Decomposition(Answers):
         Returns
         -------
         Decomposition
-            The same function, with a remainder where there are terms of higher order.
+            The same function, with a remainder if there are terms of higher order.
 
         Raises
         ------
         ValueError
-            Where these are selected or edited terms of a deep ensemble, and some of them have no table.
+            If terms of a deep ensemble were selected or edited, and some of them have no table.
 
         Examples
         --------
@@ -283,8 +283,8 @@ class Decomposition(Answers):
     def scale(self, term: str | Collection[str] | Factors, factor: float | None = None) -> Decomposition:
         """Multiply one or several terms by a factor; the sum is then a different function from the model.
 
-        Scaled terms stay pure, and predictions change accordingly. `history` lists what was done, and the certificate
-        says that the terms no longer add up to the model.
+        Scaled terms stay pure. `history` lists the edits, and the certificate says that the terms no longer add up to
+        the model.
 
         Parameters
         ----------
@@ -292,7 +292,7 @@ class Decomposition(Answers):
             Name of a feature for its main effect, names of several or a label for an interaction, or a mapping from
             terms to factors.
         factor
-            A finite number: 0.5 halves the term, 0 takes it out; left out where `term` is a mapping.
+            A finite number: 0.5 halves the term, 0 removes it; omitted if `term` is a mapping.
 
         Returns
         -------
@@ -302,7 +302,7 @@ class Decomposition(Answers):
         Raises
         ------
         ValueError
-            Where the function is more than the sum of its terms, or where a term has no table.
+            If the terms do not add up to the function, or if a term has no table.
 
         Examples
         --------
@@ -332,15 +332,15 @@ class Decomposition(Answers):
 
     @property
     def history(self) -> tuple[str, ...]:
-        """What was done to the terms by hand, the first edit first; empty for the terms of a model."""
+        """Manual edits of the terms, oldest first; empty for the terms of a model."""
         return self._function.scope.edits
 
     def on_response_scale(self, *, progress: bool | Progress | None = None) -> Decomposition:
-        """Decompose the response, such as the probability, instead of the score: exact, from all cells.
+        """Decompose the response, such as the probability, instead of the score; exact.
 
-        The inverse of the link is applied to the score in every cell of all features, and that table is purified under
-        the same density. Terms then add up to the response. What is additive on one scale need not be on the other:
-        expect interactions of all orders.
+        The inverse link is applied to the score in every cell of all features, and that table is purified under the
+        same density. Terms then add up to the response. A function that is additive on one scale need not be so on the
+        other: expect interactions of all orders.
 
         Parameters
         ----------
@@ -355,13 +355,13 @@ class Decomposition(Answers):
         Raises
         ------
         ValueError
-            Where the score is the response already, or the response is not defined.
+            If the score is the response already, or the response is not defined.
         BudgetError
-            Where all features together have more than 262,144 cells, or are more than 12.
+            If all features together have more than 262,144 cells, or are more than 12.
 
         See Also
         --------
-        table : With `scale="response"`, what one term alone changes in the response; such changes do not add up.
+        table : With `scale="response"`, changes of the response by one term alone, which do not add up.
 
         Examples
         --------
@@ -437,20 +437,20 @@ class Decomposition(Answers):
     def save(self, path: str | os.PathLike[str], *, rows: bool = True) -> None:
         """Write the decomposition, without the model, to one file; `treeanova.load` reads it.
 
-        The file has what was counted from the rows of X, so that `with_density`, `importance`, `standard_errors` and
-        reports need no X after loading: numbers of rows and sums of values by bin, ranges and quantiles of values, and
-        a sample of at most 65,536 rows, each given by its bins, its weight and its number, not by its values. Where the
-        sample is not all rows, tables of the numbers of rows in the cells of all terms are kept too. Ranges and
-        quantiles are values of rows, one feature at a time, and so is the sum of a bin that has one row. Importances
-        that take long, as those of forests and of thousands of terms, are in the file if they were asked for before.
+        The file has statistics of X, so that `with_density`, `importance`, `standard_errors` and reports need no X
+        after loading: numbers of rows and sums of values by bin, ranges and quantiles of values, and a sample of at
+        most 65,536 rows, each given by its bins, weight and number, not by its values. If the sample is not all rows,
+        the file also has numbers of rows in the cells of all terms. Ranges, quantiles and sums of bins with one row are
+        values of single rows. Importances that take long to compute, such as those of forests, are in the file if they
+        were computed before.
 
         Parameters
         ----------
         path
             Path of the file, which ends in .tav; an existing file is replaced once the new one is complete.
         rows
-            False leaves out the sample, and the sums of bins with fewer than ten rows, for files that may not hold
-            rows. Standard errors, and terms without a table under another density, then need X.
+            False leaves out the sample, and the sums of bins with fewer than ten rows, for privacy. Standard errors,
+            and terms without a table under another density, then need X.
 
         Examples
         --------
@@ -473,14 +473,14 @@ class Decomposition(Answers):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """What `save` holds, for pickles: not the model, and of rows the bins of a sample."""
+        """Return what `save` holds, for pickles: not the model, and of rows the bins of a sample."""
         function = self._function
         statistics = kept(self.statistics, function.grid, function.source.wanted_tables())
         density = as_loaded(self.density, function.effects, function.terms.tables.weights, statistics)
         return _decomposition, (self._saved(density, self._known_moments()),)
 
     def _known_moments(self, *, rows: bool = True) -> Moments | None:
-        """Moments for a file; None where they take long and follow from rows in it, or where rows are gone."""
+        """Return moments for a file; None if rows in it give them quickly, or if rows are gone."""
         is_known = "_moments" in self.__dict__ or self._saved_moments is not None
         if rows and not is_known and self.statistics is not None and moments_take_long(self._function):
             return None
@@ -497,7 +497,6 @@ class Decomposition(Answers):
 
 
 def one_cell_words(density: str) -> str:
-    """What it means that a density has all its weight in one cell, and what to do."""
     return (
         f"all rows of the density {density!r} are in one cell of the model, so that every term is zero at these rows; "
         "pass the rows of a population as `X`, or density=Reference(row) to compare with one row."
@@ -505,7 +504,7 @@ def one_cell_words(density: str) -> str:
 
 
 def counted_for(source: Source, kind: Density, X: Any, sample_weight: Any) -> Statistics | None:
-    """Statistics of user data with all that a source needs under a kind of density; None without data."""
+    """Count what a source needs under a kind of density; None without data."""
     if X is None:
         return None
     score = source.score if kind.is_empirical and source.is_sum_of_terms else None
@@ -522,10 +521,7 @@ def decomposed(
     progress: Progress = quiet,
     clock: Clock | None = None,
 ) -> Decomposition:
-    """The decomposition of a source under a density bound to its grid; `oracle` scores rows independently.
-
-    `clock` has the time of the settings, and may have begun before.
-    """
+    """Decompose a source under a density bound to its grid; `oracle` scores rows independently."""
     if density.is_one_cell and not density.ranks_on_population:
         warnings.warn(one_cell_words(density.name), DensityWarning, stacklevel=3)
     clock = Clock(settings.seconds) if clock is None else clock
@@ -546,7 +542,7 @@ def decomposed(
 
 
 def purified_again(fx: Decomposition, density: Density, progress: Progress = quiet) -> Decomposition:
-    """Purify the same model under another density that is bound to its grid, with the same orders or selection."""
+    """Purify the same model under another density bound to its grid, with the same orders or selection."""
     function = function_of(fx)
     order = function.scope.order
     source = function.source if order is None else function.source.up_to(order)
@@ -556,7 +552,7 @@ def purified_again(fx: Decomposition, density: Density, progress: Progress = qui
 
 
 def _with_scope_of(fx: Decomposition, again: Decomposition) -> Decomposition:
-    """A new decomposition of the terms of another, which says so where these are not all terms of a model."""
+    """Copy the scope if the terms are not all terms of a model."""
     scope = dataclasses.replace(function_of(fx).scope, order=None)
     if not scope.is_part:
         return again
@@ -609,10 +605,9 @@ def check_decompositions(argument: str, members: Iterable[Any]) -> None:
 
 
 def _combined(members: Sequence[Decomposition], factors: Sequence[float], progress: Progress = quiet) -> Decomposition:
-    """Weighted sum of the models of decompositions, on the union of their bins, pure under the density of the first.
+    """Purify a weighted sum of models, on the union of their bins, under the density of the first.
 
-    The sum of the models is purified again. Where densities and bins are the same, its terms are the weighted sums of
-    terms, since purification is linear.
+    With equal densities and bins, its terms are weighted sums of terms: purification is linear.
     """
     functions = [function_of(fx) for fx in members]
     with one_step(progress, "sum of the models"):
@@ -654,8 +649,8 @@ def load(path: str | os.PathLike[str]) -> Decomposition:
     Returns
     -------
     Decomposition
-        The same intercept, terms, tables and certificate. Large tables that follow from trees or marginals are not in
-        the file; they are the same up to rounding.
+        The same intercept, terms, tables and certificate. Large tables that follow from trees or marginals are computed
+        again, equal up to rounding.
 
     Examples
     --------
@@ -677,7 +672,7 @@ def load(path: str | os.PathLike[str]) -> Decomposition:
 
 
 def _decomposition(saved: Saved) -> Decomposition:
-    """The decomposition of what a file holds; ValueError where moments are those of other terms."""
+    """Return the decomposition in a file; raise ValueError if its moments belong to other terms."""
     source, terms, density, certificate, scope, settings, moments = saved
     function = Function(source, terms, scope, settings.n_jobs)
     n_components = len(function.components)

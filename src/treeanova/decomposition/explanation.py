@@ -1,8 +1,7 @@
 """Explanation: the value of every term at every row, in memory or in a Parquet file.
 
-Each batch becomes a file of its own, whose name has a digest of everything that it follows from (the decomposition, the
-terms, and the content of the rows), and one of its own bytes. A second call computes the digests again and leaves out
-the batches that are there undamaged. In the end the parts are copied to one file.
+Each batch becomes a file whose name has a digest of all inputs (decomposition, terms, content of the rows) and one of
+its bytes. A second call skips the batches with undamaged files. At the end the parts are copied to one file.
 """
 
 from __future__ import annotations
@@ -42,26 +41,25 @@ class Explanation(Result):
     Attributes
     ----------
     values
-        Shape (n_rows, n_terms), with a last axis of outputs where there are several.
+        Shape (n_rows, n_terms), with a last axis of outputs if there are several.
     terms
         Names of the features of each term.
     intercept
-        What the terms are added to: the mean score under the density, or the score of the reference; see `baseline`. A
-        float, or shape (n_outputs,).
+        The mean score under the density, or the score of the reference; see `baseline`. A float, or shape (n_outputs,).
     features
         Names of all features of the model.
     outputs
         Names of the outputs.
     remainder
-        The score minus intercept and terms, shape (n_rows,) or (n_rows, n_outputs); None where that is zero.
+        The score minus intercept and terms, shape (n_rows,) or (n_rows, n_outputs); None if zero.
     others
-        Order to the sum of those terms of that order that are not listed, shape (n_rows,) or (n_rows, n_outputs).
+        Sums of unlisted terms by order, shape (n_rows,) or (n_rows, n_outputs).
     backend
         Name of the data frame library for tables.
     data
         The rows as they were passed to `explain`.
     other_shares
-        What `shap_values` adds for the terms in `others`, of its shape; computed when it is first needed.
+        Shares of features in `others`, in the shape of `shap_values`; computed on first use.
     baseline
         What the intercept is, in words: "average", "score of the reference" or "mean score of 20 references".
     scale
@@ -159,7 +157,7 @@ class Explanation(Result):
         Returns
         -------
         data frame
-            In the library of X (pandas, polars, pyarrow), or a dict of columns where that is not installed.
+            In the library of X (pandas, polars, pyarrow), or a dict of columns if that is not installed.
 
         Examples
         --------
@@ -186,26 +184,25 @@ class Explanation(Result):
     def shap_values(self, *, leave_remainder: bool = False) -> Floats:
         """Share each term equally among its features, and return values per feature.
 
-        If features are independent under the density, these are Shapley values with the density as background. Against
-        references, they are the interventional Shapley values with the references as background. Terms in `others` are
-        shared exactly too: their shares are computed on the first call, which takes about as long as `explain`. With
-        the intercept, values add up to the score.
+        If features are independent under the density, these are Shapley values with the density as background; against
+        references, interventional Shapley values with the references as background. With the intercept, they add up to
+        the score. Terms in `others` are shared exactly: the first call takes about as long as `explain`.
 
         Parameters
         ----------
         leave_remainder
-            Whether a remainder is left out: values and intercept then add up to the score minus `remainder`, which
-            belongs to no feature. `to_shap` adds it to the base value of each row.
+            Leave out a remainder: values and intercept then add up to the score minus `remainder`, which belongs to no
+            feature. `to_shap` adds it to the base value of each row.
 
         Returns
         -------
         numpy.ndarray
-            Shape (n_rows, n_features), with a last axis of outputs where there are several.
+            Shape (n_rows, n_features), with a last axis of outputs if there are several.
 
         Raises
         ------
         ValueError
-            If there is a remainder, from `max_order`, `truncate` or merged bins, and it is not to be left out.
+            If there is a remainder, from `max_order`, `truncate` or merged bins, and `leave_remainder` is False.
 
         Examples
         --------
@@ -232,7 +229,7 @@ class Explanation(Result):
         return values if self.other_shares is None else values + self.other_shares.array
 
     def _shared_terms(self) -> Floats:
-        """Values per feature from the listed terms; each has few features, so that shares are sparse."""
+        """Share the listed terms among features; each has few features, so shares are sparse."""
         position = {name: j for j, name in enumerate(self.features)}
         columns = [position[name] for term in self.terms for name in term]
         sizes = np.array([len(term) for term in self.terms], dtype=np.int64)
@@ -255,8 +252,7 @@ class Explanation(Result):
         -------
         Explanation
             Its features are the families; values still add up to the score. `shap_values` shares each listed term
-            equally among its families. Terms that are not listed stay in `others`; each is shared equally among its
-            features, and a family gets the shares of its features.
+            equally among its families. Unlisted terms stay in `others`; a family gets the shares of its features.
 
         Examples
         --------
@@ -279,7 +275,7 @@ class Explanation(Result):
         )
 
     def _other_shares_of(self, families: Families) -> Deferred:
-        """Shares of families in terms that are not listed: those of their features, added up."""
+        """Add up shares of features in unlisted terms by family."""
 
         def add_up() -> Floats:
             by_feature = self.other_shares.array  # type: ignore[union-attr]
@@ -315,7 +311,7 @@ class Explanation(Result):
 
 
 def _reason_lines(rows: Sequence[Mapping[str, Any]], top: int) -> str:
-    """The first terms, and the sum of all others, with equal decimals; those that add nothing are only counted."""
+    """Format the first terms and the sum of the others with equal decimals; zero terms are only counted."""
     added = [(row["term"], row["value"]) for row in rows if row["value"]]
     largest = max((abs(value) for _, value in added), default=1.0)
     decimals = max(3 - math.floor(math.log10(largest)), 0)
@@ -340,24 +336,10 @@ def digest_of(*content: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What to write.
-
-    Attributes
-    ----------
-    explain
-        The explanation of some rows.
-    selection
-        Columns of the rows.
-    digest
-        Of the decomposition and all options.
-    n_columns
-        Number of columns, about.
-    """
-
     explain: Callable[[Any], Explanation]
     selection: Selection
-    digest: str
-    n_columns: int
+    digest: str  # of the decomposition and all options
+    n_columns: int  # approximate
 
     def write(self, path: str | os.PathLike[str], X: Any, progress: Progress) -> None:
         target = pathlib.Path(path)
@@ -383,7 +365,7 @@ class Job:
                     folder.rmdir()
 
     def _parts(self, folder: pathlib.Path, batches: Batches, progress: Progress) -> Iterator[pathlib.Path]:
-        """The file of each batch; those that are there already are not written again."""
+        """Yield the file of each batch; existing ones are not written again."""
         total, n_done = batches.n_rows or 1, 0
         progress(_STAGE, 0, total)
         schema = None
@@ -407,7 +389,6 @@ class Job:
         return digest.hexdigest()
 
     def _write_part(self, path: pathlib.Path, batch: Batch, schema: Any) -> pathlib.Path:
-        """Write the explanation of a batch, with the types of the batches before; add its own digest to its name."""
         parquet = importlib.import_module("pyarrow.parquet")
         tables = (_cast(table, schema, batch.source) for table in self._tables(batch))
         first = next(tables)
@@ -417,7 +398,7 @@ class Job:
         return path.replace(path.with_stem(f"{path.stem}-{_file_digest(path)}"))
 
     def _tables(self, batch: Batch) -> Iterator[Any]:
-        """The explanation of a batch, in blocks that do not take much memory, however many terms there are."""
+        """Yield the explanation of a batch in blocks of limited memory."""
         n_rows = max(_FEWEST_ROWS, _BLOCK_BYTES // (8 * self.n_columns))
         for start in range(0, batch.n_rows, n_rows):
             stop = min(start + n_rows, batch.n_rows)
@@ -433,14 +414,14 @@ def _file_digest(path: pathlib.Path) -> str:
 
 
 def _undamaged(folder: pathlib.Path, stem: str) -> pathlib.Path | None:
-    """The part of a batch whose bytes have the digest in its name; None where there is none."""
+    """Return the file of a batch if its bytes have the digest in its name."""
     return next(
         (part for part in folder.glob(f"{stem}-*.parquet") if part.stem == f"{stem}-{_file_digest(part)}"), None
     )
 
 
 def _remove_own_files(folder: pathlib.Path) -> None:
-    """Remove all parts, also those of jobs that were stopped; files of others stay."""
+    """Remove all parts, including those of interrupted jobs, but no other files."""
     for file in list(folder.iterdir()):
         if _OWN_FILE.fullmatch(file.name) and file.is_file():
             file.unlink()
@@ -474,7 +455,7 @@ def _table(explained: Explanation, kept: Any) -> Any:
 
 
 def columns_of(explained: Explanation) -> dict[str, Floats]:
-    """Values of all parts of the score, by label, then intercept and score; of each output where there are several."""
+    """Return all parts of the score by label, then intercept and score; per output if there are several."""
     parts = dict(explained.parts)
     scores = explained.scores
     parts[free_name("intercept", parts)] = np.broadcast_to(explained.intercept, scores.shape)
@@ -511,7 +492,7 @@ def _cast(table: Any, schema: Any, source: str) -> Any:
 
 
 def _join(parts: Sequence[pathlib.Path], target: pathlib.Path) -> None:
-    """Copy parts to one file, which replaces an existing one when it is complete."""
+    """Copy parts to one file, which replaces an existing one when complete."""
     parquet = importlib.import_module("pyarrow.parquet")
     with replacing(target) as file, parquet.ParquetWriter(file, parquet.read_schema(parts[0])) as writer:
         for part in parts:

@@ -1,8 +1,7 @@
 """The decomposed function at rows, and the components that add up to it.
 
-Components are listed terms, sums of terms that are not listed (one per order), and a remainder. Two models with the
-same features have their components side by side: a term that one of them lists and the other only adds up is evaluated
-for both.
+Components are listed terms, sums of unlisted terms (one per order), and a remainder. A term that one of two models
+lists and the other only adds up is evaluated for both.
 """
 
 from __future__ import annotations
@@ -31,10 +30,10 @@ _NUMBERS_AT_ONCE = 1 << 22  # values of components that are held at a time
 
 
 def output_position(outputs: Sequence[str], output: str | int | None, *, default: int | None = None) -> int:
-    """Return the position of an output that is given by name or position; the one policy for all `output` arguments.
+    """Return the position of an output given by name or position: the policy for all `output` arguments.
 
-    It may be left out if there is only one output. If there are several, leaving it out raises ValueError that lists
-    them: no number is about an output that nobody named. Plots, which state the output they show, pass a default.
+    Without a default it may be left out only if there is one output: no number is about an output that nobody named.
+    Plots state the output they show, and pass a default.
     """
     if output is None and (default is not None or len(outputs) == 1):
         return default or 0
@@ -48,8 +47,6 @@ def output_position(outputs: Sequence[str], output: str | int | None, *, default
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Function:
-    """A model and its terms at rows, or at the bins of rows on `grid`."""
-
     source: Source
     terms: TermSet
     scope: Scope
@@ -69,19 +66,19 @@ class Function:
 
     @property
     def rest_orders(self) -> tuple[int, ...]:
-        """Orders of which some terms are not listed, but added up."""
+        """Orders with unlisted terms, which are summed."""
         return () if self.scope.is_part else self.terms.rest_orders
 
     def score(self, rows: Rows) -> Floats:
-        """Score rows, shape (n_rows, n_outputs)."""
+        """Return scores, shape (n_rows, n_outputs)."""
         return self.source.score(rows, self.n_jobs)
 
     def at(self, codes: BinIndices, keys: Sequence[Key]) -> Floats:
-        """Evaluate terms at rows given by their bins, shape (n_rows, n_terms, n_outputs)."""
+        """Return terms at rows given by their bins, shape (n_rows, n_terms, n_outputs)."""
         return self.terms.at(codes, keys, self.n_jobs)
 
     def has_term(self, key: Key) -> bool:
-        """Whether a term belongs to the decomposition: it is listed, or part of the sum of its order."""
+        """Whether a term is listed, or part of the sum of its order."""
         return key in self._listed or (len(key) in self.rest_orders and self.terms.can_evaluate(key))
 
     @functools.cached_property
@@ -89,16 +86,13 @@ class Function:
         return frozenset(self.terms.keys)
 
     def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats]) -> Floats:
-        """Add up the terms of each order that are not listed, shape (n_rows, n_rest_orders, n_outputs).
-
-        `listed` are values of listed terms at these rows as far as they are known already.
-        """
+        """Return sums of unlisted terms, (n_rows, n_rest_orders, n_outputs); `listed` are known values of others."""
         if not self.rest_orders:
             return np.zeros((len(codes), 0, self.terms.n_outputs))
         return self.terms.rests_at(codes, listed, self.n_jobs)
 
     def rest_shares_at(self, codes: BinIndices) -> Floats:
-        """Share each term that is not listed among its features: shape (n_rows, n_features, n_outputs)."""
+        """Share each unlisted term among its features: shape (n_rows, n_features, n_outputs)."""
         if not self.rest_orders:
             return np.zeros((*codes.shape, self.terms.n_outputs))
         return self.terms.rest_shares_at(codes, self.n_jobs)
@@ -108,35 +102,24 @@ class Function:
         return components_of(self)
 
     def all_at(self, codes: BinIndices) -> Floats:
-        """Evaluate all components at rows given by their bins, shape (n_rows, n_components, n_outputs)."""
+        """Return all components at rows given by their bins, shape (n_rows, n_components, n_outputs)."""
         return components_at(self, codes, self.components)
 
     def table_weights_at(self, statistics: Statistics, key: Key) -> Floats:
-        """Share of the rows in each cell of a term that has a table, from statistics on the grid of the tables."""
+        """Return the share of rows in each cell of a table, from statistics on the grid of the tables."""
         return statistics.counts(key, self.effects.binnings.get(key))
 
 
 def rest_label(order: int) -> str:
-    """Name the sum of those terms of an order that are not listed."""
     return f"other terms of order {order}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Components:
-    """What adds up to the score of one or several models, besides the intercept.
-
-    Attributes
-    ----------
-    keys
-        Listed terms by positions of their features.
-    rest_orders
-        Orders of which some terms are not listed, but added up.
-    has_remainder
-        Whether a remainder comes last.
-    """
+    """What adds up to the score of one or several models, besides the intercept; a remainder comes last."""
 
     keys: tuple[Key, ...]
-    rest_orders: tuple[int, ...] = ()
+    rest_orders: tuple[int, ...] = ()  # with unlisted terms, which are summed
     has_remainder: bool = False
 
     def __len__(self) -> int:
@@ -144,7 +127,7 @@ class Components:
 
     @property
     def orders(self) -> list[int]:
-        """The order of each component; of a remainder, the lowest order that it contains."""
+        """Order of each component; for a remainder, its lowest order."""
         orders = [*map(len, self.keys), *self.rest_orders]
         return orders + [max(orders, default=0) + 1] * self.has_remainder
 
@@ -152,7 +135,7 @@ class Components:
         return self.labelled(labels_of([[names[j] for j in key] for key in self.keys], names))
 
     def labelled(self, labels: Sequence[str]) -> list[str]:
-        """Append labels of sums of other terms and a remainder to those of listed terms, or of groups of them."""
+        """Append labels of sums and a remainder to those of listed terms, or of groups of them."""
         extended = list(labels)
         for label in [*map(rest_label, self.rest_orders), *["remainder"] * self.has_remainder]:
             extended.append(free_name(label, extended))
@@ -165,7 +148,7 @@ class Components:
 
 
 def components_of(*functions: Function) -> Components:
-    """The components that some models have together: of one model in its own order, else by order and features."""
+    """Return the components of all models: for one in its own order, for several by order and features."""
     keys = tuple(dict.fromkeys(key for function in functions for key in function.terms.keys))
     if len(functions) > 1:
         keys = tuple(sorted(keys, key=lambda key: (len(key), key)))
@@ -174,7 +157,7 @@ def components_of(*functions: Function) -> Components:
 
 
 def components_at(function: Function, codes: BinIndices, components: Components) -> Floats:
-    """Evaluate components at rows, shape (n_rows, n_components, n_outputs); zero where the model has none."""
+    """Return components at rows, shape (n_rows, n_components, n_outputs); zero if the model lacks one."""
     values = _terms_and_sums_at(function, codes, components)
     if not components.has_remainder:
         return values
@@ -186,7 +169,7 @@ def components_at(function: Function, codes: BinIndices, components: Components)
 
 
 def _terms_and_sums_at(function: Function, codes: BinIndices, components: Components) -> Floats:
-    """Values of terms, and of the sums of all terms that are not among them, without a remainder."""
+    """Return terms and sums of all terms not among them, without a remainder."""
     keys = components.keys
     places = [i for i, key in enumerate(keys) if function.has_term(key)]
     at_places = function.at(codes, [keys[i] for i in places])
@@ -207,10 +190,7 @@ def _terms_and_sums_at(function: Function, codes: BinIndices, components: Compon
 
 
 def mean_components(function: Function, statistics: Statistics, components: Components) -> Floats:
-    """Means of components over rows, shape (n_components, n_outputs): of tables by counts of cells, of others at rows.
-
-    `statistics` are of rows that are encoded as the model encodes them.
-    """
+    """Return means (n_components, n_outputs) over rows encoded as for the model: tables by counts, others at rows."""
     keys = components.keys
     means = np.zeros((len(components), function.terms.n_outputs))
     counts = statistics.on(function.terms.tables.grid)
@@ -231,7 +211,7 @@ def mean_components(function: Function, statistics: Statistics, components: Comp
 
 
 def all_points(statistics: Statistics, grid: Grid) -> Points:
-    """Bins and weights of all rows, which a mean of terms without tables needs."""
+    """Return bins and weights of all rows, not a sample."""
     if statistics.is_complete:
         return statistics.on(grid).points()
     source = statistics.source
@@ -256,7 +236,7 @@ def _means_at_rows(function: Function, statistics: Statistics, components: Compo
 
 
 class Deferred:
-    """An array that is computed when it is first asked for; its pickle holds the array alone."""
+    """An array computed on first use; its pickle holds the array alone."""
 
     def __init__(self, compute: Callable[[], Floats]) -> None:
         self._compute = compute
@@ -270,34 +250,18 @@ class Deferred:
 
 
 class ValuesAtRows(NamedTuple):
-    """Terms at rows, shape (n_rows, n_terms, n_outputs), and what else adds up to the score.
-
-    Attributes
-    ----------
-    keys
-        The listed terms.
-    values
-        Their values.
-    others
-        Sums of the terms of each order that are not listed.
-    shares
-        Shares of features in these; None where there are none.
-    intercept
-        What terms are added to, shape (n_outputs,).
-    leaves_rest
-        Whether these are not all terms.
-    """
+    """Terms at rows, shape (n_rows, n_terms, n_outputs), and what else adds up to the score."""
 
     keys: Sequence[Key]
     values: Floats
-    others: Mapping[int, Floats]
-    shares: Deferred | None
+    others: Mapping[int, Floats]  # sums of unlisted terms, by order
+    shares: Deferred | None  # of features in `others`
     intercept: Floats
-    leaves_rest: bool
+    leaves_rest: bool  # whether these are not all terms
 
 
 def values_at_rows(function: Function, rows: Rows, keys: Sequence[Key], max_order: int | None) -> ValuesAtRows:
-    """Evaluate some terms at rows, with sums of the other terms of each order up to one."""
+    """Evaluate some terms, with sums of the other terms of each order up to `max_order`."""
     codes = rows.bins(function.grid)
     values = function.at(codes, keys)
     orders = function.rest_orders
@@ -311,7 +275,7 @@ def values_at_rows(function: Function, rows: Rows, keys: Sequence[Key], max_orde
 
 
 def values_against(function: Function, rows: Rows, references: Rows, max_order: int | None) -> ValuesAtRows:
-    """Evaluate anchored terms at rows, as means over references; they add up to the difference of the scores."""
+    """Evaluate anchored terms as means over references; they add up to the difference of the scores."""
     grid, scope, n_jobs = function.grid, function.scope, function.n_jobs
     model = function.source.anchored(distinct_points(references.bins(grid)))
     limit = scope.order

@@ -1,4 +1,4 @@
-"""Gap between two groups of rows: which terms make their mean scores differ, exactly, with errors over rows."""
+"""Gap between two groups of rows: which terms make their mean scores differ, with errors over rows."""
 
 from __future__ import annotations
 
@@ -36,24 +36,22 @@ def error_text(error: float, digits: int = 3) -> str:
 class Gap(Result):
     """The difference of the mean scores of two groups of rows, the second minus the first, by term; `print` it.
 
-    The terms describe the model: they say how it arrives at the difference, not whether the difference is justified.
-    Dropping a feature's terms does not remove its influence, since features that are correlated with it carry part of
-    it.
+    The terms show how the model arrives at the difference, not whether the difference is justified. Dropping a
+    feature's terms does not remove its influence: correlated features carry part of it.
 
     Attributes
     ----------
     table
-        Data frame with the columns term, gap and error, and output where there are several; the largest first. Terms
-        that are not listed are in the row of their order, and the remainder has a row. Gaps add up to `total`. An
-        error is NaN, printed as "–", where a term has one value in each group, as that of the feature that makes the
-        groups: given the model, rows leave nothing to estimate.
+        Data frame with the columns term, gap and error, and output if there are several; the largest first. Unlisted
+        terms are in the row of their order, and the remainder has a row. Gaps add up to `total`. An error is NaN,
+        printed as "–", if a term has one value in each group, such as that of the feature that makes the groups.
     routes
-        The same in a few rows: through one feature by itself, through its interactions, and through all other features;
-        None where no such feature is named.
+        Sums of the gap: through one feature by itself, through its interactions, and through all other features; None
+        if no such feature is named.
     total
         The difference of the mean scores; a float, or an array of shape (n_outputs,).
     error
-        Standard error of `total`; NaN where a group has a single row.
+        Standard error of `total`; NaN if a group has a single row.
     groups
         Names of the two groups.
     sizes
@@ -61,7 +59,7 @@ class Gap(Result):
     means
         Mean scores of the two groups, the first and the second.
     feature
-        The feature, or family, whose routes are told apart; None where there is none.
+        The feature, or family, of `routes`, if any.
     fx
         The decomposition.
     rows
@@ -99,7 +97,7 @@ class Gap(Result):
 
     @property
     def counts(self) -> tuple[str, str]:
-        """Numbers of rows of the two groups in words."""
+        """Numbers of rows of both groups in words."""
         words = "weighted rows" if self.is_weighted else "rows"
         return f"{self.sizes[0]:,} {words}", f"{self.sizes[1]:,} {words}"
 
@@ -154,7 +152,6 @@ def gap_between(
     groups: Mapping[str, Collection[str]] | None,
     progress: bool | Progress | None,
 ) -> Gap:
-    """The gap of the mean scores of two groups of rows; see `Decomposition.gap`."""
     families = families_of(groups, fx.schema.names)
     encoded = encode(X, fx.schema)
     two = two_groups(X, group, fx.schema, len(encoded))
@@ -195,7 +192,7 @@ def gap_between(
 
 
 class _Side(NamedTuple):
-    """One of two groups: whether each row is in it with a weight above zero, and the weights of those, or None."""
+    """Whether each row is in a group with a weight above zero, and the weights of those."""
 
     rows: npt.NDArray[np.bool_]
     weights: Floats | None
@@ -219,7 +216,7 @@ def _per_output(values: Floats) -> float | Floats:
 
 
 def _checked_feature(feature: str | None, group: Any, schema: Schema, families: Families) -> str | None:
-    """The feature, or its family, whose routes are told apart: the one named, or that of the group; None for none."""
+    """Return the feature or family of `routes`: the one named, or that of the group."""
     if feature is None and isinstance(group, str) and group in schema.names:
         feature = group
     if feature is None or feature in families.names:
@@ -235,7 +232,7 @@ def _checked_feature(feature: str | None, group: Any, schema: Schema, families: 
 
 
 class _Sums(NamedTuple):
-    """How components are added up for one table: labels of the sums, and the sum that each component goes to."""
+    """Labels of the sums in a table, and the sum that each component goes to."""
 
     by: str
     labels: list[str]
@@ -253,7 +250,7 @@ def _by_family(components: Components, families: Families) -> _Sums:
 
 
 def _by_route(components: Components, families: Families, feature: str) -> _Sums:
-    """Through a feature by itself, through its interactions, through others; what is not listed may be any of these."""
+    """Sort components into those of a feature, its interactions, and others; unlisted terms may be any of these."""
     position = families.names.index(feature)
     keys = [families.key(key) for key in components.keys]
     places = [0 if key == (position,) else 1 if position in key else 2 for key in keys]
@@ -265,7 +262,7 @@ def _by_route(components: Components, families: Families, feature: str) -> _Sums
 
 
 class _Running:
-    """Weighted mean of rows, and the weighted sum of squares around it, gathered block by block."""
+    """Weighted mean, and weighted sum of squares around it, updated block by block."""
 
     def __init__(self, shape: tuple[int, int]) -> None:
         self.total = 0.0
@@ -273,7 +270,7 @@ class _Running:
         self.squares = np.zeros(shape)
 
     def add(self, values: Floats, weights: Floats) -> None:
-        """Add rows: shapes (n_rows, n_sums, n_outputs) and (n_rows,)."""
+        """Add values (n_rows, n_sums, n_outputs) with weights (n_rows,)."""
         new = float(weights.sum())
         if not new:
             return
@@ -286,7 +283,7 @@ class _Running:
 
 
 class _Spread:
-    """Means of sums of parts over rows, and their standard errors, gathered block by block."""
+    """Means of sums of parts over rows, and their standard errors, updated block by block."""
 
     def __init__(self, sums: _Sums, n_outputs: int, *, is_weighted: bool) -> None:
         self._sums = sums
@@ -296,7 +293,7 @@ class _Spread:
         self._by_squares = _Running(shape) if is_weighted else self._weighted  # all weights 1 are their squares
 
     def add(self, values: Floats, weights: Floats) -> None:
-        """Add rows: values of all parts at them, shape (n_rows, n_parts, n_outputs)."""
+        """Add values of all parts, shape (n_rows, n_parts, n_outputs)."""
         values = summed(values, self._sums.places, len(self.mean), axis=1)
         self._weighted.add(values, weights)
         if self._by_squares is not self._weighted:
@@ -309,7 +306,7 @@ class _Spread:
 
     @property
     def error_squared(self) -> Floats:
-        """Square of the standard error of the mean, Σ w² (x - mean)² / (Σ w)² n / (n - 1); NaN for a single row."""
+        """Squared standard error, Σ w² (x - mean)² / (Σ w)² n / (n - 1); NaN for a single row."""
         n, running = self._n_rows, self._by_squares
         if n < 2:
             return np.full(self.mean.shape, np.nan)
@@ -331,14 +328,14 @@ def _spreads(
 
 
 def _difference(first: _Spread, second: _Spread) -> dict[str, Floats]:
-    """The second mean minus the first, and its error; no error where values within each group differ by rounding."""
+    """Return the second mean minus the first, and its error; NaN if values vary within groups by rounding only."""
     error = np.sqrt(first.error_squared + second.error_squared)
     rounding = _ROUNDING * np.maximum(np.abs(first.mean), np.abs(second.mean))
     return {"gap": second.mean - first.mean, "error": np.where(error > rounding, error, np.nan)}
 
 
 def _table(sums: _Sums, difference: dict[str, Floats], outputs: Sequence[str], backend: str | None) -> Any:
-    """A row per output and sum, terms with the largest gap first, routes as they come."""
+    """Return a row per output and sum, largest gap first; routes keep their order."""
     sizes = np.abs(difference["gap"])
     ranks = [largest_first(column) if sums.by == "term" else range(len(sizes)) for column in sizes.T]
     return contributions_table({sums.by: sums.labels}, outputs, difference, ranks, backend)
@@ -348,8 +345,6 @@ def _table(sums: _Sums, difference: dict[str, Floats], outputs: Sequence[str], b
 
 
 class TwoGroups(NamedTuple):
-    """Names of two groups of rows, and for each row whether it is in the second."""
-
     names: tuple[str, str]
     is_second: npt.NDArray[np.bool_]
 
@@ -402,7 +397,7 @@ def _sort_key(label: Any) -> tuple[bool, Any, str]:
 
 
 def _name(label: Any, group: Any) -> str:
-    """A group in words: its label, with the column in front of a number, or the truth of a boolean."""
+    """Return a group's label, prefixed with its column for numbers, or the truth of a boolean."""
     if isinstance(group, str):
         return str(label) if isinstance(label, str) and any(map(str.isalpha, label)) else f"{group} = {label}"
     if isinstance(label, (bool, np.bool_)):

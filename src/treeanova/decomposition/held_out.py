@@ -1,7 +1,7 @@
-"""Held-out rows with their outcome: which loss fits them, its mean, its change with an error, its derivatives.
+"""Held-out rows with their outcome: the loss, its mean, its change with an error, its derivatives.
 
-The rows of most losses are independent. Those of Cox's partial likelihood share their risk sets, and those of a ranking
-are compared within groups: their standard errors add up what each row, or each group, contributes.
+Rows of most losses are independent. Rows of Cox's partial likelihood share risk sets, and ranked rows are compared
+within groups: their standard errors add up the contributions of rows, or of groups.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TRANSFORMATIONS: dict[str, tuple[Callable[[Floats], Floats], float]] = {
 
 
 class Question(NamedTuple):
-    """What is judged: outputs that have one outcome together, their loss, and the function of `y` that they predict."""
+    """Outputs with a common outcome, their loss, and the function of `y` that they predict."""
 
     outputs: list[int]
     loss: Loss
@@ -49,7 +49,7 @@ class Question(NamedTuple):
 
 
 def questions_of(schema: Schema, loss: Any) -> list[Question]:
-    """What is judged by a loss of the user, or by the model's objective: the classes together, targets one by one."""
+    """Return what the user's loss or the model's objective judges: classes together, targets one by one."""
     n_outputs = len(schema.outputs)
     if callable(loss):
         return [Question(list(range(n_outputs)), FunctionLoss(loss), "")]
@@ -63,7 +63,7 @@ def questions_of(schema: Schema, loss: Any) -> list[Question]:
 
 
 def _stated(schema: Schema, loss: Any) -> tuple[str, str]:
-    """The name of a loss, and that of the function of `y` that scores are compared with."""
+    """Return the name of a loss, and of the function of `y` that scores are compared with."""
     if loss is not None and not isinstance(loss, str):
         kind = type(loss).__name__
         raise TypeError(f"`loss` must be a name or a function of scores and outcomes, got {kind}; or leave it out.")
@@ -92,7 +92,7 @@ def _excludes(loss: Loss) -> bool:
 
 
 def outcome_of(schema: Schema, question: Question, y: Any, n_rows: int, chosen: Any = slice(None)) -> Any:
-    """The outcome of a question at the chosen rows of `X`; a function of the user sees `y` as an array."""
+    """Return a question's outcome at the chosen rows of `X`; a user's function gets `y` as an array."""
     values = _as_array(y)
     if len(values) != n_rows:
         raise ValueError(f"`y` must have one entry per row of `X`, {n_rows}, got {len(values)}; pass the same rows.")
@@ -112,12 +112,12 @@ def outcome_of(schema: Schema, question: Question, y: Any, n_rows: int, chosen: 
 
 
 def _has_labels(schema: Schema, question: Question) -> bool:
-    """Whether `y` holds labels of classes; else it holds 0, 1 or shares, a column per output."""
+    """Whether `y` holds class labels, rather than 0, 1 or shares in a column per output."""
     return not schema.predicts_share and (bool(schema.classes) or len(question.outputs) > 1)
 
 
 def _columns(schema: Schema, question: Question, outcome: Floats) -> Floats:
-    """The columns of the question's outputs; several quantiles are of one column."""
+    """Return the columns of the question's outputs; several quantiles share one column."""
     n_outputs = len(schema.outputs)
     if outcome.shape[1] == 1 and n_outputs > 1 and question.loss.name.startswith("pinball"):
         return outcome
@@ -216,7 +216,7 @@ def _check(outcome: Floats, loss: Loss) -> None:
 
 
 def _intervals(values: npt.NDArray[Any]) -> Floats:
-    """Lower and upper ends of survival times; one column holds times that are known."""
+    """Return lower and upper ends of survival times; a single column holds exact times."""
     columns = _as_numbers(values.reshape(len(values), -1))
     if columns.shape[1] > 2:
         raise ValueError(f"`y` must have two columns, lower and upper ends of times, got {columns.shape[1]}.")
@@ -237,10 +237,10 @@ _MOST_PAIRS = 30_000_000
 
 
 class HeldOut(abc.ABC):
-    """Held-out rows of one outcome.
+    """Held-out rows of one outcome: scores are (n_rows, n_outputs), weights of rows have mean 1.
 
-    Scores have the shape (n_rows, n_outputs), weights of rows have mean 1, and `n_units` is the number of independent
-    observations: rows, events or groups. `has_constant` says whether adding a constant to all scores changes the loss.
+    `n_units` counts independent observations: rows, events or groups. `has_constant`: adding a constant to all scores
+    changes the loss.
     """
 
     loss: Loss
@@ -254,7 +254,7 @@ class HeldOut(abc.ABC):
 
     @abc.abstractmethod
     def change(self, without: Floats) -> tuple[float, float]:
-        """The mean loss of other scores minus that of the model, and its standard error."""
+        """Return the mean loss of other scores minus that of the model, and its standard error."""
 
     @abc.abstractmethod
     def constant_loss(self) -> float: ...
@@ -265,21 +265,18 @@ class Differentiable(HeldOut):
 
     @abc.abstractmethod
     def gradient(self, score: Floats) -> Floats:
-        """The derivative by the scores, of their shape."""
+        """Return the derivative with respect to the scores, in their shape."""
 
     @abc.abstractmethod
     def curved(self, score: Floats, columns: Floats) -> Floats:
-        """The second derivative, applied to columns of shape (n_columns, n_rows, n_outputs)."""
+        """Apply the second derivative to columns of shape (n_columns, n_rows, n_outputs)."""
 
     @abc.abstractmethod
     def by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
-        """What each independent unit contributes to the derivative of the loss along a direction.
-
-        `shrinkage` tells by how much a regression has drawn the contributions towards zero.
-        """
+        """Return each unit's contribution to the derivative along a direction; `shrinkage` is a regression's."""
 
     def shrinkage(self, score: Floats, columns: Floats, curved: Floats, inverse: Floats) -> Any:
-        """By how much a regression on columns shrinks the residual of each row: 1 minus its leverage."""
+        """Return 1 minus the leverage of each row: how much a regression on columns shrinks its residual."""
         hat = np.einsum("cnk,cnk->n", np.tensordot(inverse, columns, axes=1), curved)
         n_free = max(score.shape[1] - 1, 1)
         return 1 - np.minimum(hat / n_free, _HIGHEST_LEVERAGE)
@@ -309,8 +306,6 @@ def _group_positions(group: npt.NDArray[Any] | None) -> Ints:
 
 
 class _IndependentRows(HeldOut):
-    """Rows with losses of their own."""
-
     def __init__(self, score: Floats, weights: Floats) -> None:
         self.score, self.row_weights, self.n_units = score, weights, len(score)
 
@@ -325,15 +320,13 @@ class _IndependentRows(HeldOut):
 
 
 def mean_and_error(numbers: Floats, weights: Floats) -> tuple[float, float]:
-    """The weighted mean of independent numbers, and its standard error; the weights have mean 1."""
+    """Return the weighted mean of independent numbers, and its standard error; weights have mean 1."""
     n, mean = len(numbers), float(np.average(numbers, weights=weights))
     deviations = weights * (numbers - mean)
     return mean, float(np.sqrt((deviations**2).sum() / (n * max(n - 1, 1))))
 
 
 class FunctionRows(_IndependentRows):
-    """Rows with the loss of a function of the user."""
-
     def __init__(self, loss: FunctionLoss, score: Floats, outcome: Any, weights: Floats) -> None:
         super().__init__(score, weights)
         self.loss, self._function, self._outcome = loss, loss, outcome
@@ -346,8 +339,6 @@ class FunctionRows(_IndependentRows):
 
 
 class LossRows(_IndependentRows, Differentiable):
-    """Rows with a loss of the library."""
-
     def __init__(self, loss: RowLoss, score: Floats, outcome: Floats, weights: Floats) -> None:
         super().__init__(score, weights)
         self.loss, self._row_loss, self.outcome = loss, loss, outcome
@@ -382,9 +373,9 @@ class LossRows(_IndependentRows, Differentiable):
 
 
 class CoxRows(Differentiable):
-    """Rows of Cox's partial likelihood: times, negative if censored; ties as Breslow has them, and XGBoost.
+    """Cox's partial likelihood: times, negative if censored; Breslow ties, like XGBoost.
 
-    The loss is the mean over events of log(sum of exp(score) over all who are at risk) - score.
+    The loss is the mean over events of log(sum of exp(score) over all at risk) - score.
     """
 
     has_constant = False
@@ -400,7 +391,7 @@ class CoxRows(Differentiable):
         self.n_units = int((times > 0).sum())
 
     def _at_risk(self, score: Floats) -> Floats:
-        """The log of the sum of exp(score) over those at risk at each row's time; all in the order of times."""
+        """Return log Σ exp(score) over those at risk at each row's time; all in the order of times."""
         logs = score + np.log(np.maximum(self._weights, np.finfo(np.float64).tiny))
         return np.logaddexp.accumulate(logs[::-1])[::-1][self._first]
 
@@ -421,18 +412,18 @@ class CoxRows(Differentiable):
         return mean, float(np.sqrt((influence**2).sum() * n / (n - 1)))
 
     def _influence(self, score: Floats) -> Floats:
-        """What each row contributes to the mean loss, as an event and at risk, minus the mean."""
+        """Return each row's contribution to the mean loss, as an event and at risk, minus the mean."""
         s = self._sorted(score)
         own = self._events * (self._at_risk(s) - s - self.mean_loss(score))
         influence: Floats = (own + self._expected(s)) / self._events.sum()
         return influence
 
     def _expected(self, s: Floats) -> Floats:
-        """The expected number of events of each row: its hazard, added up over the times when it was at risk."""
+        """Return expected numbers of events: each row's hazard, added up over the times at risk."""
         return self._weights * self._over_risk(s, np.ones(len(s)))
 
     def _over_risk(self, s: Floats, values: Floats) -> Floats:
-        """Sums over events while a row is at risk, of values at the events, times the row's hazard."""
+        """Sum values at the events while a row is at risk, times the row's hazard."""
         at_risk = self._at_risk(s)
         top = s.max()
         steps = self._events * np.exp(top - at_risk) * values
@@ -470,7 +461,7 @@ class CoxRows(Differentiable):
 
 
 class RankedRows(Differentiable):
-    """Rows of groups, with grades: pairs of different grades of one group have the logistic loss of their difference.
+    """Pairwise logistic loss of rows with different grades within groups.
 
     The loss is the mean over groups of the mean over their pairs.
     """
@@ -541,7 +532,7 @@ class RankedRows(Differentiable):
 
 
 def _pairs(grades: Floats, group: Ints) -> tuple[Ints, Ints]:
-    """Positions of the better and the worse row of all pairs of different grades within groups."""
+    """Return positions of the better and the worse row of all pairs of different grades within groups."""
     order = np.argsort(group, kind="stable")
     blocks = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
     if sum(len(block) ** 2 for block in blocks) > 2 * _MOST_PAIRS:

@@ -1,7 +1,7 @@
-"""Importance: how much each term matters; sums of terms by feature and family; tables with the strongest first.
+"""Importance: how much each term matters; sums of terms by feature and family; tables, strongest first.
 
-A term whose features are all of one family belongs to that family, whatever its order. A term of features of several
-families is an interaction of these families. A feature without a family is one by itself.
+A term whose features are all of one family belongs to that family, whatever its order; one of several families is an
+interaction of these. A feature without a family is its own family.
 """
 
 from __future__ import annotations
@@ -28,25 +28,15 @@ from treeanova.terms.moments import Moments, covariance_changes, moments, moment
 
 
 def largest_first(sizes: Floats) -> list[int]:
-    """Positions in descending order of size; sizes that rounding alone distinguishes stay as they come."""
+    """Return positions in descending order of size; sizes that differ by rounding keep their order."""
     scale = float(sizes.max(initial=0.0)) or 1.0
     return [int(i) for i in np.argsort(-(sizes / scale).round(12), kind="stable")]
 
 
 @dataclasses.dataclass(frozen=True)
 class Families:
-    """Which family each feature belongs to.
-
-    Attributes
-    ----------
-    names
-        Names of the families, in the order of their first features.
-    places
-        Position of the family of each feature.
-    """
-
-    names: Names
-    places: tuple[int, ...]
+    names: Names  # in the order of their first features
+    places: tuple[int, ...]  # the family of each feature
 
     def key(self, key: Key) -> Key:
         return tuple(sorted({self.places[j] for j in key}))
@@ -62,7 +52,7 @@ class Families:
 
 
 def families_of(groups: Mapping[str, Collection[str]] | None, features: Sequence[str]) -> Families:
-    """The families that a user names, checked; each feature by itself for None."""
+    """Check the user's families; None makes each feature its own."""
     if groups is None:
         return Families(tuple(features), tuple(range(len(features))))
     family_of = _family_of_each(groups, features)
@@ -103,7 +93,7 @@ def _family_of_each(groups: Any, features: Sequence[str]) -> dict[str, str]:
 
 
 def summed(values: Floats, places: Ints, n_sums: int, axis: int = 0) -> Floats:
-    """Sums of arrays along an axis: that of the i-th goes to the sum at ``places[i]``."""
+    """Sum slices along an axis: the i-th goes to the sum at ``places[i]``."""
     if axis:
         return summed(values.swapaxes(0, axis), places, n_sums).swapaxes(0, axis)
     n_parts = len(places)
@@ -123,7 +113,7 @@ _ERROR = 0.003  # standard error of a share of the variance
 
 
 def rows_of_density(function: Function, density: Density, random_state: int) -> Points:
-    """Bins on the model's grid and weights of rows that represent a density, fewer where they would take long."""
+    """Return bins on the model's grid and weights of rows that represent a density, fewer if slow."""
     rng = np.random.default_rng(random_state)
     points = function.terms.points(density.population, _DRAWS, rng)
     return _some(points, _n_rows(function), rng)
@@ -142,7 +132,7 @@ def _some(points: Points, n_rows: int, rng: np.random.Generator) -> Points:
 
 
 def moments_take_long(function: Function) -> bool:
-    """Whether moments take seconds rather than a moment: thousands of terms, or forests at rows."""
+    """Whether moments take seconds: thousands of terms, or forests at rows."""
     terms = function.terms
     at_rows = bool(terms.keys_at_rows or function.rest_orders or function.has_remainder)
     return len(terms.keys) > _MANY_TERMS or (at_rows and terms.row_cost * _ROWS[1] > _LONG_STEPS)
@@ -151,13 +141,7 @@ def moments_take_long(function: Function) -> bool:
 def moments_of_terms(
     function: Function, density: Density, certificate: Certificate, weights: Mapping[Key, Floats], random_state: int
 ) -> Moments:
-    """Variance, covariance with the rest, and mean absolute value of each term, a remainder last.
-
-    Raises
-    ------
-    ValueError
-        Where terms are so large or so small that their squares are no longer numbers with all digits.
-    """
+    """Return moments of terms, a remainder last; raise ValueError if squares of values under- or overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         result = _moments_of_terms(function, density, certificate, weights, random_state)
     sizes = result.mean_abs.max(axis=0, initial=0.0)
@@ -203,7 +187,7 @@ def _moments_of_terms(
 
 
 def _moments_at_rows(function: Function, density: Density, rng: np.random.Generator) -> Moments:
-    """Moments over rows: of tables at thousands, of all other terms at as many as the error of their shares needs."""
+    """Return moments of tables at thousands of rows, of other terms at as many as the error of their shares needs."""
     many = _some(function.terms.points(density, _DRAWS, rng), _ROWS[1], rng)
     if function.terms.row_cost * len(many.codes) <= _FEW_STEPS or np.ptp(many.weights) > 0:
         return moments_of_values(function.all_at(many.codes), many.weights)
@@ -218,7 +202,7 @@ def _moments_at_rows(function: Function, density: Density, rng: np.random.Genera
 
 
 def _largest_error(values: Floats, n_tables: int) -> float:
-    """Largest standard error of the share of a term without a table: its covariance with the score over that of it."""
+    """Return the largest standard error of the share of a term without a table."""
     centred = values - values.mean(axis=0)
     score = centred.sum(axis=1)
     variance = score.var(axis=0)
@@ -227,14 +211,14 @@ def _largest_error(values: Floats, n_tables: int) -> float:
 
 
 def _moments_of_tables_at(function: Function, rows: Points) -> Moments:
-    """Moments of tables at rows, and last of all else, which is the score minus these."""
+    """Return moments of tables at rows; the last entry is the score minus these."""
     tables = function.at(rows.codes, function.terms.tables.keys)
     score = function.score(Rows.in_bins(function.grid, rows.codes))
     return moments_of_values(np.concatenate([tables, (score - tables.sum(axis=1))[:, None]], axis=1), rows.weights)
 
 
 def _joined(few: Moments, many: Moments, n_tables: int) -> Moments:
-    """Moments of tables at many rows and of all other terms at few, whose covariances are adjusted to the former."""
+    """Join tables at many rows with other terms at few, whose covariances are adjusted to the former."""
     variance, covariance, mean_abs = (
         np.concatenate([of_tables[:n_tables], of_others[n_tables:]])
         for of_tables, of_others in (
@@ -257,7 +241,7 @@ def _differences(function: Function, density: Density, weights: Mapping[Key, Flo
 
 
 def _are_uncorrelated(density: Density, certificate: Certificate, weights: Mapping[Key, Floats]) -> bool:
-    """Whether terms are pure under independent features, so that they have no covariances."""
+    """Whether terms are pure under independent features, and thus uncorrelated."""
     was_purified = all(term.method != "none" for term in certificate.terms.values())
     higher = certificate.higher
     is_pure = was_purified and certificate.is_pure and (higher is None or higher.is_exact)
@@ -267,10 +251,9 @@ def _are_uncorrelated(density: Density, certificate: Certificate, weights: Mappi
 def moments_of_families(
     function: Function, moments: Moments, families: Families, rows: Callable[[], Points]
 ) -> tuple[list[Key], Moments]:
-    """Terms of families, and moments of all parts when terms are added up within families.
+    """Return terms of families, and moments with terms added up within families.
 
-    Shares of the variance are sums of those of terms. What terms of a sum have in common, and the mean absolute value
-    of the sum, are found at rows of the density.
+    Shares add up. Covariances within a sum and its mean absolute value are computed at rows of the density.
     """
     keys, places = families.merged(function.terms.keys)
     n_rests = len(moments.variance) - len(places)
@@ -289,7 +272,7 @@ def moments_of_families(
 
 
 def _merged_moments(function: Function, places: Ints, merged: Ints, rows: Points) -> tuple[Floats, Floats]:
-    """Covariances within sums of several terms, and mean absolute values of these sums, shapes (n_sums, n_outputs)."""
+    """Return covariances within sums of several terms, and their mean absolute values, shapes (n_sums, n_outputs)."""
     terms = np.flatnonzero(np.isin(places, merged))
     within = np.searchsorted(merged, places[terms])
     values = function.at(rows.codes, [function.terms.keys[i] for i in terms])
@@ -299,20 +282,17 @@ def _merged_moments(function: Function, places: Ints, merged: Ints, rows: Points
 
 
 def strongest_first(variance: Floats) -> list[int]:
-    """Positions of terms or features in the order of all tables, plots and lists: largest variance first.
+    """Return positions in the order of all tables, plots and lists: largest variance first, ties in place.
 
-    A term left out of the score of a well-fitted model costs its variance in squared error, whatever it is
-    correlated with. The share of the variance, which adds the covariance with all other terms, does not measure that:
-    it is negative for a term that opposes others. Over six data sets and four models of each, variance also came
-    nearest to the order by loss on held-out rows, with the mean absolute effect close behind. Equal ones stay as they
-    come.
+    Dropping a term of a well-fitted model costs its variance in squared error, whatever it is correlated with. The
+    share, which adds covariances, does not measure that: it is negative for a term that opposes others. Over six data
+    sets and four models of each, variance was also nearest to the order by held-out loss, closely followed by mean
+    absolute effect.
     """
     return [int(i) for i in np.argsort(-variance, kind="stable")]
 
 
 class Standing(NamedTuple):
-    """One row of a ranking; what is not a listed term has no features."""
-
     features: Names
     label: str
     order: int
@@ -322,7 +302,7 @@ class Standing(NamedTuple):
 
     @property
     def is_remainder(self) -> bool:
-        """Whether this is not a listed term: other terms of an order added up, or the remainder."""
+        """Whether this is a sum of unlisted terms or the remainder."""
         return not self.features
 
     @property
@@ -331,7 +311,7 @@ class Standing(NamedTuple):
 
 
 def key_of_rest(label: str) -> Names:
-    """A key, which no term has, of what is not a listed term."""
+    """Return a key, which no term has, for a sum or a remainder."""
     return "", label
 
 
@@ -341,29 +321,11 @@ def is_rest(key: Names) -> bool:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Ranking:
-    """How much each term, or each feature, contributes to the variance of the score.
+    """Variances and covariances are relative to the variance of the score; arrays are (n_entries, n_outputs)."""
 
-    Attributes
-    ----------
-    by
-        "term" or "feature".
-    labels
-        What tables print for each entry.
-    features
-        The names of each entry; empty for sums of terms that are not listed and for a remainder.
-    orders
-        Orders of the entries.
-    outputs
-        Names of the outputs.
-    variance, covariance
-        Variance, and covariance with all other entries, relative to the variance of the score; (n_entries, n_outputs).
-    mean_abs
-        Mean absolute values, of the same shape.
-    """
-
-    by: str
+    by: str  # "term" or "feature"
     labels: Sequence[str]
-    features: Sequence[Names]
+    features: Sequence[Names]  # empty for sums of unlisted terms and a remainder
     orders: Sequence[int]
     outputs: Names
     variance: Floats
@@ -398,10 +360,7 @@ def contributions_table(
     ranks: Sequence[Iterable[int]],
     backend: str | None,
 ) -> Any:
-    """Table with a row per output and entry, in the order of `ranks`; outputs are named where there are several.
-
-    `names` has what each entry is called, the label first; `measures` are arrays of shape (n_entries, n_outputs).
-    """
+    """Return a row per output and entry, ordered by `ranks`; `measures` are (n_entries, n_outputs)."""
     rows = [(k, i) for k, rank in enumerate(ranks) for i in rank]
     columns: dict[str, Any] = {name: [entries[i] for _, i in rows] for name, entries in names.items()}
     if len(outputs) > 1:
@@ -415,7 +374,7 @@ def contributions_table(
 def rank_terms(
     function: Function, moments: Moments, families: Families, by: str, rows: Callable[[], Points] | None
 ) -> Ranking:
-    """Rank terms, or families of features; `rows` of the density are given where families have several features."""
+    """Rank terms, or families; those of several features need `rows` of the density."""
     components, schema = function.components, function.grid.schema
     keys: Sequence[Key] = components.keys
     if rows is not None:
@@ -436,7 +395,7 @@ def rank_terms(
 
 
 def feature_shares(keys: Sequence[Key], n_features: int, *, n_rests: int) -> Floats:
-    """Shares of features in terms, equal within each; each rest is a term and a feature of its own, in the end."""
+    """Return equal shares of features in terms; each sum or remainder is its own feature, at the end."""
     shares = np.zeros((len(keys) + n_rests, n_features + n_rests))
     for i, key in enumerate(keys):
         shares[i, list(key)] = 1 / len(key)

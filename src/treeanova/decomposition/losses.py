@@ -1,7 +1,7 @@
-"""Losses of single rows: what training minimises, its first two derivatives, and the names that users give it.
+"""Losses of single rows: what training minimises, its first two derivatives, and its names for users.
 
-The loss of a model is that of its objective. The link does not tell it: scores of means and scores of quantiles are
-both on the scale of the outcome, and the exponential of a score may be a mean, a hazard or a time.
+The loss follows from a model's objective, not from its link: means and quantiles share the scale of the outcome, and
+the exponential of a score may be a mean, a hazard or a time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Loss:
     """A loss of scores, given an outcome.
 
     `outcome` is what `y` holds: "numbers", "labels", "intervals" (of survival times), "times" (negative if censored),
-    "grades", or "anything". `is_on_scale` says whether scores are on the scale of the outcome.
+    "grades", or "anything". `is_on_scale`: scores are on the scale of the outcome.
     """
 
     name: str
@@ -33,30 +33,30 @@ class Loss:
     is_on_scale: bool = False
 
     def invariant(self, values: Floats) -> Floats:
-        """Values of terms, outputs last, without what does not change the loss."""
+        """Remove from values of terms, outputs last, what does not change the loss."""
         return values
 
 
 class RowLoss(Loss, abc.ABC):
-    """A loss of each row by itself. Scores have the shape (n_rows, n_outputs)."""
+    """A loss of each row separately; scores are (n_rows, n_outputs)."""
 
     @abc.abstractmethod
     def at(self, score: Floats, outcome: Floats) -> Floats: ...
 
     @abc.abstractmethod
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
-        """The derivative by the scores, of their shape."""
+        """Return the derivative with respect to the scores, in their shape."""
 
     @abc.abstractmethod
     def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
-        """The second derivative at the scores, applied to directions, whose last two axes are those of the scores."""
+        """Apply the second derivative to directions, whose last two axes are those of the scores."""
 
     @abc.abstractmethod
     def constant(self, outcome: Floats, weights: Floats) -> Floats:
-        """The scores, one per output, of the constant prediction with the smallest loss."""
+        """Return the scores, one per output, of the constant prediction with the smallest loss."""
 
     def smooth(self, score: Floats, outcome: Floats) -> RowLoss:  # noqa: ARG002
-        """A loss with two derivatives that has nearly the same minimum at these rows; by default itself."""
+        """Return a loss with two derivatives and nearly the same minimum; by default itself."""
         return self
 
     def check(self, outcome: Floats) -> None:
@@ -70,7 +70,7 @@ Numbers = Callable[[Floats], Floats]
 
 @dataclasses.dataclass(frozen=True)
 class DifferenceLoss(RowLoss):
-    """A convex function of the gap, score minus outcome, with its first two derivatives."""
+    """A convex function of score minus outcome, with its first two derivatives."""
 
     name: str
     of_gap: Numbers
@@ -103,7 +103,7 @@ class DifferenceLoss(RowLoss):
 
 
 def _lowest(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a convex function is smallest between two numbers."""
+    """Return the minimiser of a convex function in an interval."""
     return float(scipy.optimize.minimize_scalar(function, bounds=(low, high), method="bounded").x)
 
 
@@ -119,7 +119,6 @@ def squared_loss(name: str = "squared error", outcome: str = "numbers") -> Diffe
 
 
 def expectile_loss(level: float) -> DifferenceLoss:
-    """The squared difference, with different weights of outcomes above and below the score."""
     _share("expectile", level)
 
     def bend(gap: Floats) -> Floats:
@@ -130,7 +129,6 @@ def expectile_loss(level: float) -> DifferenceLoss:
 
 
 def huber_loss(width: float) -> DifferenceLoss:
-    """Half the square of small differences, and linear beyond a width."""
     _positive("huber", width)
 
     def of_gap(gap: Floats) -> Floats:
@@ -146,7 +144,7 @@ def huber_loss(width: float) -> DifferenceLoss:
 
 
 def pseudo_huber_loss(width: float) -> DifferenceLoss:
-    """A smooth function that is quadratic near zero and linear far out."""
+    """Return a smooth loss, quadratic near zero and linear far out."""
     _positive("pseudo_huber", width)
 
     def root(gap: Floats) -> Floats:
@@ -161,7 +159,7 @@ def pseudo_huber_loss(width: float) -> DifferenceLoss:
 
 
 def fair_loss(width: float) -> DifferenceLoss:
-    """A loss that is quadratic near zero and nearly linear far out."""
+    """Return a loss that is quadratic near zero and nearly linear far out."""
     _positive("fair", width)
 
     def of_gap(gap: Floats) -> Floats:
@@ -186,7 +184,7 @@ def log_cosh_loss() -> DifferenceLoss:
 
 
 class PinballLoss(RowLoss):
-    """The loss of a quantile: a line on each side of the outcome, steeper above for low levels.
+    """The loss of a quantile.
 
     It has no second derivative. `smooth` convolves it with a normal distribution, whose deviation shrinks with the
     number of rows (Fernandes, Guerre and Horta, 2021).
@@ -225,8 +223,6 @@ class PinballLoss(RowLoss):
 
 
 class SmoothPinballLoss(PinballLoss):
-    """A pinball loss convolved with a normal distribution."""
-
     def __init__(self, loss: PinballLoss, bandwidth: float) -> None:
         super().__init__(loss.level, loss.name, factor=loss.factor, is_relative=loss.is_relative)
         self.bandwidth = bandwidth
@@ -252,7 +248,7 @@ def _normal_density(z: Floats) -> Floats:
 
 
 def _quantile(values: Floats, weights: Floats, level: float) -> float:
-    """The smallest value below or at which there is at least a share `level` of the weights."""
+    """Return the smallest value with at least a share `level` of the weights at or below it."""
     order = np.argsort(values, kind="stable")
     shares = np.cumsum(weights[order]) / weights.sum()
     return float(values[order][min(int(np.searchsorted(shares, level - 1e-12)), len(values) - 1)])
@@ -289,7 +285,7 @@ class LogLoss(RowLoss):
 
 
 class ExponentialLoss(LogLoss):
-    """The loss of boosting with yes and no: exp(-s) for yes, exp(s) for no."""
+    """AdaBoost's loss: exp(-s) for yes, exp(s) for no."""
 
     name = "exponential loss"
 
@@ -308,8 +304,6 @@ class ExponentialLoss(LogLoss):
 
 
 class MulticlassLogLoss(RowLoss):
-    """Minus the log-likelihood of one of several classes; adding a number to all class scores changes nothing."""
-
     name, outcome = "multiclass log loss", "labels"
 
     def at(self, score: Floats, outcome: Floats) -> Floats:
@@ -337,10 +331,7 @@ class MulticlassLogLoss(RowLoss):
 
 
 class TweedieLoss(RowLoss):
-    """Half the deviance of a Tweedie distribution given the log of its mean.
-
-    Power 1 is Poisson, power 2 is gamma.
-    """
+    """Half the deviance given the log of the mean; power 1 is Poisson, power 2 is gamma."""
 
     def __init__(self, power: float, name: str = "") -> None:
         if not 1 <= power <= 2:
@@ -355,7 +346,7 @@ class TweedieLoss(RowLoss):
         return loss
 
     def _without_score(self, outcome: Floats) -> Floats:
-        """Return the part of the loss that makes it zero where the mean is the outcome."""
+        """Return the part of the loss that makes it zero if the mean is the outcome."""
         p = self.power
         part: Floats
         if p == 1:
@@ -387,7 +378,7 @@ class TweedieLoss(RowLoss):
 
 
 class AftLoss(RowLoss):
-    """Minus the log-likelihood of accelerated failure times; the outcome is a lower and an upper end of each time.
+    """Minus the log-likelihood of accelerated failure times; the outcome has lower and upper ends of each time.
 
     (log(time) - score) / scale has a normal, a logistic or an extreme-value (Gumbel, of minima) distribution.
     """
@@ -441,7 +432,7 @@ class AftLoss(RowLoss):
         return share
 
     def _ratios(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-        """The first two derivatives of the probability between two ends by minus the ends, divided by it."""
+        """Return the first two derivatives of the probability between two ends by minus the ends, divided by it."""
         with np.errstate(invalid="ignore", over="ignore"):
             share = self._log_share(low, high)
             densities = [np.nan_to_num(np.exp(self._log_density(end) - share)) for end in (low, high)]
@@ -468,7 +459,7 @@ def _extreme_slope(z: Floats) -> tuple[Floats, Floats]:
 
 
 Function = Callable[[Floats], Any]
-# The log of the probability of larger values, the log of the density, and the first two derivatives of the latter.
+# Log survival function, log density, and the first two derivatives of the latter.
 _SURVIVALS: dict[str, tuple[Function, Function, Function]] = {
     "normal": (
         lambda z: scipy.special.log_ndtr(-z),
@@ -501,14 +492,14 @@ def _refuse(what: str, outcome: Floats, bad: Bools) -> None:
 
 
 class JointLoss(Loss):
-    """A loss of rows that are compared with each other, which `held_out` computes."""
+    """A loss of rows that are compared with each other, computed by `held_out`."""
 
     def __init__(self, name: str, outcome: str) -> None:
         self.name, self.outcome = name, outcome
 
 
 class FunctionLoss(Loss):
-    """A function of the user: from scores and outcomes to the loss of each row."""
+    """A user's function of scores and outcomes that returns the loss of each row."""
 
     outcome = "anything"
 
@@ -553,10 +544,7 @@ LOSS_NAMES = (*_PLAIN, *(f"{name}:NUMBER" for name in _WITH_NUMBER), "aft:DISTRI
 
 
 def named_losses(text: str, n_outputs: int) -> list[Loss] | None:
-    """The loss of each output, from a name such as "squared", "pinball:0.9" or, for two outputs, "pinball:0.1:0.9".
-
-    None for names that are not known.
-    """
+    """Return the loss of each output from a name such as "squared" or "pinball:0.1:0.9"; None for unknown names."""
     name, *parameters = text.split(":")
     if name in _PLAIN and not parameters:
         return [_PLAIN[name]()] * n_outputs

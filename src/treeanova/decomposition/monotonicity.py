@@ -31,35 +31,21 @@ _MOST_SEARCHES = 5_000  # of levels times steps
 
 
 class Step(NamedTuple):
-    """What changes from a bin of the feature to the next.
-
-    Attributes
-    ----------
-    below, above
-        Labels of the two bins.
-    smallest, largest
-        No change is smaller, or larger, than these, whatever the other features are.
-    smallest_found, largest_found
-        The smallest and the largest change that was found in a cell; equal to the former where `is_exact`.
-    smallest_at, largest_at
-        These cells: bins of the other features.
-    is_exact
-        Whether smallest and largest change are those in a cell.
-    """
+    """The change from a bin of the feature to the next; `smallest` and `largest` are bounds in all cells."""
 
     below: str
     above: str
     smallest: float
     largest: float
-    smallest_found: float
+    smallest_found: float  # attained in a cell; equal to the bound if `is_exact`
     largest_found: float
-    smallest_at: tuple[str, ...]
+    smallest_at: tuple[str, ...]  # bins of the other features
     largest_at: tuple[str, ...]
     is_exact: bool
 
 
 class Level(NamedTuple):
-    """The steps where one other feature is in a given bin; see `Step`."""
+    """The steps with one other feature in a given bin; see `Step`."""
 
     partner: str
     level: str
@@ -73,7 +59,7 @@ class Level(NamedTuple):
 class Monotonicity(Result):
     """Whether a model rises or falls in a feature, all other features being the same; `print` it.
 
-    The statement is about the whole model, exactly, in all cells: also those without data. Bins of missing values have
+    The statement is exact and about all cells of the model, including those without data. Bins of missing values have
     no place in the order, and are left out.
 
     Attributes
@@ -83,15 +69,15 @@ class Monotonicity(Result):
     output
         Name of the output.
     direction
-        "increasing" (never falls), "decreasing" (never rises), "constant", "neither", or "undecided" where neither a
-        proof nor a counterexample was found.
+        "increasing" (never falls), "decreasing" (never rises), "constant", "neither", or "undecided" if neither a proof
+        nor a counterexample was found.
     all_steps
         The changes between neighbouring bins; `steps` is a table of them.
     levels
         The direction where one other feature is in a given bin; `table` is a table of them.
     tolerance
-        Changes up to this size count as none: they are rounding. It is 1e-12 of the size of the whole model, the sum of
-        the largest absolute values of its intercept and of all its terms or trees.
+        Changes up to this size are treated as zero: 1e-12 of the sum of the largest absolute values of the intercept
+        and of all terms or trees.
     notes
         What the statement leaves out.
     backend
@@ -124,7 +110,7 @@ class Monotonicity(Result):
 
     @property
     def is_increasing(self) -> bool | None:
-        """Whether the model never falls in the feature; None where that is not decided."""
+        """Whether the model never falls in the feature; None if undecided."""
         return _never(
             any(step.smallest < -self.tolerance for step in self.all_steps),
             any(step.smallest_found < -self.tolerance for step in self.all_steps),
@@ -132,7 +118,7 @@ class Monotonicity(Result):
 
     @property
     def is_decreasing(self) -> bool | None:
-        """Whether the model never rises in the feature; None where that is not decided."""
+        """Whether the model never rises in the feature; None if undecided."""
         return _never(
             any(step.largest > self.tolerance for step in self.all_steps),
             any(step.largest_found > self.tolerance for step in self.all_steps),
@@ -142,8 +128,8 @@ class Monotonicity(Result):
     def table(self) -> Any:
         """Table of the direction at each level of each other feature, all else being free.
 
-        `smallest` and `largest` are bounds of the changes from one bin of the feature to the next; where `is_exact`,
-        these changes are attained.
+        `smallest` and `largest` bound the changes from one bin of the feature to the next; they are attained if
+        `is_exact`.
         """
         return frame({name: [getattr(row, name) for row in self.levels] for name in Level._fields}, self.backend)
 
@@ -156,7 +142,7 @@ class Monotonicity(Result):
         return frame(columns, self.backend)
 
     def breaks(self, direction: str) -> Any:
-        """Return a table of the cells that break a direction: for each step the other way, the one that does it most.
+        """Return a table of the cells that break a direction: the largest break of each step.
 
         Parameters
         ----------
@@ -183,7 +169,7 @@ class Monotonicity(Result):
         return frame({name: list(column) for name, column in zip(_BREAKS, columns, strict=True)}, self.backend)
 
     def _breaking(self, *, is_fall: bool) -> list[tuple[str, str, float, tuple[str, ...]]]:
-        """Bins, change and cell of each step that falls (or rises), the largest first."""
+        """Return bins, change and cell of each step that falls (or rises), the largest first."""
         if is_fall:
             rows = [(s.below, s.above, s.smallest_found, s.smallest_at) for s in self.all_steps]
         else:
@@ -224,7 +210,7 @@ class Monotonicity(Result):
             yield f"every change is between {low:.4g} and {high:.4g}"
 
     def _by_partner(self) -> Iterator[str]:
-        """How many levels of each partner have each direction; of many partners together."""
+        """Count the levels of each partner by direction; of many partners together."""
         partners = list(dict.fromkeys(level.partner for level in self.levels))
         if len(partners) > _FEW:
             yield f"by levels of {len(partners)} other features: {_counts(self.levels)}"
@@ -248,7 +234,7 @@ def _shortened(where: Sequence[str]) -> str:
 
 
 def _never(is_possible: bool, is_found: bool) -> bool | None:
-    """True where something is not possible, False where it was found, else None."""
+    """Return True if something is impossible, False if it was found, None if unknown."""
     return not is_found if is_found or not is_possible else None
 
 
@@ -261,7 +247,7 @@ def _direction(never_falls: bool | None, never_rises: bool | None) -> str:
 
 
 def monotonicity_of(function: Function, model: Any, feature: int, output: int, backend: str | None) -> Monotonicity:
-    """The statement for a feature and an output given by position; more is tried where little leaves it undecided."""
+    """Search further if a short search leaves the statement undecided."""
     grid, steps = _steps(function, model, feature, output)
     for n_nodes in (_FEW_NODES, _MANY_NODES):
         found = _statement(grid, steps, feature, n_nodes)
@@ -272,7 +258,7 @@ def monotonicity_of(function: Function, model: Any, feature: int, output: int, b
 
 
 def _statement(grid: Grid, functions: Callable[[], Iterator[StepFunction]], feature: int, n_nodes: int) -> Monotonicity:
-    """The statement, with up to `n_nodes` products of sets tried for the smallest and the largest change of a step."""
+    """Try up to `n_nodes` products of sets for the smallest and the largest change of a step."""
     axis = grid.axes[feature]
     steps, by_partner, tolerance, extremes = [], _ByPartner(grid), 0.0, []
     for k, function in enumerate(functions()):
@@ -295,7 +281,7 @@ def _statement(grid: Grid, functions: Callable[[], Iterator[StepFunction]], feat
 def _steps(
     function: Function, model: Any, feature: int, output: int
 ) -> tuple[Grid, Callable[[], Iterator[StepFunction]]]:
-    """The steps of the whole function, from trees where they are known, else from tables; and their grid."""
+    """Return the steps of the whole function, from trees if available, otherwise from tables; and their grid."""
     source = function.source
     if source.is_sum_of_terms and not function.scope.is_part:
         effects = source.raw().tables.effects
@@ -310,7 +296,7 @@ def _steps(
 
 
 def _trees_of(effects: Effects, model: Any) -> tuple[Forest, LeafSets] | None:
-    """The trees of a model that was expanded to tables, if it is at hand and these are its tables."""
+    """Return the trees of a model that was expanded to these tables, if available."""
     if model is None:
         return None
     try:
@@ -326,7 +312,7 @@ def _trees_of(effects: Effects, model: Any) -> tuple[Forest, LeafSets] | None:
 
 
 def _step(labels: Sequence[str], function: StepFunction, grid: Grid, low: Extreme, high: Extreme) -> Step:
-    """A step between two bins from its smallest change, and its largest with a minus."""
+    """Return a step from its smallest change, and its negated largest."""
     below, above = labels
     return Step(
         below=below,
@@ -342,7 +328,7 @@ def _step(labels: Sequence[str], function: StepFunction, grid: Grid, low: Extrem
 
 
 def _where(function: StepFunction, grid: Grid, cell: Sequence[int]) -> tuple[str, ...]:
-    """The bins of a cell in words; partners that make no difference to the step are left out."""
+    """Describe the bins of a cell; partners that make no difference to the step are left out."""
     words = []
     for j, columns, column in zip(function.partners, function.columns, cell, strict=True):
         if len(columns) and columns.max() > 0:
@@ -359,10 +345,7 @@ def _in_words(axis: Axis, bin_: int) -> str:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _ByPartner:
-    """Bounds of the steps at each level of each partner, the extreme of all steps so far.
-
-    Levels in `to_search` are searched one by one.
-    """
+    """Bounds of all steps so far at each level of each partner; levels in `to_search` are searched one by one."""
 
     grid: Grid
     to_search: frozenset[tuple[str, str]] = frozenset()
@@ -408,7 +391,7 @@ def _searched(search: Search, place: int, column: int) -> tuple[float, float]:
 
 
 def _level(partner: str, label: str, bounds: Floats, possible: Bools, found: Bools) -> Level:
-    """A level from bounds of the smallest step and of the largest with a minus."""
+    """Return a level from bounds of the smallest step and of the negated largest."""
     never = [_never(bool(p), bool(f)) for p, f in zip(possible, found, strict=True)]
     is_exact = bool((bounds[1::2] <= bounds[::2]).all())
     return Level(partner, label, _direction(*never), float(bounds[0]), float(-bounds[2]), is_exact)

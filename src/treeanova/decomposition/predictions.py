@@ -32,7 +32,7 @@ from treeanova.views import scale_of
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Predictions:
-    """What a decomposition holds, and what it says at rows. Other rooms reach the function by `function_of`."""
+    """The content of a decomposition, and its values at rows. Other rooms reach the function by `function_of`."""
 
     _function: Function
     density: Density
@@ -45,7 +45,7 @@ class Predictions:
 
     @property
     def grid(self) -> Grid:
-        """The axes of all features, over whose bins the tables of terms are defined."""
+        """Axes of all features; tables are over their bins."""
         return self._function.effects.grid
 
     @property
@@ -60,7 +60,7 @@ class Predictions:
 
     @property
     def outputs(self) -> Names:
-        """Names of the outputs: classes, targets, or "score" where there is one."""
+        """Names of the outputs: classes, targets, or "score" if there is only one."""
         return self.schema.outputs
 
     # Terms by name.
@@ -99,7 +99,7 @@ class Predictions:
         return self._function.terms.n_outputs == 1
 
     def _per_row(self, values: Floats) -> Floats:
-        """Values of shape (n_rows, n_outputs) without the last axis where there is one output."""
+        """Drop the last axis of values (n_rows, n_outputs) if there is one output."""
         return values[:, 0] if self._has_one_output else values
 
     def _names(self, key: Key) -> Names:
@@ -134,7 +134,7 @@ class Predictions:
         return self._per_row(self._function.at(codes, [key])[:, 0])
 
     def _any_key(self, key: str | Collection[str]) -> Key:
-        """Positions of the features of a term that can be evaluated, listed or not."""
+        """Return positions of the features of a term that can be evaluated, listed or not."""
         names = self.terms.features_in(key)
         if all(name in self.schema.names for name in names):
             positions = tuple(sorted(self._positions(names)))
@@ -158,7 +158,7 @@ class Predictions:
         Returns
         -------
         numpy.ndarray
-            Shape (n_rows,), or (n_rows, n_outputs) where there are several outputs.
+            Shape (n_rows,), or (n_rows, n_outputs) if there are several outputs.
 
         Examples
         --------
@@ -180,7 +180,7 @@ class Predictions:
         Returns
         -------
         numpy.ndarray
-            Shape (n_rows,), or (n_rows, n_outputs) where there are several targets.
+            Shape (n_rows,), or (n_rows, n_outputs) if there are several targets.
 
         See Also
         --------
@@ -209,7 +209,7 @@ class Predictions:
         Returns
         -------
         numpy.ndarray
-            Shape (n_rows,), or (n_rows, n_outputs) where there are several outputs.
+            Shape (n_rows,), or (n_rows, n_outputs) if there are several outputs.
 
         Examples
         --------
@@ -243,7 +243,7 @@ class Predictions:
         return class_probabilities(self.schema, self._scores(X))
 
     def term_values(self, X: Any, key: str | Collection[str]) -> Floats:
-        """Evaluate one term at rows; for a deep ensemble, the term may be part of the remainder.
+        """Evaluate one term at rows; for a deep ensemble, even one in the remainder.
 
         Parameters
         ----------
@@ -255,7 +255,7 @@ class Predictions:
         Returns
         -------
         numpy.ndarray
-            Shape (n_rows,), or (n_rows, n_outputs) where there are several outputs.
+            Shape (n_rows,), or (n_rows, n_outputs) if there are several outputs.
 
         Raises
         ------
@@ -283,7 +283,7 @@ class Predictions:
         Returns
         -------
         numpy.ndarray
-            Shape (n_rows,), or (n_rows, n_outputs) where there are several outputs.
+            Shape (n_rows,), or (n_rows, n_outputs) if there are several outputs.
 
         Examples
         --------
@@ -300,11 +300,11 @@ class Predictions:
     ) -> Explanation:
         """Evaluate all terms at rows, or those up to an order; the rest of the score is `Explanation.remainder`.
 
-        With a reference, values are those of the anchored terms: they add up to the score of a row minus that of the
-        reference, under any density. A term is zero if one of its features is in the bin of the reference.
+        With a reference, values are those of the anchored terms: under any density they add up to the score of a row
+        minus that of the reference. A term is zero if one of its features is in the bin of the reference.
 
-        A table of Dask or Spark gives a lazy table of the same engine, with the columns that `explain_to` writes: that
-        of Dask has the index of X, that of Spark the columns of X that the model does not use, such as keys.
+        A table of Dask or Spark gives a lazy table of the same engine, with the columns that `explain_to` writes, and
+        the index of X (Dask) or the columns of X that the model does not use, such as keys (Spark).
 
         Parameters
         ----------
@@ -312,8 +312,8 @@ class Predictions:
             Rows with all features of the model: in memory, or a table of Dask or Spark.
         reference
             A row to compare with: a sequence of values, a mapping from names to values, a pandas Series, or a table or
-            matrix. Of several rows, each of the same weight, values are means over the references, and add up to the
-            difference to their mean score.
+            matrix. With several rows, values are means over the references, and add up to the difference to their mean
+            score.
         max_order
             Highest order of the terms to evaluate; all by default.
         progress
@@ -334,7 +334,7 @@ class Predictions:
         >>> explained.values.tolist()
         [[0.25, 0.25, 0.25]]
 
-        Why (1, 1) has another score than (0, 0): only both features together make a difference.
+        Why (1, 1) and (0, 0) differ: only both features together make a difference.
 
         >>> against = fx.explain(X[3:], reference=[0, 0])
         >>> against.values.tolist(), against.intercept
@@ -363,7 +363,7 @@ class Predictions:
         )
 
     def _explained(self, X: Any, keys: Sequence[Key], max_order: int | None, reference: Any = None) -> Explanation:
-        """Some terms at rows, with sums of the others of each order up to one; the rest is the remainder."""
+        """Evaluate some terms, with sums of the others of each order; the rest is the remainder."""
         rows, table = Rows.of(X, self.schema), None if isinstance(X, Rows) else X
         function, baseline = self._function, self.density.baseline
         if reference is None:
@@ -403,12 +403,11 @@ class Predictions:
     ) -> None:
         """Write all terms, or some, at any number of rows to a Parquet file, batch by batch.
 
-        The file has a column per term, named as in `Explanation.to_frame`, then sums of terms that are not listed, a
-        remainder where there is one, "intercept" and "score", which is the sum of the others. With several outputs,
-        there is a column per output. It replaces an existing file when it is complete. What was written before an
-        interruption stays in a folder next to it, named like it with ``.parts`` at the end: the same call then goes on
-        from there. A part is used again only for the same rows, terms and options, compared by their digests, and
-        only if its bytes are undamaged. Other files in that folder stay.
+        The file has a column per term, named as in `Explanation.to_frame`, then sums of unlisted terms, any remainder,
+        "intercept" and "score", the sum of the others; with several outputs, a column per output. It replaces an
+        existing file when complete. After an interruption, finished parts stay in a folder next to it, whose name ends
+        in ``.parts``, and the same call continues from there. Parts are used again only for the same rows, terms and
+        options, and only if undamaged. Other files in that folder stay.
 
         Parameters
         ----------
@@ -419,16 +418,16 @@ class Predictions:
             Rows in memory or in batches, as for `decompose`.
         terms
             Terms to write, each a name of a feature or names of several; the rest of the score is the column
-            "remainder". All terms by default.
+            "remainder". All by default.
         keep
-            Columns of X to copy, such as an identifier; in brackets where a term has the same name.
+            Columns of X to copy, such as an identifier; in brackets if a term has the same name.
         progress
             True for a progress bar, or a function, as for `decompose`.
 
         Raises
         ------
         ValueError
-            Where another process writes the same file at the same time, among others.
+            For example, if another process writes the same file at the same time.
 
         Examples
         --------
@@ -456,7 +455,7 @@ class Predictions:
 
 
 def function_of(fx: Predictions) -> Function:
-    """Return the machinery behind a decomposition, for the rooms of this package: its source, terms and scope."""
+    """Return the source, terms and scope of a decomposition, for the rooms of this package."""
     return fx._function  # noqa: SLF001  the one way in
 
 

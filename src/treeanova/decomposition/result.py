@@ -20,7 +20,7 @@ class Result(abc.ABC):
 
     @abc.abstractmethod
     def _content(self) -> dict[str, Any]:
-        """What `to_dict` returns, with arrays and NaN."""
+        """Return the content of `to_dict`, with arrays and NaN."""
 
     @abc.abstractmethod
     def _text(self, top: int) -> str: ...
@@ -57,7 +57,7 @@ class Result(abc.ABC):
 
 
 def plain(value: Any) -> Any:
-    """A value as Python's own numbers, texts, lists and dicts; None for NaN and infinities."""
+    """Convert to Python's own numbers, texts, lists and dicts; None for NaN and infinities."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     value = value.tolist() if hasattr(value, "tolist") else value
@@ -67,7 +67,7 @@ def plain(value: Any) -> Any:
 
 
 def aligned_rows(rows: Sequence[Mapping[str, Any]], top: int, summed: str | None = None) -> str:
-    """The first rows as columns of text, and a line that counts the others and adds up one of their columns."""
+    """Format the first rows as columns, and a line that counts the others and sums one of their columns."""
     text = aligned({name: [row[name] for row in rows[:top]] for name in (rows[0] if rows else {})})
     left = rows[top:]
     total = f": {sum(row[summed] for row in left):+.4g}" if summed and left else ""
@@ -75,7 +75,7 @@ def aligned_rows(rows: Sequence[Mapping[str, Any]], top: int, summed: str | None
 
 
 def contribution_lines(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], top: int, summed: str) -> str:
-    """A line per contribution, with signs; zero for what rounding left of a number, and a dash for no number."""
+    """Format contributions with signs; zero for rounding, a dash for NaN."""
     label = next(iter(rows[0]))
     sizes = (abs(row[name]) for row in rows for name in columns if not _is_nan(row[name]))
     noise = _ROUNDING * max(sizes, default=0.0)

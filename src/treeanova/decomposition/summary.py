@@ -1,4 +1,4 @@
-"""A decomposition in short: the headline, what its certificate means, its strongest terms."""
+"""A decomposition in short: headline, caveats of the certificate, strongest terms."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def shares_by_order(ranking: Iterable[Standing]) -> tuple[float, float, float]:
 
 
 def headline(ranking: Sequence[Standing], raw: Sequence[Standing] | None = None, *, is_part: bool = False) -> str:
-    """Say in a sentence how many terms are not small, and which term and interaction are the strongest.
+    """Say how many terms are not small, and which term and interaction are the strongest.
 
-    All numbers are variances of terms. `raw` is the ranking before purification, to say what that changed: it is said
-    of models of main effects and pairs only, as the raw form of deeper models depends on how their trees happened to
-    grow. Where terms were left out (`is_part`), variances are relative to that of the sum of the others.
+    All numbers are variances of terms, relative to the sum of the terms if some were left out (`is_part`). `raw` is the
+    ranking before purification, for models of main effects and pairs only: the raw form of deeper models depends on how
+    their trees happened to grow.
     """
     if not any(term.variance for term in ranking):
         return "The model is constant: no term has any variance."
@@ -41,7 +41,7 @@ def headline(ranking: Sequence[Standing], raw: Sequence[Standing] | None = None,
 
 
 def has_readable_raw_form(ranking: Sequence[Standing]) -> bool:
-    """Whether all terms are main effects and pairs, none of them left to a remainder."""
+    """Whether all terms are main effects and pairs, without a remainder."""
     return all(term.order <= 2 and not term.is_remainder for term in ranking)
 
 
@@ -74,10 +74,7 @@ def _with_variance(term: Standing) -> str:
 
 
 def _moved(before: float, after: float) -> str:
-    """How purification changed the share of pairs.
-
-    Empty where raw terms cancel each other out: their shares are then not parts of a whole.
-    """
+    """Say how purification changed the share of pairs; empty if raw terms cancel: shares are not parts of a whole."""
     if abs(after - before) < _LEAST_MOVE or not 0 <= before <= 1:
         return ""
     way = "lowered" if after < before else "raised"
@@ -85,7 +82,7 @@ def _moved(before: float, after: float) -> str:
 
 
 def adding_up(fx: Answers) -> str:
-    """How closely terms add up: "sum of terms within 1.9e-16 of the model"; empty where terms were selected."""
+    """Return, for example, "sum of terms within 1.9e-16 of the model"; empty for selected terms."""
     if function_of(fx).scope.is_part:
         return ""
     whole = "terms and remainder" if fx.has_remainder else "terms"
@@ -93,7 +90,7 @@ def adding_up(fx: Answers) -> str:
 
 
 def caveats(fx: Answers) -> list[str]:
-    """What the certificate means, one line each: purity and sum, accuracy of high orders, copies of rows, remainder."""
+    """Explain the certificate, one line each: purity and sum, accuracy of high orders, copies of rows, remainder."""
     certificate = fx.certificate
     lines = ["; ".join(filter(None, (certificate.purity, adding_up(fx))))]
     if certificate.higher is not None and certificate.higher.accuracy:
@@ -136,7 +133,7 @@ def plain_summary(fx: Answers, name: str) -> dict[str, Any]:
 
 
 def summary_text(fx: Answers, name: str, top: int) -> str:
-    """A decomposition in short, for people: the headline and the strongest terms of each output, and caveats."""
+    """Return the headline, the strongest terms of each output, and caveats."""
     statistics = fx.density.statistics
     rows = "" if statistics is None else f", {statistics.n_rows:,} rows"
     scale = printable(scale_of(fx.schema))
@@ -149,7 +146,7 @@ def summary_text(fx: Answers, name: str, top: int) -> str:
 
 
 def _first_terms(terms: Sequence[Standing], top: int) -> str:
-    """A line per term, one for those left out, and what the numbers add up to and mean."""
+    """Return a line per term, one for those left out, and the sum and meaning of the numbers."""
     rows = [
         {
             "term": term.label,

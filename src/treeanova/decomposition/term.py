@@ -1,8 +1,7 @@
 """Terms of a decomposition, by the names of their features.
 
-A term adds to the score, and terms add up there. On the response scale they do not: what a term changes depends on
-where the others stand. It is therefore shown at one base point, where all other terms are zero, which is their average
-under the density: ``response(intercept + value) - response(intercept)``.
+Terms add up on the score scale. On the response scale, the change by a term depends on the others. It is shown with all
+other terms at zero, their average under the density: ``response(intercept + value) - response(intercept)``.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from treeanova.views import RESPONSES
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Term:
-    """One term: its features, its values at rows, and its table where it has one.
+    """One term: its features, its values at rows, and its table if it has one.
 
     Attributes
     ----------
@@ -39,9 +38,9 @@ class Term:
     schema
         The term's features, and the outputs of the model.
     at_rows
-        The term as a function of encoded rows that hold its features; None where it has a table.
+        The term as a function of encoded rows that hold its features; None if it has a table.
     table
-        Axes, values over their bins, and weights of the cells; None where the term is known at rows only.
+        Axes, values over their bins, and weights of the cells; None if the term has values at rows only.
 
     Examples
     --------
@@ -69,17 +68,17 @@ class Term:
 
     @property
     def has_table(self) -> bool:
-        """Whether `axes`, `values` and `weights` are known; all terms can be evaluated at rows."""
+        """Whether `axes`, `values` and `weights` are available; all terms can be evaluated at rows."""
         return self.table is not None
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """The bins of each feature, which may be coarser than those of the feature in other terms."""
+        """The bins of each feature, which may be coarser than in other terms."""
         return self._table[0]
 
     @property
     def values(self) -> Floats:
-        """Values over the bins, with a last axis of outputs where there are several."""
+        """Values over the bins, with a last axis of outputs if there are several."""
         return self._table[1]
 
     @property
@@ -106,7 +105,7 @@ class Term:
 
         Returns
         -------
-        array of shape (n_rows,), or (n_rows, n_outputs) where there are several
+        array of shape (n_rows,), or (n_rows, n_outputs) if there are several
         """
         encoded = encode(X, self.schema)
         if self.at_rows is not None:
@@ -123,7 +122,7 @@ class Term:
 
 
 class TermKeyError(KeyError):
-    """A key of no term; its message prints as it is, where a KeyError prints it in quotes."""
+    """A key that no term has; unlike KeyError, it prints its message without quotes."""
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -145,11 +144,11 @@ class Terms(Mapping[Names, Term]):
 
     @property
     def labels(self) -> Mapping[str, Names]:
-        """The features of each term by its label in tables."""
+        """Features of each term by its label."""
         return self._by_label
 
     def features_in(self, key: str | Collection[str]) -> Names:
-        """Return the names in a key, each of which it may name once; KeyError that says what a key is."""
+        """Return the names in a key; raise KeyError if it is malformed or has a name twice."""
         if isinstance(key, str):
             if key in self._features:
                 return (key,)
@@ -167,7 +166,7 @@ class Terms(Mapping[Names, Term]):
         return names
 
     def names_of(self, key: str | Collection[str]) -> Names:
-        """Return the features of a term in the order of the data; KeyError with a hint where there is no such term."""
+        """Return a term's features in the order of the data; raise KeyError with a hint if there is no such term."""
         names = self.features_in(key)
         return self._by_set.get(frozenset(names)) or self._refuse(names)
 
@@ -199,7 +198,7 @@ class Terms(Mapping[Names, Term]):
 
 
 def term_columns(term: Term) -> dict[str, Any]:
-    """Columns of the tidy table of a term: a row per cell with labels and ends of its bins, value and weight."""
+    """Return a row per cell: labels and ends of its bins, value and weight."""
     outputs = term.schema.outputs
     cells = np.indices(term.weights.shape).reshape(term.order, -1)
     reserved = {"weight", "value", *(f"value_{output}" for output in outputs)}
@@ -224,7 +223,7 @@ _SAME_SCALE = ("identity", "probability")  # links with which the score is the r
 
 
 def is_response(schema: Schema, scale: str) -> bool:
-    """Whether a scale is that of the response; ValueError for one that the model does not have."""
+    """Whether a scale is that of the response; raise ValueError if the model does not have it."""
     if scale not in SCALES:
         choices = ", ".join(map(repr, SCALES))
         raise ValueError(f"`scale` must be one of {choices}, got {scale!r}; leave it out for 'score'.")
@@ -239,7 +238,7 @@ def is_response(schema: Schema, scale: str) -> bool:
 
 
 def response_changes(schema: Schema, intercept: npt.ArrayLike, values: Floats) -> Floats:
-    """Changes of the response by values of one term, all other terms being zero; the shape is that of `values`."""
+    """Return changes of the response by values of one term, all others being zero, in the shape of `values`."""
     base = np.atleast_1d(np.asarray(intercept, dtype=np.float64))
     scores = base + values.reshape(-1, len(base))
     changes: Floats = respond(schema, scores) - respond(schema, base[None])
@@ -263,10 +262,7 @@ _MAX_FEATURES = 12  # of 2^12 terms
 
 
 def response_effects(function: Function) -> Effects:
-    """The response in every cell of all features that the terms use, as one tensor.
-
-    Raises ValueError where the response is not defined, and BudgetError where there are too many cells.
-    """
+    """Return the response in every cell of all used features; raise ValueError or BudgetError if impossible."""
     grid, schema = function.grid, function.grid.schema
     if schema.link in _SAME_SCALE:
         raise ValueError(
@@ -292,7 +288,7 @@ def response_effects(function: Function) -> Effects:
 
 
 def _features_of(function: Function) -> Key:
-    """Features that terms use; all that have bins where some terms are not listed."""
+    """Return the features of all terms; with unlisted terms, all features that have bins."""
     if function.has_remainder or function.rest_orders:
         return tuple(j for j, size in enumerate(function.grid.sizes) if size > 1)
     return tuple(sorted({j for key in function.terms.keys for j in key}))

@@ -1,18 +1,16 @@
-"""Validation: which terms hold up on held-out rows, and which p-values they have.
+"""Validation: which terms hold up on held-out rows, and their p-values.
 
-Two questions, in this order. How much worse is the loss without the term? And does the outcome follow the term, given
-all the others?
+How much worse is the loss without the term? And does the outcome follow the term, given all the others?
 
-A term that fits noise still correlates with the errors of the other terms where features are dependent: with errors of
-main effects, and with the noise in other interactions, which such terms cancel out. A test of the term alone then finds
-"evidence" for interactions that do not exist. So the null hypothesis is that the outcome does not follow the term once
-all else in the model has been fitted again: every other term has a coefficient of its own, and every feature a smooth
-curve of its own (piecewise linear), the term's own feature excepted for a main effect. Purity helps: an interaction has
-nothing in common with curves of its own features, so that these cost it no power.
+If features are dependent, a term that fits noise correlates with the errors of main effects and with the noise in other
+interactions, which such terms cancel. A test of the term alone then finds interactions that do not exist. So under the
+null hypothesis the outcome does not follow the term once all else has been fitted again: every other term has its own
+coefficient, and every feature a piecewise linear curve, except the term's own feature for a main effect. An interaction
+is pure, so curves of its own features cost it no power.
 
-Where the rows cannot distinguish a term from others, for example because a feature is a copy of another one, such a
-regression says nothing about it. These terms are found by the inflation of the variance of a coefficient by the other
-columns, and are tested together: their sum takes the place of the term, and the curves of their features are left out.
+If the rows cannot distinguish a term from others, for example because a feature is a copy, such a regression says
+nothing about it. Variance inflation of the coefficient finds these terms. They are tested as one sum, without the
+curves of their features.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ _ROUNDING = 1e-12  # size of a term relative to the score, below which it is zer
 
 
 def slope_of(held: HeldOut, values: Floats) -> float:
-    """The multiple of a term, all others staying as they are, with the smallest loss; NaN where the term is zero."""
+    """Return the multiple of a term with the smallest loss, all others fixed; NaN if the term is zero."""
     if not np.abs(values).max(initial=0.0) > _ROUNDING * np.abs(held.score).max(initial=0.0):
         return np.nan
     offset = held.score - values
@@ -65,10 +63,10 @@ def slope_of(held: HeldOut, values: Floats) -> float:
 
 
 def _fitted(held: Differentiable, columns: Floats, offset: Floats, start: Floats) -> tuple[Floats, bool]:
-    """Coefficients of columns with the smallest loss, by Newton's method, and whether it has found them.
+    """Return coefficients with the smallest loss, by Newton's method with step halving, and whether it converged.
 
-    Steps are halved until they help. Where a curve has rows of some classes only at its end, its coefficient grows for
-    ever, but the loss soon gains nothing by it: that counts as found, and these rows then tell nothing.
+    If a curve has rows of some classes only at its end, its coefficient grows without bound, but the loss soon gains
+    nothing by it: that counts as converged.
     """
     coefficients, score = start, offset + np.tensordot(start, columns, axes=1)
     loss, gain = held.mean_loss(score), np.inf
@@ -96,7 +94,7 @@ def _newton_step(held: Differentiable, columns: Floats, score: Floats) -> Floats
 
 
 def _inverse(matrix: Floats) -> Floats:
-    """The inverse of a matrix of normal equations; columns that follow from others get a huge error."""
+    """Invert normal equations; columns that follow from others get a huge error."""
     sizes = np.diag(matrix)
     scale = 1 / np.sqrt(np.where(sizes > 0, sizes, 1.0))
     scaled = scale[:, None] * matrix * scale + _RIDGE * np.eye(len(matrix))
@@ -108,10 +106,7 @@ def _inverse(matrix: Floats) -> Floats:
 
 
 class Evidence(NamedTuple):
-    """One-sided p-values of all terms, and the positions of the terms and features that each is tested together with.
-
-    `reason` says why there are no p-values; it is empty where there are.
-    """
+    """One-sided p-values, and positions of what each term is tested with; `reason`: why there are none."""
 
     p_values: Floats
     terms: list[tuple[int, ...]]
@@ -120,7 +115,7 @@ class Evidence(NamedTuple):
 
 
 def evidence_of(held: HeldOut, values: Floats, keys: Sequence[Key | None], encoded: Floats, schema: Schema) -> Evidence:
-    """Evidence for terms of shape (n_terms, n_rows, n_outputs); `keys` are None for sums of terms.
+    """Test terms of shape (n_terms, n_rows, n_outputs); `keys` are None for sums of terms.
 
     Standard errors are robust (HC3; HC2 for hazards and quantiles): they hold for any variance of the outcome.
     """
@@ -165,23 +160,11 @@ def _tested(regression: _Regression, u: int, key: Key | None) -> tuple[float, _H
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Design:
-    """Columns of the regression: terms that have coefficients of their own, intercepts, and curves of features.
-
-    Attributes
-    ----------
-    columns
-        Shape (n_columns, n_rows, n_outputs).
-    term
-        Position of the term of each column, which come first; -1 for all others.
-    feature
-        The feature of each column that is part of a curve, and of main effects; -1 for all others.
-    is_curve
-        Whether a column is part of a curve.
-    """
+    """Columns of the regression, (n_columns, n_rows, n_outputs): terms first, intercepts, curves of features."""
 
     columns: Floats
-    term: Ints
-    feature: Ints
+    term: Ints  # position of the term of each column; -1 for others
+    feature: Ints  # of columns of curves and main effects; -1 for others
     is_curve: Bools
 
     def without(self, hypothesis: _Hypothesis) -> Bools:
@@ -194,7 +177,7 @@ class _Design:
 
 
 class _Regression:
-    """The regression at its fit; the terms' coefficients are those by which the model's own exceed 1."""
+    """The regression at its fit; coefficients of terms are relative to the model's own, which is 1."""
 
     def __init__(self, held: Differentiable, design: _Design, values: Floats) -> None:
         columns = design.columns
@@ -222,7 +205,7 @@ class _Regression:
         return size if size > 1e-12 * float(column @ self._curve(column)) else 0.0
 
     def _rest_size(self, column: Floats, kept: Bools) -> tuple[float, Floats]:
-        """The squared size of what kept columns do not explain of a column, and their coefficients."""
+        """Return the squared norm of a column's residual on the kept columns, and their coefficients."""
         curved = self._curve(column)
         cross = self._flat[kept] @ curved
         coefficients = self._inverse_of(kept) @ cross
@@ -239,14 +222,14 @@ class _Regression:
         return _inverse(self._matrix[np.ix_(kept, kept)])
 
     def inflation(self, hypothesis: _Hypothesis) -> float:
-        """The variance of the coefficient of a term, divided by what it would be without the other columns."""
+        """Return the variance of a term's coefficient over that without the other columns."""
         column = self._values[hypothesis.term].ravel()
         rest, _ = self._rest_size(column, self._design.without(hypothesis))
         size = self.size(hypothesis.term)
         return size / rest if rest > 0 else np.inf
 
     def with_partner(self, hypothesis: _Hypothesis) -> _Hypothesis:
-        """A hypothesis with the term, or the curve of a feature, that best explains its term among what is left."""
+        """Add the term or curve that best explains the hypothesis' term among what is left."""
         design, kept = self._design, self._design.without(hypothesis)
         blocks = [block & kept for block in self._blocks() if (block & kept).any()]
         if not blocks:
@@ -258,7 +241,7 @@ class _Regression:
         return hypothesis._replace(others=tuple(sorted(terms)), features=tuple(sorted(features)))
 
     def _blocks(self) -> list[Bools]:
-        """Columns that are left out together: a main effect and the curve of its feature, or any other term."""
+        """Return columns that are left out together: a main effect with its curve, or another term."""
         design = self._design
         features = [design.feature == j for j in np.unique(design.feature[design.feature >= 0])]
         alone = np.flatnonzero((design.term >= 0) & (design.feature < 0))
@@ -270,7 +253,7 @@ class _Regression:
         return float(column @ curved - cross @ _inverse(self._matrix[np.ix_(chosen, chosen)]) @ cross)
 
     def p_value(self, hypothesis: _Hypothesis) -> float:
-        """The one-sided p-value of the sum of all terms of a hypothesis, by one step from the fit of all columns."""
+        """Return the one-sided p-value of the sum of the terms, by one step from the full fit."""
         kept = self._design.without(hypothesis)
         column = self._values[[hypothesis.term, *hypothesis.others]].sum(axis=0).ravel()
         size, coefficients = self._rest_size(column, kept)
@@ -300,7 +283,7 @@ class _Regression:
 def _design(
     held: Differentiable, values: Floats, keys: Sequence[Key | None], encoded: Floats, schema: Schema
 ) -> _Design:
-    """As many columns as the rows allow: main effects first, then the strongest terms, and curves of all features."""
+    """Build as many columns as the rows allow: main effects, the strongest terms, curves of all features."""
     n_rows, n_outputs = held.score.shape
     n_free = max(n_outputs - 1, 1)
     most = max(int(min(held.n_units / _UNITS_PER_COLUMN, _MOST_NUMBERS / (n_rows * n_outputs))) - n_free, 2)
@@ -329,7 +312,7 @@ def _main_of(key: Key | None) -> int:
 
 
 def _kept_terms(values: Floats, keys: Sequence[Key | None], most: int, least: float) -> tuple[int, ...]:
-    """Terms with a column of their own: main effects, then those of the largest variance; none of mere rounding."""
+    """Return terms with their own column: main effects, then the largest variances; none of mere rounding."""
     variances = np.array([(one**2).sum() for one in values])
     is_main = np.array([_main_of(key) >= 0 for key in keys], dtype=bool)
     ranked = np.lexsort((-variances, ~is_main))
@@ -337,11 +320,11 @@ def _kept_terms(values: Floats, keys: Sequence[Key | None], most: int, least: fl
 
 
 def curve_columns(column: Floats, n_knots: int, *, is_category: bool) -> Floats:
-    """Columns, shape (n_columns, n_rows), that span smooth functions of an encoded feature, without the constant.
+    """Return columns (n_columns, n_rows) that span smooth functions of an encoded feature, without the constant.
 
-    Piecewise linear for numbers, between quantiles that are denser towards both ends: equally spaced ones leave a long
-    piece in each tail, where what a straight line misses looks like an interaction of correlated features. Indicators
-    of the most frequent categories; one for missing values.
+    Numbers: piecewise linear between quantiles, denser towards both ends; a long piece in a tail would make deviations
+    from a straight line look like an interaction of correlated features. Categories: indicators of the most frequent,
+    and of missing values.
     """
     missing = np.isnan(column)
     known = np.where(missing, np.inf if is_category else 0.0, column)
@@ -358,7 +341,7 @@ def curve_columns(column: Floats, n_knots: int, *, is_category: bool) -> Floats:
 
 
 def _knots(values: Floats, n_knots: int) -> Floats:
-    """Smallest and largest value, and quantiles between them with some rows at least on both sides."""
+    """Return the extremes, and quantiles between them with some rows on both sides."""
     levels = (1 - np.cos(np.linspace(0, np.pi, n_knots))) / 2
     inner = levels[np.minimum(levels, 1 - levels) * len(values) >= _ROWS_PER_PIECE]
     return np.unique(np.quantile(values, [0.0, *inner, 1.0], method="inverted_cdf"))
@@ -384,7 +367,7 @@ _COLUMNS = (
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Validation(Result):
-    """Answers of held-out rows about each term; made by `Decomposition.validate`.
+    """Tests of each term on held-out rows; made by `Decomposition.validate`.
 
     1. How much worse is the loss without the term? `loss_change` and `error`.
     2. Does the outcome follow the term, given all the others? `p_value` and `p_holm`.
@@ -392,31 +375,30 @@ class Validation(Result):
     Attributes
     ----------
     table
-        Table with a row per term, and per target where there are several, the one with the largest change of loss
-        first. `loss_change` is the mean loss of the model without the term minus that of the model, and `error` its
-        standard error. `p_value` tests the coefficient of the term in a regression of the outcome on all terms and on
-        curves of all features, one-sided; `p_holm` is corrected for the number of rows of the table by Holm's method.
-        `aliases` names other terms that these rows cannot distinguish from the term: they are tested together, as one
-        sum. `slope` is the multiple of the term that would have the smallest loss: 1 for a calibrated term, 0 for
-        noise, above 1 for one that is shrunk too much. `share` is the share of the variance of the outcome that the
-        term explains, and `model_share` its share of the variance of the score at the same rows. NaN stands where a
-        number is not defined.
+        Table with a row per term, and per target if there are several, the largest change of loss first. `loss_change`
+        is the mean loss without the term minus that of the model, and `error` its standard error. `p_value` is
+        one-sided, for the term's coefficient in a regression of the outcome on all terms and on curves of all features;
+        `p_holm` is corrected for the number of rows of the table by Holm's method. `aliases` names other terms that
+        these rows cannot distinguish from the term: they are tested as one sum. `slope` is the multiple of the term
+        with the smallest loss: 1 for a calibrated term, 0 for noise, above 1 for one that is shrunk too much. `share`
+        is the share of the outcome's variance that the term explains, and `model_share` its share of the score's
+        variance at the same rows. NaN: not defined.
     loss
         Name of the loss.
     model_loss
-        Mean loss of the model; an array where there are several targets.
+        Mean loss of the model; an array if there are several targets.
     constant_loss
         The same for the best constant.
     n_rows
         Number of held-out rows; those of weight zero do not count.
     dispensable
-        Labels of interactions without which the loss grows by no more than two standard errors.
+        Labels of interactions without which the loss grows by at most two standard errors.
     significant
-        Labels of terms with `p_holm` below 0.05, by themselves or together with their aliases.
+        Labels of terms with `p_holm` below 0.05, alone or with their aliases.
     groups
-        Labels of terms that are tested together: a term and its aliases.
+        Labels of terms that are tested together.
     notes
-        Sentences about what could not be computed.
+        What could not be computed.
 
     Examples
     --------
@@ -457,7 +439,6 @@ class Validation(Result):
         }
 
     def _text(self, top: int) -> str:
-        """The two answers, and one line per term, the largest change of loss first."""
         rows = records(self.table)
         lines = [
             {"term": row["term"]}
@@ -506,7 +487,7 @@ def validate(
     backend: str | None,
     progress: Progress,
 ) -> Validation:
-    """The loss with and without each term, rests and remainder included, at rows with their outcome."""
+    """Compare losses with and without each component, at rows with their outcome."""
     schema = function.grid.schema
     questions = questions_of(schema, loss)
     encoded = encode(X, schema)
@@ -536,7 +517,7 @@ def validate(
 
 
 def _counting_weights(sample_weight: npt.ArrayLike, n_rows: int) -> tuple[Floats, Bools]:
-    """Weights of mean 1 of the rows that count, and which rows these are: not those of weight zero, or nearly zero."""
+    """Return weights of mean 1, and which rows count: not those of weight zero, or nearly zero."""
     weights = checked_weights(sample_weight, n_rows)
     weights = weights / weights.max()  # sums of huge weights would overflow
     chosen = weights > NEGLIGIBLE_WEIGHT
@@ -590,10 +571,10 @@ def _measured(held: HeldOut, values: Floats) -> list[dict[str, float]]:
 
 
 def _shares(held: HeldOut, values: Floats) -> list[tuple[float, float]]:
-    """Shares of each term in the variances of the outcome and of the score.
+    """Return shares of each term in the variances of the outcome and of the score.
 
-    Where the score is on another scale than the outcome, it is first brought to it by a linear regression. Censored
-    times, grades within groups and outcomes of a function have no such variance.
+    A score on another scale is first mapped to the outcome by linear regression. Censored times, grades within groups
+    and outcomes of a function have no such variance.
     """
     weights = held.row_weights[:, None] / held.row_weights.sum()
     centred, score = (_centred(held.loss.invariant(numbers), weights) for numbers in (values, held.score))
@@ -614,20 +595,8 @@ def _centred(values: Floats, weights: Floats) -> Floats:
 
 
 def holm(p: Sequence[float] | Floats) -> Floats:
-    """p-values corrected for their number by Holm's method.
+    """Correct p-values for their number by Holm's method; NaN does not count.
 
-    Parameters
-    ----------
-    p
-        One p-value per hypothesis; NaN where there is none, which does not count.
-
-    Returns
-    -------
-    numpy.ndarray
-        The smallest level at which each hypothesis would be rejected with all errors of the first kind under control.
-
-    Examples
-    --------
     >>> holm([0.01, 0.04, 0.03]).tolist()
     [0.03, 0.06, 0.06]
     """
@@ -643,8 +612,6 @@ def holm(p: Sequence[float] | Floats) -> Floats:
 
 
 class _Found:
-    """Rows of the table and losses, outcome after outcome."""
-
     def __init__(self, labels: Sequence[str], orders: Sequence[int], features: Sequence[str]) -> None:
         self._labels, self._orders, self._features = labels, orders, features
         self._rows: list[dict[str, Any]] = []
@@ -667,13 +634,13 @@ class _Found:
             self._notes[f"no p-values: {evidence.reason}"] = None
 
     def _aliases(self, evidence: Evidence, u: int) -> list[str]:
-        """Labels of the terms that are tested together with a term, and of features that only curves stand for."""
+        """Return labels of terms tested together with a term, and of features that only have curves."""
         terms = [self._labels[v] for v in evidence.terms[u]]
         curves = [self._features[j] for j in evidence.features[u] if self._features[j] not in terms]
         return [*terms, *curves]
 
     def _distinct_groups(self, ranked: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-        """Terms that are tested together, each group once; the term with the largest change of loss comes first."""
+        """Return groups of terms tested together, the term with the largest change of loss first."""
         place = {label: position for position, label in reversed(list(enumerate(ranked)))}
         groups = sorted(
             (tuple(sorted(group, key=lambda label: place.get(label, len(place)))) for group in self._groups),
