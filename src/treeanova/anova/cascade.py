@@ -1,7 +1,7 @@
 """Pure terms of all orders from raw ones: each order is purified in turn, and measured.
 
-Models with hundreds of features have tens of thousands of small pairs, most of them of independent features. For each
-of these a call of numpy takes longer than its work.
+Models with hundreds of features have tens of thousands of small pairs, mostly of independent features. A numpy call for
+each takes longer than its work, so they are purified in stacks.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def descend(
 ) -> Iterator[tuple[Key, Result]]:
     """Solve terms from the highest order down, adding the faces of each to what the terms below receive.
 
-    `solve` gives results and faces of terms of one order: face i goes to the term without feature i, brought to its
-    axes by `widen`. `received` is changed in place: what remains in the end was received by terms not among `keys`.
+    `solve` returns results and faces of terms of one order: face i goes to the term without feature i, brought to its
+    axes by `widen`. `received` is changed in place: the rest was received by terms not among `keys`.
     """
     by_order: dict[int, list[Key]] = {}
     for key in keys:
@@ -56,9 +56,9 @@ def descend(
 
 
 def in_turn(solve: Solve[Result], *, n_jobs: int = 1, is_large: Callable[[Key], bool]) -> SolveOrder[Result]:
-    """Terms solved one after another, in `n_jobs` threads where one of them is large.
+    """Solve the terms of an order one after another, or in `n_jobs` threads if one of them is large.
 
-    Terms of one order are independent of each other. With small ones, threads wait for each other more than they gain.
+    Threads on small terms wait for each other more than they gain.
     """
 
     def solve_order(keys: Sequence[Key], received: Received) -> Iterator[tuple[Result, Sequence[Floats]]]:
@@ -72,7 +72,7 @@ def in_turn(solve: Solve[Result], *, n_jobs: int = 1, is_large: Callable[[Key], 
 
 
 def keys_below(key: Key) -> list[Key]:
-    """The terms that receive the faces of a term, one for each of its features.
+    """Return the terms that receive the faces of a term, one for each of its features.
 
     >>> keys_below((0, 2, 5))
     [(2, 5), (0, 5), (0, 2)]
@@ -81,7 +81,7 @@ def keys_below(key: Key) -> list[Key]:
 
 
 def with_subsets(keys: Iterable[Key]) -> list[Key]:
-    """Keys and all their non-empty subsets, highest order first, sorted within an order.
+    """Return keys and all their non-empty subsets, highest order first, sorted within an order.
 
     >>> with_subsets([(0, 1), (2,)])
     [(0, 1), (0,), (1,), (2,)]
@@ -104,7 +104,7 @@ _STACK_CELLS = 1 << 17
 
 
 class PurePair(NamedTuple):
-    """A pair made pure, what was measured on it, and the faces that were taken out."""
+    """A purified pair, its certificate, and the faces that were taken out."""
 
     values: Floats
     certificate: TermCertificate
@@ -114,10 +114,10 @@ class PurePair(NamedTuple):
 def purify_product_pairs(
     terms: Mapping[Key, Floats], table: Callable[[Key], Floats], scales: Floats, least_weight: float
 ) -> dict[Key, PurePair]:
-    """The small pairs among some terms, outputs first, whose weights are products of marginals, made pure.
+    """Purify the small pairs, outputs first, whose weights are products of marginals.
 
-    `table` gives weights of sum 1, `scales` are the largest scores of the outputs. Pairs with weights above zero that
-    are less than `least_weight` times the largest are left out.
+    `table` returns weights of sum 1; `scales` are the largest scores of the outputs. Pairs with positive weights below
+    `least_weight` times the largest are left out.
     """
     pure: dict[Key, PurePair] = {}
     for keys in _stacks(terms):
@@ -129,7 +129,7 @@ def purify_product_pairs(
 
 
 def _stacks(terms: Mapping[Key, Floats]) -> Iterator[list[Key]]:
-    """Small pairs by shape, as many at a time as fit into the cache."""
+    """Yield small pairs by shape, as many at a time as fit into the cache."""
     by_shape: dict[tuple[int, ...], list[Key]] = {}
     for key, values in terms.items():
         if len(key) == 2 and values[0].size <= _MAX_CELLS:
@@ -153,7 +153,7 @@ def _are_products(weights: Floats, least_weight: float) -> Bools:
 
 
 def _purify_stack(values: Floats, weights: Floats, scales: Floats) -> Iterable[PurePair]:
-    """Pairs made pure by one sweep of means, shape (n_pairs, n_outputs, n_rows, n_columns)."""
+    """Purify pairs by one sweep of means, shape (n_pairs, n_outputs, n_rows, n_columns)."""
     rows, columns = weights.sum(axis=2), weights.sum(axis=1)
     over_rows = _means_over_rows(values, rows)
     values = values - over_rows[:, :, None, :]
@@ -168,19 +168,17 @@ def _purify_stack(values: Floats, weights: Floats, scales: Floats) -> Iterable[P
 
 
 def _means_over_rows(values: Floats, masses: Floats) -> Floats:
-    """Means along the first axis of each pair, with the same weights for every column."""
     means: Floats = np.matmul(masses[:, None, None, :], values)[:, :, 0] / masses.sum(axis=1)[:, None, None]
     return means
 
 
 def _means_over_columns(values: Floats, masses: Floats) -> Floats:
-    """Means along the second axis of each pair, with the same weights for every row."""
     means: Floats = np.matmul(values, masses[:, None, :, None])[..., 0] / masses.sum(axis=1)[:, None, None]
     return means
 
 
 def _impurities(values: Floats, weights: Floats, scales: Floats) -> Floats:
-    """Largest slice mean of each pair relative to the scale of its output; slices without mass are weighted alike."""
+    """Return the largest slice mean of each pair over the scale of its output; slices without mass count alike."""
     rows, columns = weights.sum(axis=2), weights.sum(axis=1)
     weighted = values * weights[:, None]
     along_rows = np.where(
@@ -202,8 +200,6 @@ _CELLS_FOR_THREADS = 1 << 17  # with fewer, threads wait for each other more tha
 
 
 class Cascade(NamedTuple):
-    """Pure terms of all orders, what was measured on each, and the trace of the highest order."""
-
     intercept: Floats
     terms: dict[Key, Floats]
     measured: dict[Key, TermCertificate]
@@ -227,9 +223,9 @@ def cascade(
 ) -> Cascade:
     """Purify orders from the highest to the lowest; what is taken out of a term goes to the terms one order below.
 
-    Raw terms have outputs first, and their subsets become terms too. `table` gives the weights of a set of axes, of
-    sum 1. Where terms have axes of their own, ``widen(above, below, face)`` brings a face of the term `above` to the
-    axes of the term `below`; it is not called for the intercept.
+    Raw terms have outputs first, and their subsets become terms too. `table` returns the weights of a set of axes, of
+    sum 1. If terms have their own axes, ``widen(above, below, face)`` brings a face of the term `above` to the axes of
+    the term `below`; it is not called for the intercept.
     """
     scales = np.max([largest(values) for values in terms.values()], axis=0)
     units = _units(scales)
@@ -254,7 +250,7 @@ def cascade(
 
 
 class _Weights:
-    """Weights of terms, each of which is asked for at most twice and computed once."""
+    """Weights of terms; each is asked for at most twice and computed once."""
 
     def __init__(self, table: Callable[[Key], Floats]) -> None:
         self._table = table
@@ -271,7 +267,7 @@ class _Weights:
 def _purified_at_once(
     terms: Mapping[Key, Floats], table: Callable[[Key], Floats], scales: Floats, options: Options
 ) -> dict[Key, PurePair]:
-    """Small pairs of independent features where there are many of them, and no terms above that pass on to them."""
+    """Purify small pairs of independent features together if there are many and no terms above pass faces to them."""
     n_pairs = sum(len(key) == 2 for key in terms)
     if n_pairs < _MANY_PAIRS or max(map(len, terms)) > 2 or options.method not in {AUTO, Product.method}:
         return {}
@@ -281,7 +277,6 @@ def _purified_at_once(
 def _reported(
     steps: Iterator[tuple[Key, _PureTerm]], keys: Sequence[Key], progress: Progress
 ) -> Iterator[tuple[Key, _PureTerm]]:
-    """Steps of a descent, each of them reported within its order."""
     n_terms = collections.Counter(map(len, keys))
     for order in sorted(n_terms, reverse=True):
         of_order = itertools.islice(steps, n_terms[order])
@@ -296,7 +291,7 @@ def _purify_term(term: Floats, weights: Floats, scales: Floats, options: Options
 
 
 def _units(scales: Floats) -> Floats:
-    """Powers of two near the largest score of each output where squares would overflow or vanish; 1 elsewhere."""
+    """Return powers of two near the largest score of an output whose squares overflow or vanish; 1 for others."""
     is_extreme = (scales > 0) & ((scales < _UNSCALED[0]) | (scales > _UNSCALED[1]))
     exponents = np.maximum(np.frexp(scales)[1] - 1, _LEAST_EXPONENT)
     units: Floats = np.where(is_extreme, np.ldexp(1.0, exponents), 1.0)
@@ -310,7 +305,7 @@ def _scaled(terms: Mapping[Key, Floats], factors: Floats) -> dict[Key, Floats]:
 
 
 def _unscaled(pure: Mapping[Key, _PureTerm], intercept: Floats, units: Floats) -> Cascade:
-    """Results in the units of the scores; raises where one of them is not finite."""
+    """Return results in the units of the scores; raise if one is not finite."""
     terms = {key: term.values for key, term in pure.items()}
     trace = next(iter(pure.values())).trace
     _check_finite(intercept * units, terms)
@@ -323,7 +318,7 @@ def _unscaled(pure: Mapping[Key, _PureTerm], intercept: Floats, units: Floats) -
 
 
 def _with_errors_of_higher_orders(measured: Mapping[Key, TermCertificate]) -> dict[Key, TermCertificate]:
-    """Certificates, highest order first, with the errors of the terms that passed faces to each added."""
+    """Add to each certificate the errors of the terms that passed faces to it; highest order first."""
     inherited: dict[Key, float] = {}
     complete = {}
     for key, certificate in measured.items():
@@ -335,14 +330,13 @@ def _with_errors_of_higher_orders(measured: Mapping[Key, TermCertificate]) -> di
 
 
 def cut_weights(weights: Floats) -> Floats:
-    """Weights of sum 1 in which those count as zero whose products with others would vanish."""
+    """Return weights of sum 1; weights whose products with others would vanish become zero."""
     is_negligible = weights < _VANISHING * weights.max()
     is_negligible &= weights > 0
     return np.where(is_negligible, 0.0, weights) if is_negligible.any() else weights
 
 
 def _check_finite(intercept: Floats, terms: Mapping[Key, Floats]) -> None:
-    """Raise where a term holds NaN or infinity: no such number leaves purification."""
     bad = [key for key, values in terms.items() if not np.isfinite(largest(values)).all()]
     if bad or not np.isfinite(intercept).all():
         raise NotPureError(

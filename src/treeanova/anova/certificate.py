@@ -1,4 +1,4 @@
-"""The certificate of a purification: how pure the terms are, how accurate, and what the weights left undetermined."""
+"""Certificates: how pure and how accurate terms are, and what the weights leave undetermined."""
 
 from __future__ import annotations
 
@@ -31,21 +31,20 @@ class TermCertificate:
         Largest weighted mean of a slice, relative to the largest absolute score. Slices without mass are weighted by
         the product of marginals.
     max_correlation
-        Maximal correlation of the term's features under the weights: exact for pairs and small tensors, otherwise an
-        estimate by the solver (0 where no system was solved). Where it is near 1, small slice means do not imply a
-        small error.
+        Maximal correlation of the term's features under the weights: exact for pairs and small tensors, otherwise the
+        solver's estimate (0 if no system was solved). If it is near 1, small slice means do not imply a small error.
     n_components
-        Number of components of the support, which no cell with mass connects. With more than one, the weights do not
-        determine the term, and a convention does (see `purify`).
+        Number of disconnected components of the support. With more than one, the weights do not determine the term, and
+        a convention does (see `purify`).
     empty_share
         Share of the cells without mass.
     method, iterations
         The solver, and its number of iterations.
     error
         Bound on the largest error of the term, relative to the largest absolute score. Conjugate gradients and
-        elimination measure it: a random function of fewer features is purified too, and all that is left of it is
-        error. Otherwise it is ``impurity / (1 - max_correlation**2)``, or known from the solver. It includes the errors
-        of the terms with one feature more, because what is taken out of them goes to this term.
+        elimination measure it: they also purify a random function of fewer features, of which nothing should be left.
+        Otherwise it is ``impurity / (1 - max_correlation**2)``, or known from the solver. It includes the errors of the
+        terms with one feature more, because what is taken out of them goes to this term.
 
     Examples
     --------
@@ -80,22 +79,21 @@ class HigherCertificate:
     n_terms
         Number of terms reported individually.
     n_corrected
-        Number of terms that were purified on coarse cells, reported individually or not; the others are pure only if
-        features are independent.
+        Number of terms purified on coarse cells, reported individually or not; the others are pure only if features are
+        independent.
     impurity
         Root mean square, over the rows, of the means of a term's slices on the coarse cells where it was purified,
         relative to that of the term before; the largest of all terms.
     bins
         Number of coarse bins per feature for each order.
     refinement
-        Largest root mean square change of a table when the coarse bins are halved (or, where there are only two, when
-        the order is not corrected), relative to the score's standard deviation: what finer bins could still change.
+        Largest root mean square change of a table when the number of coarse bins is halved (or, with only two, when the
+        order is not corrected), relative to the score's standard deviation: what finer bins could still change.
     is_exact
         Whether features are independent, so that the closed form is pure.
     measured
         Root mean square of slice means relative to that of the term, on four bins per feature, at rows that represent
-        the density: the largest of `n_measured` terms, which are the largest of all and of each order. None where it
-        was not measured.
+        the density: the largest of `n_measured` terms, the largest of all and of each order. None if not measured.
     n_measured
         Number of terms that were measured.
     n_left_out
@@ -103,14 +101,14 @@ class HigherCertificate:
     largest_missed
         Estimate of the largest share of the score's variance of one of these.
     skipped
-        What a limit of time left out.
+        What a time limit left out.
     table_error
         Estimate of the largest error that the correction of these terms leaves in a table of lower order, relative to
         the largest absolute score: what half as many bins would change, plus what these terms still hold, at rows, of
-        the features of a table. It is not a bound. NaN where it was not measured.
+        the features of a table. It is not a bound. NaN if not measured.
     mean_error
-        Standard error of the intercept as the mean of the score, relative to the score's standard deviation; 0 where
-        the mean is exact.
+        Standard error of the intercept as the mean of the score, relative to the score's standard deviation; 0 if the
+        mean is exact.
 
     Examples
     --------
@@ -145,7 +143,7 @@ class HigherCertificate:
         return float("nan") if self.measured is None else self.measured
 
     def above(self, order: int) -> HigherCertificate:
-        """Return the same where all terms above an order are in the remainder, those with tables among them."""
+        """Move all terms above an order, including those with tables, to the remainder."""
         return dataclasses.replace(self, orders=(min(self.orders[0], order + 1), self.orders[1]))
 
     def to_dict(self) -> dict[str, Any]:
@@ -192,7 +190,7 @@ class HigherCertificate:
 
     @property
     def accuracy(self) -> str:
-        """How accurate the tables of lower orders are, in words; empty where nothing was estimated."""
+        """How accurate the tables of lower orders are, in words; empty if nothing was estimated."""
         if self.is_exact:
             return ""
         tables = f"tables of {_orders(range(1, self.orders[0]))}"
@@ -278,10 +276,10 @@ class Certificate:
         Largest share of the mass by which the marginals of a feature differ between tables of different terms; 0 for
         densities whose tables agree.
     edits
-        What was done to the terms by hand, such as scaling: their sum is then no longer the model.
+        Edits of the terms by hand, such as scaling: their sum is then no longer the model.
     sampled_rows
-        Number of rows of the sample by which the dependence of features was estimated where it takes all rows, because
-        these could be read once only; None where no such estimate was needed.
+        Number of sampled rows that estimated the dependence of features, because the rows could be read only once; None
+        if no such estimate was needed.
     aliases
         Groups of features that determine each other in the rows, such as copies of a column: only the sum of their
         terms is unique.
@@ -353,19 +351,18 @@ class Certificate:
 
     @property
     def impurity(self) -> float:
-        """Largest impurity of a term that has a table."""
         return _worst(term.impurity for term in self.terms.values())
 
     @property
     def max_correlation(self) -> float:
-        """Largest maximal correlation of a term; 1 where features determine each other in the rows."""
+        """Largest maximal correlation of a term; 1 if features determine each other in the rows."""
         return 1.0 if self.aliases else _worst(term.max_correlation for term in self.terms.values())
 
     @property
     def error(self) -> float:
-        """Largest error of a term that has a table: that of its purification, plus that of the orders above.
+        """Largest error of a term that has a table: a bound for its purification, plus an estimate for higher orders.
 
-        The first is a bound. The second, `HigherCertificate.table_error`, is an estimate; NaN means not measured.
+        The estimate is `HigherCertificate.table_error`; NaN means not measured.
         """
         return self.purification_error + (0.0 if self.higher is None else self.higher.table_error)
 
@@ -376,25 +373,21 @@ class Certificate:
 
     @property
     def n_components(self) -> int:
-        """Largest number of components of the support of a term."""
         return max((term.n_components for term in self.terms.values()), default=1)
 
     @property
     def empty_share(self) -> float:
-        """Largest share of cells without mass in a term."""
         return max((term.empty_share for term in self.terms.values()), default=0.0)
 
     @property
     def iterations(self) -> int:
-        """Largest number of iterations for a term."""
         return max((term.iterations for term in self.terms.values()), default=0)
 
     @property
     def tables_are_pure(self) -> bool:
-        """Whether every term that has a table is pure to the tolerance, with an error of at most 1,000 times it.
+        """Whether every table is pure to the tolerance, with a purification error of at most 1,000 times it.
 
-        This is the error of purification: tables may be pure and still have an error from the orders above, as `error`
-        and `is_pure` say.
+        Pure tables may still have an error from the orders above, which `error` and `is_pure` include.
         """
         return bool(self.impurity <= self.tol and self.purification_error <= _ERROR_FACTOR * self.tol)
 
@@ -433,8 +426,7 @@ class Certificate:
     ) -> Certificate:
         """Return the certificate of fewer terms, without a remainder.
 
-        `n_higher` is the number of terms kept that are evaluated at rows, `has_rests` whether other terms of an order,
-        added up, are kept too.
+        `n_higher` terms evaluated at rows are kept; `has_rests`: so are the sums of other terms of an order.
         """
         terms = {key: term for key, term in self.terms.items() if key in names}
         higher = self.higher
@@ -448,9 +440,9 @@ class Certificate:
 
     @property
     def uniqueness(self) -> tuple[str, ...]:
-        """What the weights leave undetermined, in sentences: of features that determine each other, and of pairs.
+        """What the weights leave undetermined, in sentences: features that determine each other, and split pairs.
 
-        A function that is constant on each separate part of a pair's support is one of either feature.
+        A function that is constant on each component of a pair's support is a function of either feature.
         """
         aliased = tuple(sentence_of_aliases(group) for group in self.aliases)
         disconnected = [key for key, term in self.terms.items() if len(key) == 2 and term.n_components > 1]
@@ -510,7 +502,7 @@ class Certificate:
 
 
 def impurity(values: Floats, weights: Floats, scales: Floats) -> float:
-    """Largest slice mean relative to the scale of its output; 0 where the scale is 0, NaN where a value is NaN."""
+    """Return the largest slice mean over the scale of its output; 0 for a scale of 0, NaN if a value is NaN."""
     worst = np.zeros(len(values))
     for axis in range(weights.ndim):
         worst = np.maximum(worst, largest(settled_means(values, weights, axis)))
@@ -518,7 +510,6 @@ def impurity(values: Floats, weights: Floats, scales: Floats) -> float:
 
 
 def sentence_of_aliases(group: Sequence[str]) -> str:
-    """What is unique, and what is not, where some features determine each other."""
     names = f"{', '.join(group[:-1])} and {group[-1]}"
     return (
         f"{names} determine each other in these data: the sum of their terms is unique, but its split between them "
@@ -537,7 +528,7 @@ def _sentence_of_parts(pairs: Sequence[tuple[Any, ...]]) -> str:
 
 
 def _worst(numbers: Iterable[float]) -> float:
-    """The largest number, 0 for none; NaN where one is NaN, so that it never passes for small."""
+    """Return the largest number, 0 for none; NaN if one is NaN, so that it never passes for small."""
     return float(np.max(np.fromiter(numbers, dtype=float), initial=0.0))
 
 

@@ -1,8 +1,8 @@
 """Faces by least squares on the cells that have mass: for large tensors of which few cells are observed.
 
-A slice is the set of rows that agree, on a few bins per feature, in all features of the term except one. Where rows are
-drawn from the density, the mean over a slice is noisy, with variance v / n for n rows of variance v, which is
-subtracted from its square.
+A slice is the set of rows that agree, on a few bins per feature, in all features of the term except one. If rows are
+drawn from the density, the mean over a slice of n rows of variance v has noise variance v / n, which is subtracted from
+its square.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class ObservedCells:
     """The cells of a tensor that have mass, and their slices: a least-squares problem for faces.
 
     Its matrix has one row per cell and one column per slice with mass, and in each row as many entries as the tensor
-    has axes. A product with it costs microseconds where one with whole tensors (`solvers.cg`) costs half a millisecond,
+    has axes. A product with it takes microseconds, one with whole tensors (`solvers.iterative`) half a millisecond,
     which matters for hundreds of small problems. Rows and columns are scaled by the roots of masses. Unlike the
-    solvers, it leaves slices without mass alone: their faces are zero.
+    solvers, it leaves faces of slices without mass at zero.
     """
 
     positions: Ints
@@ -55,11 +55,10 @@ class ObservedCells:
         return cls(positions, roots, matrix, np.flatnonzero(has_mass), scales, shapes)
 
     def faces(self, values: Floats, tolerance: float, max_iterations: int = _MAX_ITERATIONS) -> Faces:
-        """Faces that make values pure where there is mass: see `faces_of_all`."""
         return faces_of_all([self], [values], [tolerance], max_iterations)[0]
 
     def split(self, solution: Floats) -> Faces:
-        """Faces from the scaled values of the slices with mass, shape (n_slices, n_outputs)."""
+        """Return faces from the scaled values of the slices with mass, shape (n_slices, n_outputs)."""
         flat = np.zeros((solution.shape[1], sum(map(math.prod, self.shapes))))
         flat[:, self.slices] = self.scales * solution.T
         ends = np.cumsum([math.prod(shape) for shape in self.shapes])[:-1]
@@ -71,13 +70,13 @@ class ObservedCells:
         return squares
 
     def mean_squares_of_slices(self, values: Floats) -> Floats:
-        """Mean square under the weights, and over the axes, of the means of slices, for each output."""
+        """Return the mean square of slice means, under the weights and over the axes, for each output."""
         sums = self.matrix.T @ self.scaled(values).T
         squares: Floats = np.square(sums).sum(axis=0) / len(self.shapes)
         return squares
 
     def scaled(self, values: Floats) -> Floats:
-        """Values of the cells times the roots of their masses, shape (n_outputs, n_cells)."""
+        """Return values of the cells times the roots of their masses, shape (n_outputs, n_cells)."""
         scaled: Floats = self.roots * values.reshape(len(values), -1)[:, self.positions]
         return scaled
 
@@ -88,10 +87,10 @@ def faces_of_all(
     tolerances: Sequence[float],
     max_iterations: int = _MAX_ITERATIONS,
 ) -> list[Faces]:
-    """Faces that make the values of each problem pure where there is mass: least squares by conjugate gradients.
+    """Return faces that make the values of each problem pure wherever there is mass, by conjugate gradients.
 
-    Each output of each problem is solved until the residual of the normal equations is its tolerance times what it was
-    at the start. Problems are solved side by side, as one step for all takes hardly longer than for a small one.
+    The residual of the normal equations of each output of each problem is reduced by the factor `tolerance`. Problems
+    are solved together, because one step for all takes hardly longer than for a small one.
     """
     matrix = _block_diagonal([problem.matrix for problem in problems])
     transposed = matrix.T
@@ -105,7 +104,7 @@ def faces_of_all(
 
 
 def _block_diagonal(matrices: Sequence[scipy.sparse.csr_array]) -> scipy.sparse.csr_array:
-    """Matrices along the diagonal; `scipy.sparse.block_diag` is slower, as it goes through coordinates."""
+    """Return a block diagonal; `scipy.sparse.block_diag` is slower, because it goes through coordinates."""
     if len(matrices) == 1:
         return matrices[0]
     n_columns = np.cumsum([0, *(matrix.shape[1] for matrix in matrices)])
@@ -131,7 +130,7 @@ def slice_impurity(values: Floats, cells: Ints, weights: Floats, *, are_drawn: b
     """Return the root mean square of slice means relative to that of the term, the largest over axes and outputs.
 
     `values` has shape (n_rows, n_outputs), `cells` the few bins of the rows in the features of the term; `weights` have
-    sum 1. `are_drawn` says that the rows are draws from the density, rather than all of its mass.
+    sum 1. `are_drawn`: the rows are draws from the density, not all of its mass.
     """
     squares = weights @ values**2
     worst = np.zeros(values.shape[1])
@@ -149,7 +148,7 @@ def _numbered(cells: Ints) -> Ints:
 
 
 def _mean_square(values: Floats, slices: Ints, weights: Floats, *, are_drawn: bool) -> Floats:
-    """Mean square of the means of slices, without the part due to noise of draws, per output."""
+    """Return the mean square of slice means per output, without the noise of draws."""
     masses = np.bincount(slices, weights)
     n_rows = masses**2 / np.bincount(slices, weights**2)  # effective number of rows of each slice
     mean_squares = np.zeros(values.shape[1])

@@ -27,7 +27,7 @@ _DEFAULT_ITERATIONS = 10_000
 
 
 def checked_weights(weights: Any) -> Floats:
-    """Weights as a new array of sum 1, negligible ones set to zero."""
+    """Return weights as a new array of sum 1, negligible ones set to zero."""
     array = _real_array("weights", weights.toarray() if scipy.sparse.issparse(weights) else weights)
     if array.ndim == 0:
         raise ValueError(f"`weights` must have at least one axis, got the number {array}; pass an array over cells.")
@@ -53,7 +53,7 @@ def _check_masses(array: Floats) -> None:
 
 
 def checked_scores(scores: object, cells: tuple[int, ...]) -> tuple[Floats, bool]:
-    """Scores as a new array with the outputs first, and whether they had an axis of outputs."""
+    """Return scores as a new array with the outputs first, and whether they had an axis of outputs."""
     array = _real_array("scores", scores)
     has_outputs = array.ndim == len(cells) + 1
     if array.shape[: len(cells)] != cells or array.ndim > len(cells) + 1 or array.size == 0:
@@ -86,7 +86,6 @@ def _real_array(name: str, value: object) -> Floats:
 
 
 def checked_options(method: str, tol: object, max_iterations: object) -> Options:
-    """Options from what a user gave; None as `max_iterations` means the default."""
     check_method(method)
     if not isinstance(tol, Real) or not 0.0 < float(tol) < np.inf:
         raise ValueError(f"`tol` must be a positive number, got {tol!r}; the default is 1e-10.")
@@ -106,15 +105,14 @@ class Purified:
     Attributes
     ----------
     intercept
-        A float; an array of shape ``(n_outputs,)`` when the scores had an axis of outputs.
+        A float; an array of shape ``(n_outputs,)`` if the scores had an axis of outputs.
     terms
         Every non-empty subset of the axes, as a sorted tuple, with its tensor (and a last axis of outputs, if any).
     certificate
         What was measured: purity, correlation, components, cells without mass, iterations, reconstruction.
     trace
-        With ``method="mass-moving"``: M^t of the highest order before the first pass and after each pass over an axis,
-        the unpurified mass of the paper, shape ``(n_passes + 1,)`` (and a last axis of outputs, if any); otherwise
-        None.
+        With ``method="mass-moving"``: M^t of the highest order, the unpurified mass of the paper, before the first pass
+        and after each pass over an axis, shape ``(n_passes + 1,)`` (and a last axis of outputs, if any); else None.
 
     Examples
     --------
@@ -142,7 +140,7 @@ class Purified:
         return Purified, (self.intercept, dict(self.terms), self.certificate, self.trace)
 
     def reconstruct(self) -> Floats:
-        """The sum of all terms and the intercept.
+        """Return the sum of all terms and the intercept.
 
         Returns
         -------
@@ -180,12 +178,12 @@ def purify(
     max_iterations: int | None = None,
     strict: bool = False,
 ) -> Purified:
-    """Pure terms of a tensor under weights: every slice of every term has weighted mean zero, and they add up to it.
+    """Split a tensor into pure terms: every slice of every term has weighted mean zero, and they add up to it.
 
-    This is the functional ANOVA of a piecewise constant function, which is unique under positive weights. Where weights
-    are zero and leave something undetermined (bins and slices without mass, a support in several components), the
-    result is the limit ε → 0⁺ of mixing the weights with a share ε of the product of their marginals. It does not
-    depend on the method, nor on the order of axes or bins.
+    This is the functional ANOVA of a piecewise constant function, which is unique under positive weights. If zero
+    weights leave something undetermined (bins and slices without mass, a support in several components), the result is
+    the limit ε → 0⁺ of mixing the weights with a share ε of the product of their marginals. It depends neither on the
+    method nor on the order of axes or bins.
 
     Parameters
     ----------
@@ -197,15 +195,15 @@ def purify(
     method
         "direct" solves pairs, small tensors and product weights of any order exactly, however uneven the weights;
         "cg" (conjugate gradients) is for any order and for very many bins; "mass-moving" is the paper's algorithm,
-        which may need thousands of sweeps; "auto" chooses as `choose_method` says.
+        which may need thousands of sweeps; "auto" chooses by the table of `choose_method`.
     tol
         Largest slice mean allowed, relative to the largest absolute score. "mass-moving" stops there; "direct"
-        goes to rounding, "cg" to about 1e-12. The certificate is met where every term also has an error of at most
-        1,000 times as much.
+        goes to rounding, "cg" to about 1e-12. The tolerance is met if every term also has an error of at most 1,000
+        times as much.
     max_iterations
         Largest number of iterations of "cg" or sweeps of "mass-moving" for one term; 10,000 by default.
     strict
-        Whether to raise NotPureError, not just warn, when the tolerance was not met.
+        Whether to raise NotPureError, not just warn, if the tolerance is not met.
 
     Returns
     -------
@@ -215,9 +213,9 @@ def purify(
     Raises
     ------
     ValueError, TypeError
-        Where an argument is not usable, or the method cannot solve tensors of this size.
+        If an argument is not usable, or the method cannot solve tensors of this size.
     NotPureError
-        Where `strict` is true and the tolerance was not met, or a pure term is not finite.
+        If `strict` is true and the tolerance is not met, or a pure term is not finite.
 
     Examples
     --------
@@ -242,7 +240,7 @@ def purify(
 
 
 def choose_method(weights: npt.ArrayLike) -> MethodChoice:
-    """The method that "auto" takes for these weights, and why.
+    """Return the method that "auto" takes for these weights, and why.
 
     ==============================================  ========
     weights                                         method
@@ -250,7 +248,7 @@ def choose_method(weights: npt.ArrayLike) -> MethodChoice:
     one axis, or a product of marginals             "direct" (one sweep of means is exact)
     two axes, the shorter of at most 3,000 bins     "direct" (Cholesky factor over its bins, or star-mesh elimination)
     three axes or more, at most 256 cells           "direct" (elimination over the heaviest cells)
-    two longer axes, or more cells                  "cg" (elimination where that is not accurate and cells are few)
+    two longer axes, or more cells                  "cg" (elimination if that is not accurate and cells are few)
     ==============================================  ========
 
     Parameters
@@ -266,7 +264,7 @@ def choose_method(weights: npt.ArrayLike) -> MethodChoice:
     Raises
     ------
     ValueError, TypeError
-        Where the weights are not usable: negative, not finite, without mass, or no real numbers.
+        If the weights are negative, not finite, without mass, or not real numbers.
 
     Examples
     --------
@@ -290,7 +288,7 @@ def _reconstruction_error(values: Floats, result: Cascade) -> float:
 
 
 def _as_purified(result: Cascade, certificate: Certificate, *, has_outputs: bool) -> Purified:
-    """The result with outputs moved to the last axis, or dropped where the scores had none."""
+    """Move outputs to the last axis, or drop their axis if the scores had none."""
 
     def outputs_last(array: Floats) -> Floats:
         return np.ascontiguousarray(np.moveaxis(array, 0, -1)) if has_outputs else array[0]
@@ -304,7 +302,7 @@ def _as_purified(result: Cascade, certificate: Certificate, *, has_outputs: bool
 
 
 def report_impurity(certificate: Certificate, *, strict: bool) -> None:
-    """Warn, or raise if strict, and say which term missed the tolerance, why, and what helps."""
+    """Warn, or raise if strict: which term missed the tolerance, why, and what helps."""
     axes, worst = certificate.least_pure
     message = (
         f"term {label_of(axes)} has slice means up to {worst.impurity:.1e} and an error of up to {worst.error:.1e}, "

@@ -1,13 +1,12 @@
 """What solvers need of weights: the support, its slices, the convention for what it leaves open, iterations.
 
-One convention holds where weights leave something undetermined: the limit, for ε towards 0, of weights mixed with a
-share ε of the product of their marginals. The limit minimises in turn: first under w; among the minimisers, under the
-product π of marginals; last, in the bins never seen. With L the functions of fewer axes, and F the element of L that is
-taken out of T:
+If weights leave something undetermined, the convention is the limit, for ε towards 0, of weights mixed with a share ε
+of the product of their marginals. The limit minimises in turn: first under w; among the minimisers, under the product π
+of marginals; last, in the bins never seen. With L the functions of fewer axes, and F in L what is taken out of T:
 
-1. Components of the support, which no cell with mass connects, and slices without mass. Taking the π-pure part of T
-   first makes T orthogonal to L under π, so the second step asks for the F of least π-norm among those that agree on
-   the support. For pairs that is one constant per component, in closed form; above, conjugate gradients on the support.
+1. Disconnected components of the support, and slices without mass. Taking the π-pure part of T first makes T orthogonal
+   to L under π, so the second step asks for the F of least π-norm among those that agree on the support. For pairs that
+   is one constant per component, in closed form; above, conjugate gradients on the support.
 2. Bins never seen. In a cell where the bins of the axes S are unseen, faces of i in S are already known; the others
    follow from one sweep under the product of the marginals of the axes outside S.
 
@@ -33,7 +32,7 @@ from treeanova.core.arrays import Faces, Floats, Ints
 
 
 def marginal(weights: Floats, axes: Sequence[int]) -> Floats:
-    """Weights of a subset of the axes, in the order of the axes; the same array for all axes."""
+    """Return weights of some axes, in their order; the same array for all axes."""
     summed = tuple(set(range(weights.ndim)) - set(axes))
     return weights.sum(axis=summed) if summed else weights
 
@@ -51,7 +50,6 @@ def spread(face: Floats, axis: int) -> Floats:
 
 
 def slice_sums(values: Floats, weights: Floats, axis: int) -> Floats:
-    """Weighted sums of all slices along an axis, as a face."""
     order, outputs = weights.ndim, weights.ndim  # einsum labels: axes 0 .. order - 1, then the outputs
     remaining = [outputs, *(i for i in range(order) if i != axis)]
     sums: Floats = np.einsum(values, [outputs, *range(order)], weights, list(range(order)), remaining)  # type: ignore[arg-type]
@@ -59,17 +57,17 @@ def slice_sums(values: Floats, weights: Floats, axis: int) -> Floats:
 
 
 def safe_inverse(masses: Floats) -> Floats:
-    """1 / mass, and 0 where the mass is 0."""
+    """Return 1 / mass, and 0 for a mass of 0."""
     return np.divide(1.0, masses, out=np.zeros_like(masses), where=masses > 0)
 
 
 def slice_means(values: Floats, weights: Floats, axis: int) -> Floats:
-    """Weighted means of all slices along an axis, as a face; 0 for slices without mass."""
+    """Return weighted means of all slices along an axis, as a face; 0 for slices without mass."""
     return slice_sums(values, weights, axis) * safe_inverse(weights.sum(axis))
 
 
 def axis_means(values: Floats, masses: Floats, axis: int) -> Floats:
-    """Means along an axis with the same weight vector for every slice, as under a product of marginals."""
+    """Return means along an axis with the same weight vector for every slice, as under a product of marginals."""
     before, after = values.shape[: axis + 1], values.shape[axis + 2 :]
     slices = values.reshape(-1, len(masses), int(np.prod(after, dtype=np.int64)))
     means = slices[:, :, 0] @ masses if slices.shape[2] == 1 else masses @ slices
@@ -78,7 +76,7 @@ def axis_means(values: Floats, masses: Floats, axis: int) -> Floats:
 
 
 def settled_means(values: Floats, weights: Floats, axis: int) -> Floats:
-    """Means of all slices along an axis; those without mass are weighted by the marginal of the axis."""
+    """Return means of all slices along an axis; those without mass are weighted by the marginal of the axis."""
     masses = weights.sum(axis)
     means = slice_sums(values, weights, axis) * safe_inverse(masses)
     if masses.all():
@@ -87,7 +85,7 @@ def settled_means(values: Floats, weights: Floats, axis: int) -> Floats:
 
 
 def move_means(values: Floats, weights: Floats, axis: int, faces: Faces) -> Floats:
-    """Move the means of all slices along an axis from values to its face, in place; returns the means."""
+    """Move the slice means along an axis from values to its face, in place; return the means."""
     means = slice_means(values, weights, axis)
     faces[axis] += means
     values -= spread(means, axis)
@@ -109,7 +107,7 @@ def add_faces(faces: Faces, more: Sequence[Floats]) -> None:
 
 
 def slice_indicators(shape: Sequence[int]) -> Floats:
-    """Whether each cell lies in each slice along each axis, shape (n_slices, n_cells)."""
+    """Return whether each cell lies in each slice along each axis, shape (n_slices, n_cells)."""
     places = np.arange(math.prod(shape)).reshape(shape)
     slices = [np.moveaxis(places, axis, -1).reshape(-1, size) for axis, size in enumerate(shape)]
     table = np.zeros((sum(map(len, slices)), places.size))
@@ -121,7 +119,7 @@ def slice_indicators(shape: Sequence[int]) -> Floats:
 
 
 def sweep_product(values: Floats, bin_masses: Sequence[Floats]) -> Faces:
-    """Faces that make values pure under a product of marginals; values are made pure in place.
+    """Return faces that make values pure under a product of marginals; values are made pure in place.
 
     Under a product one sweep is exact: the means along different axes commute.
     """
@@ -147,7 +145,7 @@ _NO_EIGENVALUE = 1e-12
 
 
 def is_product(weights: Floats) -> bool:
-    """Whether weights (of sum 1) are the product of their marginals, to rounding."""
+    """Whether weights of sum 1 are the product of their marginals, to rounding."""
     if weights.ndim == 1:
         return True
     product = outer(marginals(weights))
@@ -158,9 +156,9 @@ def is_product(weights: Floats) -> bool:
 
 
 def bin_components(weights: Floats) -> tuple[int, list[Ints]]:
-    """Connected components of the bins, two bins being connected when a cell with mass lies in both.
+    """Return the number of connected components, and one label per bin and axis; every bin must have mass.
 
-    Returns their number and one label per bin and axis. Every bin must have mass.
+    A cell with mass connects its bins.
     """
     sizes = weights.shape
     if weights.all() or (weights.ndim == 2 and _is_known_connected(weights)):
@@ -190,7 +188,7 @@ def _is_known_connected(weights: Floats) -> bool:
 
 
 def normalise(weights: Floats) -> tuple[Matrix, Floats, Floats]:
-    """N = D_r^(-1/2) W D_c^(-1/2) of a pair, sparse where W is, with the roots of row and column masses."""
+    """Return N = D_r^(-1/2) W D_c^(-1/2) of a pair, sparse if W is, with the roots of row and column masses."""
     row_root, column_root = (np.sqrt(masses) for masses in marginals(weights))
     if np.count_nonzero(weights) < _SPARSE_SHARE * weights.size:
         cells = np.nonzero(weights)
@@ -202,9 +200,9 @@ def normalise(weights: Floats) -> tuple[Matrix, Floats, Floats]:
 
 
 def maximal_correlation(weights: Floats) -> float:
-    """Largest correlation that functions of the two features can have within a component of the support.
+    """Return the largest correlation of functions of the two features within a component of the support.
 
-    It is the largest singular value of N apart from the value 1 that each component has from its constant. Mass moving
+    It is the largest singular value of N apart from the 1 that each component has from its constant. Mass moving
     shrinks the error by its square per double sweep; an impurity m leaves an error of about m / (1 - correlation²).
     """
     if weights.shape[0] < weights.shape[1]:
@@ -236,7 +234,7 @@ def _as_correlation(eigenvalue: float) -> float:
 
 
 def _largest_eigenvalue(apply: Callable[[Floats], Floats], size: int) -> float:
-    """Largest eigenvalue of a symmetric operator: by Lanczos, or dense when that does not converge."""
+    """Use Lanczos, or a dense solver if that does not converge; the operator is symmetric."""
     operator = LinearOperator((size, size), matvec=apply, dtype=np.float64)
     start = np.random.default_rng(0).standard_normal(size)
     with contextlib.suppress(ArpackNoConvergence):
@@ -269,11 +267,10 @@ _SLOW = 0.7  # a sweep that leaves more than this share of the slice means is th
 def conjugate_gradients(
     apply: Callable[[Floats], Floats], rhs: Floats, goal: Any, max_iterations: int, lengths: Ints | None = None
 ) -> tuple[Floats, list[tuple[Any, Any]]]:
-    """Solve a singular but consistent system until the square of the residual is at most `goal`; with its coefficients.
+    """Solve a singular consistent system until the squared residual is at most `goal`; also return the coefficients.
 
-    With `lengths`, these are systems that do not touch each other, whose unknowns follow one another, with a column per
-    output: each of them and each output has its own goal. Written here because `scipy.sparse.linalg.cg` does not return
-    its coefficients, from which the smallest relevant eigenvalue follows at no cost (`smallest_ritz_value`).
+    With `lengths`, these are independent systems, one after the other, with a column per output; each system and output
+    has its own goal. `scipy.sparse.linalg.cg` does not return the coefficients that `smallest_ritz_value` needs.
     """
     dot = _dot if lengths is None else functools.partial(block_dot, lengths=lengths)
     solution, residual, direction = np.zeros_like(rhs), rhs.copy(), rhs.copy()
@@ -312,7 +309,7 @@ def block_dot(first: Floats, second: Floats, lengths: Ints) -> Floats:
 
 
 def _dot(first: Floats, second: Floats) -> float:
-    """Inner product without BLAS, whose threads cost more than they save on vectors of this length."""
+    """Return the inner product without BLAS, whose threads cost more than they save on such short vectors."""
     return float(np.einsum("i,i->", first, second))
 
 
@@ -330,7 +327,7 @@ def smallest_ritz_value(steps: Sequence[tuple[Any, Any]]) -> float:
 
 
 def sweep(values: Floats, faces: Faces, means_along: MeansAlong) -> float:
-    """Move the means of all slices to the faces, axis by axis, in place; returns the largest absolute mean."""
+    """Move all slice means to the faces, axis by axis, in place; return the largest absolute mean."""
     moved = 0.0
     for axis, face in enumerate(faces):
         means = means_along(values, axis=axis)
@@ -341,7 +338,7 @@ def sweep(values: Floats, faces: Faces, means_along: MeansAlong) -> float:
 
 
 def polish(values: Floats, faces: Faces, means_along: MeansAlong, scale: float) -> None:
-    """Sweep until slice means are at rounding level, or shrink no further; in place."""
+    """Sweep in place until slice means are at rounding level or shrink no further."""
     before = np.inf
     for _ in range(_POLISHING_SWEEPS):
         moved = sweep(values, faces, means_along)
@@ -355,9 +352,9 @@ _TIE_ITERATIONS = 20_000
 
 
 def tie_support(scores: Floats, faces: Faces, weights: Floats) -> None:
-    """Change faces, in place, to those of the convention; on the support their sum does not change.
+    """Change the faces to take out of scores, in place, to those of the convention; every bin must have mass.
 
-    The faces are those to take out of the scores; every bin must have mass.
+    Their sum on the support does not change.
     """
     if weights.all():
         return
@@ -411,7 +408,7 @@ def _tie_faces(scores: Floats, faces: Faces, weights: Floats) -> None:
 
 
 def _potential(target: Floats, support: Ints, bin_masses: Sequence[Floats], scale: float) -> Floats:
-    """A function φ of the support, as a tensor: P φ is the element of L of least π-norm that meets the target there.
+    """Return φ on the support, as a tensor, such that P φ is the element of L of least π-norm that meets the target.
 
     P is the projection on L under π. Elements of least norm are P φ, since they are orthogonal to all of L that
     vanishes on the support; so φ solves P φ = target there, symmetric in φ √π, with eigenvalues in [0, 1].
@@ -453,7 +450,7 @@ def _fill_block(
     bins: Sequence[Ints],
     group: tuple[int, ...],
 ) -> None:
-    """Faces of the axes outside the group, over the cells whose bins in the group are unseen."""
+    """Fill faces of the axes outside the group, over the cells whose bins in the group are unseen."""
     outputs = np.arange(len(scores))
     face_cells = [np.ix_(outputs, *(bins[j] for j in range(len(bins)) if j != axis)) for axis in range(len(bins))]
     residual = scores[np.ix_(outputs, *bins)]

@@ -1,7 +1,6 @@
-"""Solvers: classes with one interface (`base.Solver`); `SOLVERS` lists them in the order of choice.
+"""Solvers find the faces to take out of a term to make it pure; `SOLVERS` lists them in the order of choice.
 
-A solver finds the faces to take out of a term, so that what is left is pure under the weights. To add one, write a
-class derived from `Solver` and add an instance to `SOLVERS`.
+To add one, derive a class from `base.Solver` and add an instance to `SOLVERS`.
 """
 
 from __future__ import annotations
@@ -42,15 +41,15 @@ def check_method(method: object) -> None:
 
 
 def method_for(sizes: Sequence[int], weights: Floats | None = None) -> MethodChoice:
-    """The method that "auto" takes for a tensor of this shape, and why; weights may be unknown."""
+    """Return the method that "auto" takes for this shape, and why; weights may be unknown."""
     solver, reason = _automatic(sizes, weights)
     return MethodChoice(solver.method, reason)
 
 
 def solve(term: Floats, weights: Floats, options: Options) -> Solution:
-    """The faces to take out of a term, by the solver that the options ask for.
+    """Return the faces to take out of a term, by the solver that the options ask for.
 
-    Slice means do not show the error of iterations where some weights are tiny. So the solver that "auto" takes
+    If some weights are tiny, slice means do not show the error of iterations. Then the solver that "auto" takes
     measures the error of another method.
     """
     solver, reference = solver_for(weights, options.method), solver_for(weights, AUTO)
@@ -61,7 +60,7 @@ def solve(term: Floats, weights: Floats, options: Options) -> Solution:
 
 
 def _with_error(solution: Solution, reference: Solution, term: Floats) -> Solution:
-    """A solution whose error is its difference to a reference, relative to the largest score."""
+    """Set the error of a solution to its difference from a reference, relative to the largest score."""
     difference = np.zeros_like(term)
     take_out(difference, [face - exact for face, exact in zip(solution.faces, reference.faces, strict=True)])
     error = float((largest(difference) * safe_inverse(largest(term))).max(initial=0.0))
@@ -95,5 +94,5 @@ def _unsolvable(weights: Floats, method: str) -> ValueError:
 
 
 def remedy_for(name: str) -> str:
-    """What helps where a term was not pure, by the name of its solver in the certificate."""
+    """Return what helps if a term is not pure, by the solver's name in the certificate."""
     return next((solver.remedy for solver in SOLVERS if solver.name == name), Solver.remedy)

@@ -1,7 +1,7 @@
-"""What all solvers share: options, solutions, and the interface.
+"""What all solvers share: options, solutions, the interface, and the probe that measures their error.
 
-Nothing of such a sum may be left. What is left shows errors in directions that the weights tie so weakly that slice
-means do not see them.
+The probe is a random sum of functions of fewer axes, so nothing of it should be left. What is left shows errors in
+directions that the weights tie so weakly that slice means do not see them.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ EPSILON = float(np.finfo(float).eps)
 
 
 class Options(NamedTuple):
-    """How to purify: method, tolerance, largest number of iterations."""
-
     method: str = AUTO
     tol: float = 1e-10
     max_iterations: int = 10_000
@@ -80,21 +78,21 @@ class Solver(abc.ABC):
         """Whether it can serve its method under these weights."""
 
     def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:
-        """Why "auto" takes it for a tensor of this shape, None where it does not; unknown weights are None."""
+        """Return why "auto" takes it for this shape, None if it does not; weights are None if unknown."""
         del sizes, weights
         return None
 
     @abc.abstractmethod
     def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:
-        """The faces to take out of a term under weights of sum 1; by the convention where there is no mass."""
+        """Return the faces to take out of a term under weights of sum 1, by the convention for cells without mass."""
 
 
 class SeenBinsSolver(Solver):
-    """A solver for terms in which every bin has mass; `convention` completes its faces."""
+    """A solver for terms in which every bin has mass; `support` completes its faces."""
 
     @abc.abstractmethod
     def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:
-        """The faces to take out of a term whose every bin has mass; right wherever cells have mass."""
+        """Return faces that are right wherever cells have mass; every bin has mass."""
 
     def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:
         bin_masses = marginals(weights)
@@ -116,19 +114,19 @@ class SeenBinsSolver(Solver):
 
 
 def with_probe(term: Floats) -> Floats:
-    """A term with the probe as one more, last output."""
+    """Append the probe as the last output."""
     return np.concatenate([term, _probe(term.shape[1:])])
 
 
 def without_probe(faces: Faces, shape: tuple[int, ...]) -> tuple[Faces, float]:
-    """Faces without those of the probe, and the largest absolute value that these leave of the probe."""
+    """Return faces without those of the probe, and the largest absolute value that these leave of it."""
     residual = _probe(shape)
     take_out(residual, [face[-1:] for face in faces])
     return [face[:-1] for face in faces], float(largest(residual)[0])
 
 
 def _probe(shape: tuple[int, ...]) -> Floats:
-    """A random sum of functions of fewer axes, of largest absolute value 1; one output."""
+    """Return one output of largest absolute value 1."""
     rng = np.random.default_rng(len(shape))
     values = np.zeros((1, *shape))
     for axis in range(len(shape)):

@@ -1,18 +1,18 @@
 """Small tensors of any order under any weights: exact elimination over the heaviest cells.
 
 Let L be the functions of fewer axes, r its dimension. Go through the cells from the heaviest to the lightest and keep
-each one whose value, for functions of L, the cells kept before do not determine yet. These r basis cells B determine
-all of L, and the value at another cell n is a combination F(n) = Σ_b M(n, b) F(b). M holds small rational numbers that
-depend on the order of the cells only. As in a heaviest spanning tree, M(n, b) ≠ 0 only where w(b) ≥ w(n).
+each cell whose value the cells kept before do not yet determine for functions of L. These r basis cells B determine all
+of L, and the value at another cell n is F(n) = Σ_b M(n, b) F(b). M holds small rational numbers that depend only on the
+order of the cells. As in a heaviest spanning tree, M(n, b) ≠ 0 only if w(b) ≥ w(n).
 
 With e = F - T on the basis cells and H(n) = T(n) - Σ_b M(n, b) T(b), least squares asks for
 
     e(b) + Σ_n M(n, b) w(n)/w(b) Σ_c M(n, c) e(c) = Σ_n M(n, b) w(n)/w(b) H(n).
 
 Only ratios w(n)/w(b) ≤ 1 enter, so no weight is too small to keep its digits; taken from the heaviest cell down, the
-pivots of this system are at least 1. Cells without mass have weights of lower rank: ε^k times products of marginals, as
-the convention says (`convention`), and a ratio between ranks is zero. So one system also determines what the weights
-alone leave undetermined.
+pivots of this system are at least 1. By the convention (`support`), cells without mass have weights of lower rank: ε^k
+times products of marginals, and a ratio between ranks is zero. So one system also determines what the weights leave
+undetermined.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ _ZERO = 1e-9  # entries of M are fractions with small denominators
 
 
 class Elimination(Solver):
-    """Tensors of order 3 and more with few cells, exact whatever the weights."""
-
     method = "direct"
     name = "elimination"
 
@@ -52,7 +50,7 @@ class Elimination(Solver):
 
 
 def is_affordable(shape: tuple[int, ...]) -> bool:
-    """Whether elimination of a tensor of this shape takes about a second at most."""
+    """Whether elimination takes about a second at most."""
     return _dimension(shape) ** 2 * math.prod(shape) <= _MAX_STEPS
 
 
@@ -61,7 +59,7 @@ def _dimension(shape: tuple[int, ...]) -> int:
 
 
 def eliminated_faces(values: Floats, weights: Floats) -> Faces:
-    """Faces that make values pure, in line with the convention where there is no mass."""
+    """Return faces that make values pure, by the convention for cells without mass."""
     ranks, logs = graded_weights(weights)
     heaviest_first = np.lexsort((-logs, ranks))
     cells = values.reshape(len(values), -1)[:, heaviest_first]
@@ -72,7 +70,7 @@ def eliminated_faces(values: Floats, weights: Floats) -> Faces:
 
 
 def graded_weights(weights: Floats) -> tuple[Ints, Floats]:
-    """Rank and logarithm of the weight of each cell, flat: 0 with mass, else 1 plus the number of its unseen bins."""
+    """Return ranks and log weights of the flat cells; rank 0 with mass, else 1 plus the number of unseen bins."""
     ranks, logs = np.zeros(weights.shape, dtype=np.int64), np.zeros(weights.shape)
     for axis, masses in enumerate(marginals(weights)):
         along = [-1 if i == axis else 1 for i in range(weights.ndim)]
@@ -85,7 +83,7 @@ def graded_weights(weights: Floats) -> tuple[Ints, Floats]:
 
 
 def _fit(cells: Floats, shape: tuple[int, ...], heaviest_first: Ints, ranks: Ints, logs: Floats) -> Floats:
-    """The function of fewer axes nearest to values of cells, all in the order of the cells."""
+    """Return the function of fewer axes nearest to values of cells, all in the order of the cells."""
     basis, matrix = _basis_cells(shape, heaviest_first)
     outside = np.setdiff1d(np.arange(cells.shape[1]), basis)
     ranks, logs = ranks[heaviest_first], logs[heaviest_first]
@@ -103,7 +101,7 @@ def _fit(cells: Floats, shape: tuple[int, ...], heaviest_first: Ints, ranks: Int
 
 
 def _basis_cells(shape: tuple[int, ...], heaviest_first: Ints) -> tuple[Ints, Floats]:
-    """Places of the basis cells among the sorted ones, and M: the other cells in terms of them.
+    """Return the places of the basis cells among the sorted ones, and M.
 
     Row operations bring the indicators of all slices, one row each, to the form (1 | Mᵀ) on basis and other cells.
     """
@@ -130,7 +128,7 @@ def _basis_cells(shape: tuple[int, ...], heaviest_first: Ints) -> tuple[Ints, Fl
 
 
 def _solve_downwards(system: Floats, right: Floats) -> Floats:
-    """Solution by Gaussian elimination without pivoting, in place; the order of the unknowns keeps it accurate."""
+    """Solve in place without pivoting; the order of the unknowns keeps it accurate."""
     size = len(system)
     for k in range(size - 1):
         factors = system[k + 1 :, k] / system[k, k]

@@ -1,4 +1,4 @@
-"""Solvers that iterate: conjugate gradients for any order, mass moving; and the one step under product weights.
+"""Solvers that iterate: conjugate gradients for any order, and mass moving; and one sweep for product weights.
 
 Conjugate gradients solve the normal equations of min Σ w (T - Σ_i g_i)² over faces g_i. Pairs: on the scaled Laplacian
 of `pairs`. Higher orders: on all faces, each scaled by the roots of its slices' masses. Sweeps of slice means before
@@ -50,9 +50,9 @@ _SAFETY = 10.0  # between what is left of one random probe and the error of any 
 
 
 class ConjugateGradients(SeenBinsSolver):
-    """Any order and any number of bins; the error is measured by a probe.
+    """Any order and any number of bins; a probe measures the error.
 
-    Where the method is "auto" and the error is too large, `exact` takes over if it can.
+    With "auto", `exact` takes over if the error is too large and it can.
     """
 
     method = name = "cg"
@@ -96,9 +96,9 @@ class ConjugateGradients(SeenBinsSolver):
 
 
 def _purify(values: Floats, faces: Faces, system: _System, max_iterations: int) -> tuple[int, float]:
-    """Purify one output in place, in rounds that take up what rounding left; iterations and smallest Ritz value.
+    """Purify one output in place, in rounds that take up what rounding left; return iterations and smallest Ritz value.
 
-    The residual is driven down until the error in the weakest direction met is within the tolerance.
+    The residual is reduced until the error in the weakest direction found is within the tolerance.
     """
     means: MeansAlong = functools.partial(slice_means, weights=system.weights)
     scale = float(largest(values)[0])
@@ -125,15 +125,15 @@ class _System(abc.ABC):
 
     @abc.abstractmethod
     def gather(self, values: Floats) -> Floats:
-        """The right-hand side for values."""
+        """Return the right-hand side."""
 
     @abc.abstractmethod
     def apply(self, vector: Floats) -> Floats:
-        """The matrix times a vector."""
+        """Return the matrix times a vector."""
 
     @abc.abstractmethod
     def faces(self, vector: Floats) -> Faces:
-        """The faces of a solution."""
+        """Return the faces of a solution."""
 
 
 class _PairSystem(_System):
@@ -189,8 +189,8 @@ _LEAST_OF_TRACE = 1e-12  # of its start: below, rounding decides
 class MassMoving(SeenBinsSolver):
     """Sweeps until none moves more than the tolerance times the largest score; never chosen by "auto".
 
-    The trace holds M^t, the unpurified mass sum over slices |sum w T|, before the first pass and after each pass over
-    an axis; shape (n_passes + 1, n_outputs).
+    The trace holds M^t (`unpurified_mass`) before the first pass and after each pass over an axis; shape
+    (n_passes + 1, n_outputs).
     """
 
     method = name = "mass-moving"
@@ -215,7 +215,7 @@ class MassMoving(SeenBinsSolver):
 
 
 def unpurified_mass(values: Floats, weights: Floats) -> Floats:
-    """M of the paper: sum over all slices of all axes of |sum w T|, per output."""
+    """Return M of the paper: sum over all slices of all axes of |sum w T|, per output."""
     sums = [
         np.abs(slice_sums(values, weights, axis)).reshape(len(values), -1).sum(axis=1) for axis in range(weights.ndim)
     ]
@@ -224,7 +224,7 @@ def unpurified_mass(values: Floats, weights: Floats) -> Floats:
 
 
 def _correlation(weights: Floats, trace: Floats) -> float:
-    """Maximal correlation: exact for pairs, from the decay per sweep above."""
+    """Return the maximal correlation: exact for pairs, from the decay per sweep above."""
     order = weights.ndim
     if order <= 2:
         return maximal_correlation(weights) if order == 2 else 0.0
@@ -234,8 +234,6 @@ def _correlation(weights: Floats, trace: Floats) -> float:
 
 
 class Product(Solver):
-    """One sweep of means under the marginals."""
-
     method = name = "direct"
 
     def can_solve(self, weights: Floats) -> bool:

@@ -3,13 +3,13 @@
 With row masses r and column masses c, eliminating the rows leaves the graph Laplacian
 L = diag(c) - Wᵀ diag(1/r) W over the columns; L b = column sums of W∘(T - row means) gives the column face b.
 
-Purifying a pair is a potential problem on the graph that joins every bin of one axis to every bin of the other: read
-the weight w_ij as the conductance of the edge between bins i and j and the score T_ij as its voltage, and look for the
-potentials x_i, y_j with Σ_j w_ij (T_ij - x_i - y_j) = Σ_i w_ij (T_ij - x_i - y_j) = 0. Eliminating a bin joins all its
-neighbours by new edges, of conductance c_i c_k / Σ c and a voltage that is the difference of the two eliminated ones;
-parallel edges are merged, conductances adding up and voltages averaged by conductance. Conductances are sums of
-products of positive numbers, voltages weighted averages: nothing is subtracted that is small against what it came
-from, so a tie of 1e-290 keeps as many digits as a tie of 1. Cholesky factors lose ties below about 1e-14.
+Purifying a pair is a potential problem on the graph that joins every bin of one axis to every bin of the other: the
+weight w_ij is the conductance of the edge between bins i and j, the score T_ij its voltage, and the potentials x_i, y_j
+satisfy Σ_j w_ij (T_ij - x_i - y_j) = Σ_i w_ij (T_ij - x_i - y_j) = 0. Eliminating a bin joins all its neighbours by new
+edges, of conductance c_i c_k / Σ c and with the difference of the two eliminated voltages; parallel edges are merged by
+adding conductances and averaging voltages by conductance. Conductances are sums of products of positive numbers, and
+voltages are weighted averages, so nothing cancels: a tie of 1e-290 keeps as many digits as a tie of 1. Cholesky factors
+lose ties below about 1e-14.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MAX_BINS = 1_500  # of the shorter axis: elimination takes about 10 s there
 
 
 class StarMesh(SeenBinsSolver):
-    """Pairs by star-mesh elimination; takes over from `Cholesky`, which is faster, where that is not accurate."""
+    """Pairs by star-mesh elimination, where the faster `Cholesky` is not accurate."""
 
     method = "direct"
     name = "star-mesh"
@@ -55,7 +55,7 @@ class StarMesh(SeenBinsSolver):
 
 
 def star_mesh_faces(values: Floats, weights: Floats) -> Faces:
-    """Faces that make a pair pure under weights whose every bin has mass; one bin of each component stays at zero."""
+    """Return faces that make a pair pure if every bin has mass; one bin of each component stays at zero."""
     if weights.shape[0] > weights.shape[1]:
         rows, columns = _potentials(values.swapaxes(1, 2), weights.T)
         return [rows, columns]
@@ -71,7 +71,7 @@ def _potentials(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
 
 
 def _row_network(values: Floats, weights: Floats, shares: Floats) -> tuple[Floats, Floats]:
-    """Conductances and voltages between rows when all columns are eliminated at once."""
+    """Return conductances and voltages between rows after eliminating all columns."""
     conductances = shares @ weights.T
     np.fill_diagonal(conductances, 0.0)
     flows = (shares * values) @ weights.T
@@ -80,7 +80,7 @@ def _row_network(values: Floats, weights: Floats, shares: Floats) -> tuple[Float
 
 
 def _row_potentials(conductances: Floats, voltages: Floats) -> Floats:
-    """Potentials of rows, eliminated from the last to the first, in place; voltages[k, i, j] are to be x_i - x_j."""
+    """Eliminate rows from the last to the first, in place; voltages[k, i, j] are to be x_i - x_j."""
     n_outputs, n_rows, _ = voltages.shape
     shares = np.zeros((n_rows, n_rows))
     for last in range(n_rows - 1, 0, -1):
@@ -106,7 +106,7 @@ _ACCURATE = 1e-12
 
 
 class Cholesky(SeenBinsSolver):
-    """Pairs by a Cholesky factor; by another solver where the weights are so uneven that the factor loses digits."""
+    """Pairs by a Cholesky factor; by another solver if the weights are so uneven that the factor loses digits."""
 
     method = name = "direct"
 
@@ -140,9 +140,9 @@ class Cholesky(SeenBinsSolver):
 
 
 def _eliminate(term: Floats, weights: Floats) -> tuple[Faces, float]:
-    """Faces of a pair, which has at least as many rows as columns, and their error.
+    """Return the faces of a pair with at least as many rows as columns, and their error.
 
-    The error is the largest change of the second pass relative to the largest score; 1 where there is no factor.
+    The error is the largest change of the second pass relative to the largest score; 1 without a factor.
     """
     values, faces = term.copy(), zero_faces(term)
     anchors = _heaviest_columns(weights)
@@ -171,7 +171,7 @@ def _heaviest_columns(weights: Floats) -> Ints:
 
 
 def _laplacian_factor(weights: Floats, anchors: Ints) -> tuple[Floats, Floats]:
-    """Cholesky factor of diag(c)^(-1/2) L diag(c)^(-1/2) = 1 - NᵀN, with the anchors fixed at zero; √c.
+    """Factorise diag(c)^(-1/2) L diag(c)^(-1/2) = 1 - NᵀN with the anchors fixed at zero; also return √c.
 
     The diagonal is summed from the other entries, which have one sign: no cancellation, so weak ties between parts of
     the support keep their digits. One anchor per component removes the null space, one constant per component.
