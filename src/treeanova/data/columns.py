@@ -1,4 +1,4 @@
-"""Tables in and out: any table or matrix as encoded float64 columns of a model's features, results as data frames."""
+"""Tables in and out: tables or matrices become encoded float64 columns; results become data frames."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ from treeanova.data.features import Feature, Schema
 def encode(X: Any, schema: Schema) -> Floats:
     """Return the encoded matrix of shape (n_rows, n_features), column by column in memory.
 
-    Tables (pandas, polars, pyarrow and others that narwhals supports) are matched by name, in any order and with other
-    columns ignored, if they have the names of the model or of the user. If there are neither, they are matched by name
-    where their columns are exactly x0, x1, ..., and by position otherwise. Arrays and sparse matrices are matched by
-    position.
+    Tables (of any library that narwhals supports) are matched by name, in any order and ignoring other columns, if they
+    have the names of the model or of the user. Without such names, they are matched by name if their columns are
+    exactly x0, x1, ..., and by position otherwise. Arrays and sparse matrices are matched by position.
     """
     columns, n_rows = _raw_columns(X, schema)
     matrix = np.empty((n_rows, len(schema.features)), order="F")
@@ -36,7 +35,7 @@ def encode(X: Any, schema: Schema) -> Floats:
 
 
 def column_named(X: Any, name: str, schema: Schema) -> npt.NDArray[Any]:
-    """One column of user data, a feature of the model or not: a column of a table, or a feature of a matrix by name."""
+    """Return a column of a table, whether or not a feature, or a feature of a matrix by name."""
     if not scipy.sparse.issparse(X) and not isinstance(X, np.ndarray) and _is_table(X):
         table = as_table(X)
         names = [str(known) for known in table.columns]
@@ -51,7 +50,7 @@ def column_named(X: Any, name: str, schema: Schema) -> npt.NDArray[Any]:
 
 
 def with_labels(schema: Schema, X: Any) -> Schema:
-    """Return the schema with names of categories from data, for features whose model stores none."""
+    """Take names of categories from data, for features whose model stores none."""
     if not any(feature.encoder.wants_labels for feature in schema.features):
         return schema
     columns, _ = _raw_columns(X, schema)
@@ -63,7 +62,7 @@ def with_labels(schema: Schema, X: Any) -> Schema:
 
 
 def without_column(X: Any, name: str, schema: Schema | None = None) -> tuple[Any, npt.NDArray[Any]]:
-    """Return a table without the column that has a name, and that column; ValueError where there is none.
+    """Return a table without a column, and that column; raise ValueError if there is none.
 
     With a schema, the table has the model's columns, of which the column may be one.
     """
@@ -77,7 +76,7 @@ def without_column(X: Any, name: str, schema: Schema | None = None) -> tuple[Any
 
 
 def with_found_dates(schema: Schema, X: Any, thresholds: Callable[[int], Floats]) -> Schema:
-    """Return the schema with numeric features as dates where their columns in a table hold dates; see `found_dates`."""
+    """Mark numeric features as dates if their columns hold dates; see `found_dates`."""
     if not nw.dependencies.is_into_dataframe(X):
         return schema
     table = as_table(X)
@@ -115,7 +114,7 @@ def _encode_column(feature: Feature, column: npt.NDArray[Any]) -> Floats:
 
 
 def as_table(data: Any) -> nw.DataFrame[Any]:
-    """Return a table as narwhals sees it; ValueError where a column comes twice."""
+    """Wrap a table with narwhals; raise ValueError for a repeated column."""
     names = [str(name) for name in getattr(data, "column_names", data.columns)]
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
@@ -124,14 +123,13 @@ def as_table(data: Any) -> nw.DataFrame[Any]:
 
 
 def rows_at(X: Any, places: npt.NDArray[np.int64]) -> Any:
-    """Return the rows of a table or matrix at some places, which may be repeated, in the library of X."""
+    """Return rows at some places, which may repeat, in the library of X."""
     if scipy.sparse.issparse(X):
         return X.tocsr()[places]
     return nw.to_native(as_table(X)[places]) if _is_table(X) else np.asarray(X)[places]
 
 
 def n_rows_of(X: Any) -> int:
-    """Return the number of rows of a table or matrix."""
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
@@ -194,14 +192,12 @@ def _sparse_columns(data: Any, schema: Schema) -> list[Floats]:
 
 
 def _table_columns(table: nw.DataFrame[Any], schema: Schema) -> tuple[list[npt.NDArray[Any]], int]:
-    """Return raw columns of a table in the model's order."""
     positions = column_positions(table.columns, schema)
     pairs = zip(schema.features, positions, strict=True)
     return [_column_of(feature, table[:, j]) for feature, j in pairs], len(table)
 
 
 def _column_of(feature: Feature, series: nw.Series[Any]) -> npt.NDArray[Any]:
-    """Return a raw column; of dates, where the feature is one."""
     dates = date_column(series) if feature.encoder.date_unit else None
     return feature.encoder.of_table(raw_column(series), feature.name) if dates is None else dates
 
@@ -209,7 +205,7 @@ def _column_of(feature: Feature, series: nw.Series[Any]) -> npt.NDArray[Any]:
 def column_positions(columns: Sequence[Any], schema: Schema, beside: Collection[str] = ()) -> list[int]:
     """Return the positions of a table's columns in the model's order.
 
-    Those in `beside` have another purpose; they are features too where columns are matched by name.
+    Columns in `beside` have another purpose; they are features too if columns are matched by name.
     """
     names = [str(name) for name in columns]
     if schema.named:
@@ -218,7 +214,7 @@ def column_positions(columns: Sequence[Any], schema: Schema, beside: Collection[
 
 
 def _as_spelt(names: list[str], schema: Schema) -> list[str]:
-    """Return the names of columns as the model spells them: with underscores for spaces, if it does."""
+    """Replace spaces in names by underscores, if the model does."""
     if not schema.underscores:
         return names
     known = {name for spelling in schema.spellings for name in spelling}
@@ -226,7 +222,7 @@ def _as_spelt(names: list[str], schema: Schema) -> list[str]:
 
 
 def _by_name(columns: list[str], schema: Schema) -> list[int]:
-    """Positions of the columns with the model's names or, if not all are there, with the user's names for them."""
+    """Return positions of the columns with the model's names or, if some are absent, with the user's."""
     names = _as_spelt(columns, schema)
     for spelling in schema.spellings:
         if set(spelling) <= set(names):
@@ -243,7 +239,7 @@ def _by_name(columns: list[str], schema: Schema) -> list[int]:
 
 
 def blanks_around(missing: Collection[str], columns: Iterable[str]) -> str:
-    """Return the remedy for columns that are missing only because of blanks around their names; empty where none are.
+    """Return the remedy for columns that are missing only because of blanks around their names; else empty.
 
     >>> blanks_around(["b"], ["a", " b"])
     "the column ' b' has blanks around its name, rename it"
@@ -256,7 +252,7 @@ def blanks_around(missing: Collection[str], columns: Iterable[str]) -> str:
 
 
 def _without_names(names: list[str], schema: Schema, beside: set[str]) -> list[int]:
-    """Positions of the columns for a model without names: those with the names that are shown for it, or all others."""
+    """Return positions for a model without names: columns with the names shown for it, or all others."""
     features = set(schema.names)
     if has_features(set(names) - (beside - features), schema):
         return [names.index(name) for name in schema.names]
@@ -273,7 +269,7 @@ def _without_names(names: list[str], schema: Schema, beside: set[str]) -> list[i
 
 
 def check_beside(names: Collection[str], schema: Schema, beside: Collection[str]) -> None:
-    """Raise ValueError for columns by position beside one with another purpose that has the name of a feature."""
+    """Raise ValueError if columns are matched by position and one in `beside` has the name of a feature."""
     both = sorted({*beside}.intersection(schema.names))
     if both and set(names).intersection(schema.names):
         raise ValueError(
@@ -283,16 +279,15 @@ def check_beside(names: Collection[str], schema: Schema, beside: Collection[str]
 
 
 def has_features(names: Collection[str], schema: Schema) -> bool:
-    """Whether columns are matched by the names that are shown for a model without names: the user's, or x0, x1, ...
+    """Whether columns match the names shown for a model without names: the user's, or x0, x1, ...
 
-    Beside names that were made up there may be no other column, since x1, x2, x3 may well be features of a table x0,
-    x1, x2, x3.
+    With made-up names there may be no other column, because x1, x2, x3 may be features of a table x0, x1, x2, x3.
     """
     return set(schema.names) <= set(names) if schema.given else set(schema.names) == set(names)
 
 
 def raw_column(series: nw.Series[Any]) -> npt.NDArray[Any]:
-    """A column as numpy: numbers and booleans unchanged with NaN where missing, all others as objects with None."""
+    """Return a column as numpy: numbers and booleans unchanged with NaN if missing, others as objects with None."""
     if series.dtype.is_numeric() or series.dtype == nw.Boolean:
         if series.dtype not in {nw.Float32, nw.Float64} and series.null_count() == 0:
             return series.to_numpy()
@@ -309,7 +304,7 @@ _LONGEST_TABLE = 60
 
 
 class Table:
-    """A table of results where no data frame library is installed: columns by name, printed as text.
+    """A table of results if no data frame library is installed: columns by name, printed as text.
 
     Parameters
     ----------
@@ -331,7 +326,6 @@ class Table:
 
     @property
     def columns(self) -> list[str]:
-        """Names of the columns."""
         return list(self._columns)
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
@@ -346,11 +340,10 @@ class Table:
         return len(next(iter(self._columns.values()), ()))
 
     def head(self, n: int = 5) -> Table:
-        """Return the first rows."""
         return Table({name: column[:n] for name, column in self._columns.items()})
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return the names of the columns to lists of plain values."""
+        """Return lists of plain values by name."""
         return {name: column.tolist() for name, column in self._columns.items()}
 
     def __repr__(self) -> str:
@@ -364,7 +357,7 @@ def _array(column: Sequence[Any] | Any) -> npt.NDArray[Any]:
 
 
 def installed_library() -> str | None:
-    """The data frame library of results whose rows came in none: pandas, else polars, else pyarrow, else None."""
+    """Return the library for results of rows without one: pandas, else polars, else pyarrow, else None."""
     return next((name for name in _LIBRARIES if _is_installed(name)), None)
 
 
@@ -373,21 +366,21 @@ def _is_installed(library: str) -> bool:
 
 
 def backend_of(data: Any) -> str | None:
-    """Return the name of the library of a data frame; for all other data the one of results (`installed_library`)."""
+    """Return the library of a data frame; for other data `installed_library`."""
     if nw.dependencies.is_into_dataframe(data):
         return str(nw.get_native_namespace(as_table(data)).__name__)
     return installed_library()
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """Return the name, put in brackets until it differs from those taken."""
+    """Put the name in brackets until it differs from those taken."""
     while name in taken:
         name = f"({name})"
     return name
 
 
 def frame(columns: Mapping[str, Sequence[Any] | Any], backend: str | None) -> Any:
-    """Return a data frame of the named library, of another where it is not installed, or a `Table` where none is."""
+    """Return a data frame of the given library, of another if it is not installed, or a `Table` without any."""
     library = backend if backend is not None and _is_installed(backend) else installed_library()
     if library is None:
         return Table(columns)
@@ -395,7 +388,7 @@ def frame(columns: Mapping[str, Sequence[Any] | Any], backend: str | None) -> An
 
 
 def columns_of(table: Any) -> dict[str, list[Any]]:
-    """Return a table of any library, a `Table` or a dict as names of columns to lists of plain values."""
+    """Return any table, a `Table` or a dict as lists of plain values by name."""
     if isinstance(table, Table):
         return table.to_dict()
     if isinstance(table, Mapping):
@@ -408,7 +401,7 @@ def columns_of(table: Any) -> dict[str, list[Any]]:
 
 
 def table_text(table: Any) -> str:
-    """Return a table of any library as text, the same for all of them; of a long one the first rows."""
+    """Return any table as text, the same for all libraries; only the first rows of a long one."""
     columns = columns_of(table)
     n_rows = len(next(iter(columns.values()), ()))
     text = aligned({name: column[:_LONGEST_TABLE] for name, column in columns.items()})
@@ -416,7 +409,7 @@ def table_text(table: Any) -> str:
 
 
 def aligned(columns: Mapping[str, Sequence[Any]]) -> str:
-    """Return columns of text side by side, numbers to the right."""
+    """Align columns of text, numbers to the right."""
     if not any(map(len, columns.values())):
         return "(no rows)"
     padded = []
@@ -429,7 +422,7 @@ def aligned(columns: Mapping[str, Sequence[Any]]) -> str:
 
 
 def _cell(value: Any) -> str:
-    """Return a value as text, a dash where there is none; long names are cut in the middle."""
+    """Return a value as text, a dash for none; long names are cut in the middle."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     if isinstance(value, float):
@@ -444,7 +437,7 @@ def printable(text: str) -> str:
 
 
 def is_number(text: str) -> bool:
-    """Return whether a cell's text is a number, a share in percent, empty or a dash."""
+    """Whether a cell's text is a number, a percentage, empty or a dash."""
     try:
         float(text.removesuffix("%").rstrip().removeprefix("< ").replace("−", "-"))
     except ValueError:
@@ -453,7 +446,7 @@ def is_number(text: str) -> bool:
 
 
 def as_rows(rows: Any, schema: Schema, *, name: str, backend: str | None = None) -> Any:
-    """Return rows as a table or matrix, at least one; errors speak of the argument `name`."""
+    """Return rows, at least one, as a table or matrix; errors name the argument `name`."""
     if isinstance(rows, Mapping):
         return _of_mapping(rows, schema, name, backend)
     data = _two_axes(rows, name)
@@ -463,7 +456,7 @@ def as_rows(rows: Any, schema: Schema, *, name: str, backend: str | None = None)
 
 
 def _two_axes(rows: Any, name: str) -> Any:
-    """Return a table or matrix as it is; a Series or a sequence as one row."""
+    """Return a table or matrix unchanged; a Series or a sequence as one row."""
     if getattr(rows, "ndim", None) == 1 and hasattr(rows, "to_frame"):
         rows = rows.to_frame().T.infer_objects() if hasattr(rows, "index") else rows.to_list()
     if len(getattr(rows, "shape", ())) == 2:
@@ -480,7 +473,6 @@ def _two_axes(rows: Any, name: str) -> Any:
 
 
 def _of_mapping(row: Mapping[Any, Any], schema: Schema, name: str, backend: str | None) -> Any:
-    """Return one row given by names."""
     named = {str(key): value for key, value in row.items()}
     spelling = next((names for names in schema.spellings if set(names) <= set(named)), None)
     if spelling is None:
@@ -494,7 +486,7 @@ def _of_mapping(row: Mapping[Any, Any], schema: Schema, name: str, backend: str 
 
 
 def encode_rows(rows: Any, schema: Schema, *, name: str) -> Floats:
-    """Return the encoded matrix of rows that a user gave by hand; errors speak of the argument `name`."""
+    """Encode rows that a user gave by hand; errors name the argument `name`."""
     data = as_rows(rows, schema, name=name)
     try:
         return encode(data, schema)

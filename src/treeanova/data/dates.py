@@ -1,8 +1,8 @@
-"""Dates as the numbers that models know.
+"""Dates as numbers in a model.
 
-Tree libraries take no dates; people train them on whole numbers of a unit of time since 1970, or on proleptic days
-(`datetime.date.toordinal`). Once the unit is known, columns of dates can be given as they are, and thresholds are
-shown as dates. Times with a zone are converted to UTC.
+Tree libraries take no dates; people train them on integers in a unit of time since 1970, or on proleptic days
+(`datetime.date.toordinal`). Once the unit is known, users can pass columns of dates, and thresholds are shown as dates.
+Times with a zone are converted to UTC.
 """
 
 from __future__ import annotations
@@ -29,14 +29,9 @@ _RESOLUTIONS = ("D", "m", "s", "ms", "us")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DateNumber(Encoder):
-    """A date that the model knows as a number of a unit; also takes the numbers themselves.
+    """A date that the model has as a number; also takes the numbers themselves.
 
-    Attributes
-    ----------
-    unit
-        "ns", "us", "ms", "s" or "D" since 1970, or "ordinal".
-    number
-        How the model reads these numbers.
+    `unit` is "ns", "us", "ms", "s" or "D" since 1970, or "ordinal"; `number` is how the model reads these numbers.
     """
 
     unit: str
@@ -56,7 +51,7 @@ class DateNumber(Encoder):
 
 
 def _as_dates(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A column of date objects as numpy's dates; others as they are."""
+    """Convert a column of date objects to numpy's dates; return others unchanged."""
     if column.dtype.kind != "O":
         return column
     known = [None if is_missing(value) else value for value in column]
@@ -67,7 +62,7 @@ def _as_dates(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _plain_date(value: Any) -> np.datetime64:
-    """A date as numpy has it, with the nanoseconds of pandas."""
+    """Return numpy's date, with the nanoseconds of pandas."""
     if value is None:
         return np.datetime64("NaT", "us")
     return value.to_datetime64() if hasattr(value, "to_datetime64") else np.datetime64(value, "us")
@@ -79,7 +74,7 @@ def _without_zone(value: Any) -> Any:
 
 
 def _counted(column: npt.NDArray[Any], unit: str, name: str) -> npt.NDArray[Any]:
-    """Dates as whole numbers of a unit, as floats with NaN where some are missing; other columns as they are."""
+    """Return dates as integers, or as floats with NaN if some are missing; other columns unchanged."""
     if column.dtype.kind != "M":
         return column
     is_absent = np.isnat(column)
@@ -95,7 +90,7 @@ def _counted(column: npt.NDArray[Any], unit: str, name: str) -> npt.NDArray[Any]
 
 
 def date_column(series: nw.Series[Any]) -> npt.NDArray[Any] | None:
-    """A column of dates or times, also as objects, as numpy's dates in UTC; None for another column."""
+    """Return a column of dates or times, even as objects, as numpy's dates in UTC; None for another column."""
     if series.dtype == nw.Datetime and getattr(series.dtype, "time_zone", None) is not None:
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
     if series.dtype == nw.Unknown and getattr(series.to_native().dtype, "tz", None) is not None:
@@ -111,7 +106,7 @@ def date_column(series: nw.Series[Any]) -> npt.NDArray[Any] | None:
 
 
 def with_dates(schema: Schema, dates: Mapping[str, str]) -> Schema:
-    """The schema with some features as dates, by name, with their units."""
+    """Mark features as dates; `dates` has units by name."""
     for name, unit in dates.items():
         if name not in schema.names or unit not in UNITS:
             wrong = f"the unit {unit!r}" if name in schema.names else f"no feature {name!r}"
@@ -136,7 +131,7 @@ def _is_plain_number(feature: Feature) -> bool:
 def found_dates(
     schema: Schema, columns: Sequence[npt.NDArray[Any] | None], thresholds: Callable[[int], Floats]
 ) -> dict[str, str]:
-    """Units of numeric features whose columns hold dates: those in which the model's thresholds lie among the dates.
+    """Return units of numeric features with columns of dates: those in which the thresholds lie among the dates.
 
     `columns` has numpy's dates, or None, for each feature. A unit is taken only if no other fits: neighbouring units
     differ by a factor of 1,000 or more. Features without thresholds have any unit.
@@ -171,19 +166,17 @@ def _fits(column: npt.NDArray[Any], unit: str, thresholds: Floats) -> bool:
 
 
 def days_of(numbers: npt.ArrayLike, unit: str) -> Floats:
-    """Days since 1970 of numbers of a unit."""
     days = np.asarray(numbers, dtype=np.float64) * (_MICROSECONDS[unit] / _DAY)
     return days - _DAYS_BEFORE_1970 if unit == "ordinal" else days
 
 
 def numbers_of_days(days: npt.ArrayLike, unit: str) -> Floats:
-    """Numbers of a unit from days since 1970."""
     shifted = np.asarray(days, dtype=np.float64) + (_DAYS_BEFORE_1970 if unit == "ordinal" else 0)
     return shifted * (_DAY / _MICROSECONDS[unit])
 
 
 def date_text(number: float, unit: str) -> str | None:
-    """One number as a date, with the time of day where that is not midnight; None beyond the calendar."""
+    """Return a number as a date, with the time of day unless midnight; None beyond the calendar."""
     day = float(np.floor(days_of(number, unit)))
     texts = date_texts(
         [float(numbers_of_days(day, unit)), number], unit
@@ -192,10 +185,10 @@ def date_text(number: float, unit: str) -> str | None:
 
 
 def date_texts(numbers: npt.ArrayLike, unit: str) -> list[str] | None:
-    """Numbers as dates, cut to the day, minute, second or less, whichever keeps them distinct.
+    """Return numbers as dates, cut to the day, minute, second or less, whichever keeps them distinct.
 
-    For dates of whole days, intervals with bounds cut to the day contain the same dates. None where a number lies
-    beyond the calendar.
+    For dates of whole days, intervals with bounds cut to the day contain the same dates. None if a number lies beyond
+    the calendar.
     """
     values = np.asarray(numbers, dtype=np.float64)
     if unit == "ordinal":

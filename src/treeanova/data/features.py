@@ -1,8 +1,8 @@
 """Features of a model: their names, and how a column of user data becomes numbers that splits can compare.
 
-Encoded columns are float64. Numeric: the value itself, NaN where missing. Category: the position of its category,
-`n_categories` for an unseen category, NaN where missing. All differences between libraries end here: forests and grids
-know only these two kinds.
+Encoded columns are float64, NaN if missing. Numeric: the value itself. Category: the position of its category, and
+`n_categories` for an unseen one. All differences between libraries end here: forests and grids know only these two
+kinds.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Value:
 class Encoder(_Value, abc.ABC):
     """Turns a raw column (a 1-d numpy array of numbers or objects) into encoded float64.
 
-    What an encoder does follows from its class and its fields, so that it can be saved and written in other languages.
+    Its class and fields define what it does, so it can be saved and written in other languages.
     """
 
     @property
@@ -51,22 +51,22 @@ class Encoder(_Value, abc.ABC):
 
     @property
     def date_unit(self) -> str:
-        """The unit of time that the numbers count, where they are dates; else empty."""
+        """The unit of time that the numbers count if they are dates; else empty."""
         return ""
 
     @property
     def wants_labels(self) -> bool:
-        """Whether the model does not store the names of its categories, so that they are taken from data."""
+        """Whether names of categories are taken from data, because the model stores none."""
         return False
 
     def labelled(self, column: npt.NDArray[Any], name: str) -> Encoder:  # noqa: ARG002
-        """Return the encoder with names of categories from a raw column; itself if it knows them."""
+        """Take names of categories from a raw column; return itself if it has them."""
         return self
 
     def of_table(self, column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:  # noqa: ARG002
-        """Return a raw column of a table as `encode` takes it: its numbers may be labels, those of a matrix are codes.
+        """Return a raw column of a table for `encode`: its numbers may be labels, those of a matrix are codes.
 
-        TypeError where that cannot be told.
+        Raise TypeError if that is ambiguous.
         """
         return column
 
@@ -81,7 +81,7 @@ def _check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:
 
 
 def _as_float(column: npt.NDArray[Any], name: str) -> Floats:
-    """Numbers as float64, None as NaN; text that does not spell a number is an error."""
+    """Return numbers as float64, None as NaN; raise an error for text that does not spell a number."""
     if column.dtype.kind not in "biufOSU":
         raise TypeError(f"column {name!r} must hold numbers, got {column.dtype}; {_remedy(list(column[:1]))}.")
     has_text = column.dtype.kind in "OSU"
@@ -107,7 +107,7 @@ def could_be_labels(labels: Sequence[Hashable]) -> bool:
 
 
 def _spelled_number(value: Any) -> float | None:
-    """The finite number that a value is or spells; None for others."""
+    """Return the finite number that a value is or spells; None for others."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -127,13 +127,13 @@ def _is_number(value: Any) -> bool:
 
 
 def singles(values: npt.ArrayLike) -> npt.NDArray[np.float32]:
-    """Numbers as float32, infinite where they are too large."""
+    """Return float32, infinite for numbers that are too large."""
     with np.errstate(over="ignore"):
         return np.asarray(values).astype(np.float32)
 
 
 def _as_single(column: npt.NDArray[Any], name: str) -> npt.NDArray[np.float32]:
-    """The column cast to float32 directly; a column of objects only if all of it is missing."""
+    """Cast directly to float32; a column of objects only if all of it is missing."""
     if column.dtype.kind in "biuf":
         return singles(column)
     sample = [value for value in column if not is_missing(value)]
@@ -147,7 +147,7 @@ def _as_single(column: npt.NDArray[Any], name: str) -> npt.NDArray[np.float32]:
 
 
 def _as_spelled(column: npt.NDArray[Any], name: str) -> Floats:
-    """Numbers, or text that spells them; beside text, all values are text: True is then a word, not a number."""
+    """Return numbers, or text that spells them; next to text, all values are text: True is then a word."""
     _check_numbers_or_text(column, name)
     if column.dtype.kind != "O":
         return _as_float(column, name)
@@ -164,14 +164,9 @@ def _as_spelled(column: npt.NDArray[Any], name: str) -> Floats:
 class Numeric(Encoder):
     """A number.
 
-    Attributes
-    ----------
-    missing
-        Another value that means missing (XGBoost's ``missing=``).
-    cast
-        "float64"; "float32", which splits compare: whole numbers are rounded to it, `missing` is compared in it;
-        "float64 only", where columns of shorter floats are refused; or "text", where values beside text are read as
-        text.
+    `missing` is another value that means missing (XGBoost's ``missing=``). `cast` is "float64"; "float32", which splits
+    compare: integers are rounded to it, `missing` is compared in it; "float64 only", which refuses shorter floats; or
+    "text", where values next to text are read as text.
     """
 
     missing: float = np.nan
@@ -204,7 +199,7 @@ class IntegerCategory(Encoder):
     codes
         The codes, which ascend, or their number: 3 stands for 0, 1, 2.
     names
-        Labels of the codes, where they are known.
+        Labels of the codes, if known.
     missing
         Another value that means missing.
     cast
@@ -212,7 +207,7 @@ class IntegerCategory(Encoder):
     cuts_negative
         Whether -0.5 is cut to 0; else all negative numbers are unseen.
     largest
-        Numbers above it are unseen, also where they would be cut to a code.
+        Numbers above it are unseen, even if they would be cut to a code.
     """
 
     codes: int | tuple[int, ...]
@@ -231,7 +226,6 @@ class IntegerCategory(Encoder):
 
     @property
     def code_values(self) -> Sequence[int]:
-        """The codes one by one."""
         return range(self.codes) if isinstance(self.codes, int) else self.codes
 
     @property
@@ -266,8 +260,8 @@ class Labels(Encoder):
         The labels.
     spelling
         What is compared with the labels: "value", the values themselves; "text", texts, where booleans are "true" and
-        "false", whole numbers are their decimals and others are refused; "short text", texts of all values, where
-        floats lose their ".0" and dates are refused.
+        "false", integers are their decimals and others are refused; "short text", texts of all values, where floats
+        lose their ".0" and dates are refused.
     none
         What None is: "missing", as NaN; "category", one of the labels; or "refused".
     refuses_na
@@ -316,7 +310,7 @@ class Labels(Encoder):
         return column
 
     def _holds_codes(self, column: npt.NDArray[Any], name: str) -> bool:
-        """Whether a column is of plain numbers, which are codes; an error if they could also be labels."""
+        """Whether a column has plain numbers, which are codes; raise an error if they could also be labels."""
         if column.dtype.kind not in "biuf":
             return False
         has_numbers = any(isinstance(label, (int, float)) for label in self.names)
@@ -392,7 +386,7 @@ _DATES = (dt.date, dt.time, dt.timedelta, np.datetime64, np.timedelta64)
 
 
 def _short_texts(column: npt.NDArray[Any], name: str) -> _Spelled:
-    """Texts as EBMs compare them."""
+    """Return texts as EBMs compare them."""
     _check_numbers_or_text(column, name)
     if column.dtype.kind != "O":
         values, inverse = distinct(column)
@@ -407,7 +401,7 @@ def _short_texts(column: npt.NDArray[Any], name: str) -> _Spelled:
 
 
 def _short_text(value: Any, name: str, *, words: bool = False) -> str | None:
-    """The text of a value; if `words`, booleans are "True" and "False", else "1" and "0"."""
+    """Return the text of a value; with `words`, booleans are "True" and "False", else "1" and "0"."""
     if is_missing(value):
         return None
     if isinstance(value, (float, np.floating)):
@@ -443,7 +437,7 @@ def is_missing(value: object) -> bool:
 
 
 def distinct(column: npt.NDArray[Any]) -> tuple[Sequence[Any], npt.NDArray[np.int64]]:
-    """Distinct values of a column, missing ones included, and the position of each row's value among them."""
+    """Return distinct values, including missing ones, and the position of each row's value among them."""
     if column.dtype.kind in "biufSU":
         values, inverse = np.unique(column, return_inverse=True)
         return values.tolist(), inverse
@@ -451,9 +445,9 @@ def distinct(column: npt.NDArray[Any]) -> tuple[Sequence[Any], npt.NDArray[np.in
 
 
 def positions_of(keys: Sequence[Hashable]) -> tuple[list[Any], npt.NDArray[np.int64]]:
-    """Distinct keys in the order of their first appearance, and the position of each key among them.
+    """Return distinct keys in the order of their first appearance, and the position of each key among them.
 
-    Missing values may appear several times, since NaN does not equal itself.
+    Missing values may appear several times, because NaN does not equal itself.
     """
     positions = {key: position for position, key in enumerate(dict.fromkeys(keys))}
     return list(positions), np.fromiter(map(positions.__getitem__, keys), dtype=np.int64, count=len(keys))
@@ -470,8 +464,8 @@ class Feature:
     encoder
         Turns a raw column into numbers or codes of categories.
     accepts_missing
-        Whether the library predicts for missing values; if not, they are an error here too, and the feature's axis has
-        no bin for them.
+        Whether the library predicts for missing values; if not, they raise an error here too, and the feature's axis
+        has no bin for them.
     accepts_unseen
         The same for categories that were not in the training data.
 
@@ -509,7 +503,7 @@ def is_writable(text: str) -> bool:
 
 
 def check_texts(schema: Schema) -> None:
-    """Raise ValueError for names of features, categories, outputs or classes that cannot be written as UTF-8."""
+    """Raise ValueError for names of features, categories, outputs or classes that UTF-8 cannot encode."""
     labels = [label for feature in schema.features for label in feature.encoder.labels or ()]
     texts = [text for text in (*schema.names, *schema.outputs, *schema.classes, *labels) if isinstance(text, str)]
     if not is_writable("\n".join(texts)):
@@ -534,10 +528,9 @@ def _have_same_numbers(ours: Sequence[Hashable] | None, theirs: Sequence[Hashabl
 
 
 def recoded_column(column: Floats, old: Feature, new: Feature, *, unseen_by_both: bool = False) -> Floats | None:
-    """An encoded column with its categories numbered as another feature numbers them.
+    """Renumber the categories of an encoded column as another feature numbers them.
 
-    None where that is not certain: a category that `old` had not seen may be one that only `new` knows, unless values
-    that `old` has not seen are known to be new to both.
+    None if that is ambiguous: a category unseen by `old` may be one that only `new` knows, unless `unseen_by_both`.
     """
     ours, theirs = old.encoder.labels, new.encoder.labels
     if ours is None or theirs is None or _have_same_numbers(ours, theirs):
@@ -563,16 +556,16 @@ class Schema(_Value):
         Names of the outputs: one for a regression or a binary classifier, else classes or targets.
     link
         How the sum of terms becomes the response: "identity", "logit" (log-odds of the second class; with several
-        outputs, of each), "softmax", "log", "probability" (the sum is a probability already), or "other", where the
-        response is not defined.
+        outputs, of each), "softmax", "log", "probability" (the sum is a probability already), or "other" (the response
+        is not defined).
     named
         Whether the model stores the names of its features; if not, columns are matched by position.
     absent
-        What an absent entry of a sparse matrix means: 0.0 or NaN; None where parts of the model differ.
+        What an absent entry of a sparse matrix means: 0.0 or NaN; None if parts of the model differ.
     underscores
-        Whether the model's names have underscores where the data's have spaces.
+        Whether the model's names have underscores in place of spaces in the data's names.
     single_integers
-        Whether the library reads matrices of integers as float32; None where parts of the model differ.
+        Whether the library reads matrices of integers as float32; None if parts of the model differ.
     given
         Whether the names are the user's: tables that have them are matched by name.
     trained_names
@@ -583,8 +576,8 @@ class Schema(_Value):
         Whether the target is a number between 0 and 1, so that the response is a mean although the link is "logit".
     objective
         What training minimised, in the words of `validate(loss=...)`: "squared", "pinball:0.9", "squared of log" (of
-        the logarithm of the target). An objective that has no such name has the library's; empty where the model does
-        not state one. Models with different objectives can be combined.
+        the logarithm of the target); otherwise the library's name, empty if the model states none. Models with
+        different objectives can be combined.
 
     Examples
     --------
@@ -607,7 +600,6 @@ class Schema(_Value):
 
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the features."""
         return tuple(feature.name for feature in self.features)
 
     @property

@@ -1,7 +1,7 @@
 """Files of tables: CSV, Parquet, Feather and JSON lines, read by polars, pyarrow or pandas.
 
-A text file does not tell a number from a label, so the model's schema decides: its numbers are parsed (empty cells are
-missing), its categories reach it as text, or as the number or boolean that it knows as a label.
+Text files do not distinguish numbers from labels, so the model's schema decides: its numbers are parsed (empty cells
+are missing), its categories become text, or the number or boolean that the model has as a label.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class TableError(ValueError):
 
 
 def read_file(path: pathlib.Path, library: str | None, is_text: Callable[[str], bool]) -> tuple[nw.DataFrame[Any], str]:
-    """Read the table in a file, by the library that is also returned; `is_text` tells which columns stay text."""
+    """Read a table and return the library that read it; `is_text` says which columns stay text."""
     kind = _kind_of(path)
     library = library or _installed(LIBRARIES if kind in {"csv", "jsonl"} else _ARROW_FIRST)
     try:
@@ -64,7 +64,7 @@ def read_file(path: pathlib.Path, library: str | None, is_text: Callable[[str], 
 
 
 def is_csv(path: pathlib.Path) -> bool:
-    """Return whether a file is text that does not tell the types of its columns."""
+    """Whether a file is text without types of columns."""
     return _kind_of(path) == "csv"
 
 
@@ -78,7 +78,6 @@ def _kind_of(path: pathlib.Path) -> str:
 
 
 def _installed(libraries: Sequence[str]) -> str:
-    """Return the first of some libraries that is installed."""
     first = next((name for name in libraries if importlib.util.find_spec(name)), None)
     if first is None:
         raise ImportError("reading tables needs polars, pyarrow or pandas, none is installed; pip install polars.")
@@ -86,7 +85,7 @@ def _installed(libraries: Sequence[str]) -> str:
 
 
 def _content(path: pathlib.Path) -> bytes:
-    """Return the bytes of a file, unpacked."""
+    """Return the decompressed bytes of a file."""
     content = path.read_bytes()
     suffix = path.suffix.lower()
     if suffix == ".zst":
@@ -95,7 +94,7 @@ def _content(path: pathlib.Path) -> bytes:
 
 
 def _unpack_zstandard(content: bytes) -> bytes:
-    """Return the bytes of a .zst file, by the first package installed that reads the format."""
+    """Use the first installed package that reads .zst."""
     for name in ("compression.zstd", "zstandard", "pyarrow"):
         try:
             module = importlib.import_module(name)
@@ -113,7 +112,7 @@ def _unpack_zstandard(content: bytes) -> bytes:
 
 
 def _read_csv(path: pathlib.Path, library: str, is_text: Callable[[str], bool]) -> Any:
-    """Read columns of plain numbers by the library, all others as text: no library guesses dates or booleans."""
+    """Let the library read columns of plain numbers, and all others as text: no library guesses dates or booleans."""
     head, rows = _split(_content(path), path.name)
     names, separator = _header(head, path.name)
     body = _checked_rows(rows, separator, len(names), path.name)
@@ -129,7 +128,7 @@ def _read_csv(path: pathlib.Path, library: str, is_text: Callable[[str], bool]) 
 
 
 def _split(content: bytes, file_name: str) -> tuple[bytes, bytes]:
-    """Return the first line of a text file that is not blank, and all that follows it."""
+    """Return the first line that is not blank, and all that follows it."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise TableError(f"{file_name} must be text in UTF-8, got UTF-16; save it as UTF-8.")
     content = content.removeprefix(codecs.BOM_UTF8)
@@ -142,7 +141,7 @@ def _split(content: bytes, file_name: str) -> tuple[bytes, bytes]:
 
 
 def _header(line: bytes, file_name: str) -> tuple[list[str], str]:
-    """Return the names of the columns of a CSV file, those without a name as pandas names them, and the separator."""
+    """Return the names of the columns of a CSV file, named as by pandas if they have none, and the separator."""
     first = line.decode("utf-8", errors="replace")
     separator = max(",;\t|", key=first.count)
     cells = next(csv.reader(io.StringIO(first), delimiter=separator), [])
@@ -163,9 +162,9 @@ def _header(line: bytes, file_name: str) -> tuple[list[str], str]:
 
 
 def _checked_rows(content: bytes, separator: str, n_columns: int, file_name: str) -> bytes:
-    """Return rows without blank lines; TableError where a row has more or fewer cells than there are columns.
+    """Return rows without blank lines; raise TableError if a row has too many or too few cells.
 
-    Libraries differ in what they make of blank lines, of cells that are too many or missing, and of stray quotes.
+    Libraries treat blank lines, extra or missing cells, and stray quotes differently.
     """
     content = content if content.endswith(b"\n") or not content else content + b"\n"
     quotes = _quotes(content, file_name, separator.encode())
@@ -190,7 +189,7 @@ def _checked_rows(content: bytes, separator: str, n_columns: int, file_name: str
 
 
 def _quotes(content: bytes, file_name: str, separators: bytes = b",;\t|") -> Ints:
-    """Return the places of quotes, which open and close cells in turn; TableError where one stands within a cell."""
+    """Return the places of quotes, which open and close cells in turn; raise TableError for one within a cell."""
     quotes = _places(content, b'"')
     text = np.frombuffer(content, dtype=np.uint8)
     around = np.frombuffer(b'"\n\r' + separators, dtype=np.uint8)
@@ -205,7 +204,6 @@ def _quotes(content: bytes, file_name: str, separators: bytes = b",;\t|") -> Int
 
 
 def _outside(content: bytes, character: bytes, quotes: Ints) -> Ints:
-    """Return the places of a character outside quotes."""
     places = _places(content, character)
     outside: Ints = places[np.searchsorted(quotes, places) % 2 == 0]
     return outside
@@ -301,7 +299,7 @@ _INDEX_NAMES = ("__index_level_0__", f"{UNNAMED}0")
 
 
 def text_columns(schema: Schema | None) -> Callable[[str], bool]:
-    """Return what tells which columns of a text file stay text; all of them if they are matched by position."""
+    """Return which columns of a text file stay text; all of them if they are matched by position."""
     if schema is None:
         return lambda _: False
     labels = {
@@ -316,12 +314,11 @@ def text_columns(schema: Schema | None) -> Callable[[str], bool]:
 
 
 def _has_labels(feature: Feature) -> bool:
-    """Return whether a feature may be given by labels: categories, and ordered ones that a model splits as numbers."""
+    """Whether a feature takes labels: categories, and ordered ones that a model splits as numbers."""
     return feature.is_category or getattr(feature.encoder, "names", None) is not None
 
 
 def without_columns(table: nw.DataFrame[Any], drop: Collection[str], file_name: str) -> nw.DataFrame[Any]:
-    """Return the table without some columns, all of which must be there."""
     unknown = [name for name in drop if name not in table.columns]
     if unknown:
         raise ValueError(
@@ -332,7 +329,6 @@ def without_columns(table: nw.DataFrame[Any], drop: Collection[str], file_name: 
 
 
 def some_names(names: Sequence[str], max_names: int = 12) -> str:
-    """Return the first names as one text."""
     shown = ", ".join(names[:max_names])
     return f"{shown}, … ({len(names)} in all)" if len(names) > max_names else shown
 
@@ -340,14 +336,13 @@ def some_names(names: Sequence[str], max_names: int = 12) -> str:
 def fit_columns(
     table: nw.DataFrame[Any], schema: Schema, library: str, file_name: str, dropped: Collection[str] = ()
 ) -> nw.DataFrame[Any]:
-    """The model's columns in its order, each read as the model needs it, of a table without those that were dropped."""
+    """Return the model's columns in its order, each read as the model needs it; `dropped` are already left out."""
     names = _model_columns(table.columns, schema, file_name, dropped)
     columns = [_fit(table[name], feature, library) for name, feature in zip(names, schema.features, strict=True)]
     return table.select(names).with_columns(*columns)
 
 
 def _model_columns(names: Sequence[str], schema: Schema, file_name: str, dropped: Collection[str]) -> list[str]:
-    """Return the names of the columns of a table that are the model's features, in its order."""
     if not schema.named:
         return _without_names(list(names), schema, file_name, dropped)
     by_spelling = {name.replace(" ", "_") if schema.underscores else name: name for name in names}
@@ -364,7 +359,7 @@ def _model_columns(names: Sequence[str], schema: Schema, file_name: str, dropped
 
 
 def _without_names(names: list[str], schema: Schema, file_name: str, dropped: Collection[str]) -> list[str]:
-    """The columns named as the features are shown, else all columns except an index that was saved as the first one."""
+    """Return the columns named as the features are shown, else all except an index saved as the first column."""
     n_features = len(schema.features)
     if len(names) == n_features + 1:
         names = [name for name in names if name not in _INDEX_NAMES]
@@ -380,7 +375,6 @@ def _without_names(names: list[str], schema: Schema, file_name: str, dropped: Co
 
 
 def _fit(column: nw.Series[Any], feature: Feature, library: str) -> nw.Series[Any]:
-    """Return a column as its feature needs it."""
     if not _has_labels(feature):
         if column.dtype not in {nw.String, nw.Object}:
             return column
@@ -391,7 +385,7 @@ def _fit(column: nw.Series[Any], feature: Feature, library: str) -> nw.Series[An
 
 
 def _best_reading(cells: list[Any], feature: Feature) -> Reading:
-    """Return the first reading whose values a feature knows all, else the one of which it knows the largest share."""
+    """Return the first reading whose values a feature knows all, else the one with the largest known share."""
     best: Reading = cells
     best_share = -np.inf
     for reading in _readings(cells):
@@ -404,7 +398,7 @@ def _best_reading(cells: list[Any], feature: Feature) -> Reading:
 
 
 def _numbers_of(column: nw.Series[Any], library: str) -> nw.Series[Any]:
-    """Return a column of text or objects as numbers, where all of it spells numbers or booleans; else as text."""
+    """Return a column as numbers if all of it spells numbers or booleans; else as text."""
     cells = [None if is_missing(cell) or str(cell).strip() in MISSING_WORDS else cell for cell in raw_column(column)]
     for read in (_as_floats, _as_booleans):
         values = read(cells)
@@ -416,7 +410,7 @@ def _numbers_of(column: nw.Series[Any], library: str) -> nw.Series[Any]:
 
 
 def typed_columns(table: nw.DataFrame[Any], library: str) -> nw.DataFrame[Any]:
-    """Columns of a text file by what all of their cells spell: numbers, whole ones if none is missing, or booleans."""
+    """Type columns by what all their cells spell: numbers, integers if none is missing, or booleans."""
     return table.with_columns(*(_typed(table[name], library) for name in table.columns))
 
 
@@ -439,7 +433,7 @@ def _typed(column: nw.Series[Any], library: str) -> nw.Series[Any]:
 
 
 def _dates_of(column: nw.Series[Any], library: str) -> nw.Series[Any] | None:
-    """Return a column of text as dates, where all of it spells dates as ISO 8601 does; else None."""
+    """Return a column of text as dates if all of it is ISO 8601; else None."""
     cells = [None if is_missing(cell) or cell.strip() in MISSING_WORDS else cell.strip() for cell in raw_column(column)]
     try:
         dates = [None if cell is None else dt.datetime.fromisoformat(cell) for cell in cells]
@@ -452,14 +446,14 @@ def _dates_of(column: nw.Series[Any], library: str) -> nw.Series[Any] | None:
 
 
 def _with_missing(cells: list[Any], feature: Feature) -> list[Any]:
-    """Return cells with None for words that mean missing, unless the model knows them as labels."""
+    """Replace words that mean missing by None, unless the model has them as labels."""
     texts = {cell for cell in cells if isinstance(cell, str)}
     words = [word for word in MISSING_WORDS if word in texts and _share_known([word], feature) < 1]
     return [None if is_missing(cell) or cell in words else cell for cell in cells]
 
 
 def _readings(cells: list[Any]) -> Iterator[Reading]:
-    """Yield ways to read cells, the more likely first: unchanged, as text, as numbers, as booleans, as codes."""
+    """Yield ways to read cells, likeliest first: unchanged, as text, as numbers, as booleans, as codes."""
     yield cells
     yield [None if cell is None else str(cell).strip() for cell in cells]
     for read in (_as_numbers, _as_booleans):
@@ -480,7 +474,7 @@ def _as_numbers(cells: list[Any]) -> list[int | float | None] | None:
 
 
 def _as_floats(cells: list[Any]) -> list[float | None] | None:
-    """Return cells as numbers; None if a cell is not a number."""
+    """Return cells as floats; None if a cell is not a number."""
     if any(isinstance(cell, str) and ("_" in cell or not cell.isascii()) for cell in cells):
         return None  # Python would take 1_000 for a number, and digits of all scripts
     try:
@@ -497,7 +491,7 @@ def _as_booleans(cells: list[Any]) -> list[bool | None] | None:
 
 
 def _share_known(reading: Reading, feature: Feature) -> float:
-    """Return the share of the different values of a reading that a feature knows; -1 when it refuses them."""
+    """Return the share of distinct values that a feature knows; -1 if it refuses them."""
     if isinstance(reading, np.ndarray):
         column: npt.NDArray[Any] = np.unique(reading[~np.isnan(reading)])
     else:
@@ -540,7 +534,7 @@ def read_table(
     may_lack: Collection[str] = (),
     library: str | None = None,
 ) -> Any:
-    r"""Read the columns of a file as a model with this schema needs them; without one, types are the library's guess.
+    r"""Read the columns of a file as a model with this schema needs them; without one, the library guesses types.
 
     `path` is a file named .csv, .tsv, .parquet, .feather or .jsonl; text may be compressed. Columns of `drop`, such as
     the target, are left out; those of `may_lack` need not be there. `library` is "polars", "pyarrow" or "pandas", by
@@ -564,7 +558,6 @@ def read_table(
 
 
 def read_column(path: str | os.PathLike[str], name: str, *, library: str | None = None) -> npt.NDArray[Any]:
-    """Read one column of a file as an array, such as the weights of its rows."""
     table = nw.from_native(read_table(path, library=library), eager_only=True)
     if name not in table.columns:
         remedy = blanks_around([name], table.columns) or "check its name"
@@ -575,7 +568,7 @@ def read_column(path: str | os.PathLike[str], name: str, *, library: str | None 
 
 
 def records(table: Any) -> list[dict[str, Any]]:
-    """Return the rows of a data frame of any library, or of a dict of columns, as dicts of plain Python values.
+    """Return the rows of any data frame, or of a dict of columns, as dicts of plain Python values.
 
     >>> records({"size": [1, 2]})
     [{'size': 1}, {'size': 2}]

@@ -1,7 +1,7 @@
 """Rows from Parquet files and from datasets of pyarrow, file by file.
 
-Each file is checked by its own schema: a column that is missing in one file is an error, not a column of missing
-values. Files that are given by their paths are also read by their own schemas, those of a dataset by its schema.
+Each file is checked against its own schema: a column that is missing in one file is an error, not a column of missing
+values. Files given by paths are also read by their own schemas, those of a dataset by its schema.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _pyarrow(module: str = "") -> Any:
 
 @contextlib.contextmanager
 def _whole(name: str) -> Iterator[None]:
-    """Let errors of pyarrow become one that names the file."""
+    """Turn errors of pyarrow into one that names the file."""
     try:
         yield
     except FileNotFoundError:
@@ -53,18 +53,9 @@ def _whole(name: str) -> Iterator[None]:
 class Files(Batches):
     """The rows of several files, one file after the other.
 
-    Attributes
-    ----------
-    fragments
-        The files, as fragments of a dataset of pyarrow.
-    schema
-        The schema that all files are read by; None where each is read by its own, with the `partitions`.
-    partitions
-        Fields of pyarrow in the names of folders, as in ``year=2026``.
-    given
-        Paths, folders and patterns that the files were found by.
-    selection
-        The columns to read.
+    `fragments` are those of a pyarrow dataset. All files are read by `schema`; if None, each by its own, with the
+    `partitions`: pyarrow fields in the names of folders, as in ``year=2026``. `given` are the paths, folders and
+    patterns that the files were found by.
     """
 
     fragments: Sequence[Any]
@@ -80,7 +71,7 @@ class Files(Batches):
 
     @functools.cached_property
     def _counts(self) -> list[int | None]:
-        """Number of rows of each file, where it is in the file's footer."""
+        """Number of rows of each file, if its footer states it."""
         counts: list[int | None] = []
         for number, fragment in enumerate(self.fragments):
             with _whole(self._name(number)):
@@ -100,7 +91,7 @@ class Files(Batches):
         return _pyarrow().concat_tables(tables, promote_options="permissive")
 
     def column(self, name: str) -> Any:
-        """Return one column of all files, a feature or not, as an array."""
+        """Return one column of all files as an array; it need not be a feature."""
         selection = Selection(Schema((), named=True), keep=(name,))
         tables = [batch.kept for batch in self.reading(selection)]
         return raw_column(nw.from_native(_pyarrow().concat_tables(tables, promote_options="permissive"))[name])
@@ -128,7 +119,7 @@ class Files(Batches):
                 first_row += n_rows_of(table)
 
     def _schema_of(self, number: int) -> tuple[Any, list[str]]:
-        """Return the schema by which a file is read, and the names of those of its columns that the file has."""
+        """Return the schema by which a file is read, and the names of its columns that the file has."""
         fragment = self.fragments[number]
         with _whole(self._name(number)):
             physical = fragment.physical_schema
@@ -141,7 +132,7 @@ class Files(Batches):
         return schema, [name for name in schema.names if name in {*physical.names, *keys}]
 
     def _read(self, number: int, columns: Sequence[str]) -> Iterator[Any]:
-        """Yield tables of pyarrow with some columns of a file; errors of pyarrow name it."""
+        """Yield tables of pyarrow with some columns of a file; errors name it."""
         schema, _ = self._schema_of(number)
         batches = self.fragments[number].to_batches(
             schema=schema, columns=list(columns), batch_size=streams.ROWS_PER_BATCH, batch_readahead=2
@@ -188,7 +179,6 @@ def _is_whole(text: str) -> bool:
 
 
 def dataset_files(dataset: Any) -> Files:
-    """Return the rows of a dataset of pyarrow, file by file."""
     try:
         fragments = list(dataset.get_fragments())
     except ValueError as error:  # of a dataset with a filter, which hides its files
@@ -200,7 +190,7 @@ def dataset_files(dataset: Any) -> Files:
 
 
 def would_read(given: str, file: pathlib.Path) -> bool:
-    """Return whether a path, a folder or a pattern stands for a file, or would once that is written."""
+    """Whether a path, a folder or a pattern stands for a file, or would once that is written."""
     source, target = pathlib.Path(os.path.realpath(given)), pathlib.Path(os.path.realpath(file))
     if source.is_dir():
         return source in target.parents and _is_data(target, source)
@@ -216,7 +206,7 @@ def _is_pattern(path: str) -> bool:
 
 
 def _is_matched(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Return whether a pattern matches a path or a folder that it is in."""
+    """Whether a pattern matches a path or a folder that it is in."""
     if not pattern:
         return True
     if pattern[0] == "**":
@@ -251,7 +241,7 @@ def _matched(path: pathlib.Path) -> list[pathlib.Path]:
 
 
 def _is_data(file: pathlib.Path, folder: pathlib.Path) -> bool:
-    """Return whether a file in a folder holds rows: names with . or _ at their beginning are those of other files."""
+    """Whether a file holds rows: names that begin with . or _ do not."""
     parts = file.relative_to(folder).parts
     return file.suffix.lower() in _SUFFIXES and not any(part.startswith((".", "_")) for part in parts)
 

@@ -1,10 +1,8 @@
-"""Rows beyond memory: `batches_of` tells whether data come in batches; tables of Dask and Spark.
+"""Rows beyond memory: `batches_of` recognises data in batches; tables of Dask and Spark.
 
 Workers get a function and the number of their part of the rows, and return named parts as bytes. The engine merges the
-parts of one name, two at a time, in any order.
-
-Each partition becomes one row per table, with its bytes. Rows of one name are merged in two steps, first those
-of 64 neighbouring partitions, so that no task holds the tables of all partitions at once.
+parts of one name, two at a time, in any order. In Spark, each partition returns one row per part. Parts of 64
+neighbouring partitions are merged first, so that no task holds the parts of all partitions.
 """
 
 from __future__ import annotations
@@ -59,21 +57,20 @@ def batches_of_part(tables: Iterable[Any], number: int, selection: Selection) ->
 
 
 def merged(first: Mapping[str, bytes], second: Mapping[str, bytes], merge: Merge) -> dict[str, bytes]:
-    """Merge the parts of two workers by name."""
     both = {name: merge(part, second[name]) if name in second else part for name, part in first.items()}
     return both | {name: part for name, part in second.items() if name not in first}
 
 
 @dataclasses.dataclass(frozen=True)
 class DaskTable(Batches):
-    """A Dask DataFrame, or a Dask array of two axes; iterating brings it here, one partition after the other."""
+    """A Dask DataFrame, or a Dask array of two axes; iterating fetches one partition after the other."""
 
     table: Any
     selection: Selection = ALL_COLUMNS
 
     @property
     def reads_selection(self) -> bool:
-        """Whether it is a frame: an array has no names."""
+        """An array has no names."""
         return hasattr(self.table, "map_partitions") and hasattr(self.table, "columns")
 
     @functools.cached_property
@@ -104,7 +101,7 @@ class DaskTable(Batches):
             yield from numbered([partition.compute()], f"partition {number}", number)
 
     def reduced(self, work: Work, merge: Merge) -> dict[str, bytes]:
-        """Return what `work` returns for the batches of each partition, merged by name in a tree of tasks."""
+        """Merge what `work` returns for the batches of each partition, by name, in a tree of tasks."""
         delayed = importlib.import_module("dask").delayed
         shared = delayed((work, self.selection_of_tables), traverse=False)
         of_part = delayed(_counted_part)
@@ -117,7 +114,7 @@ class DaskTable(Batches):
         return by_name
 
     def mapped(self, work: Map, names: Iterable[str]) -> Any:
-        """Return a lazy Dask DataFrame of the columns with these names that `work` returns, with the rows' index."""
+        """Return a lazy Dask DataFrame of the named columns that `work` returns, with the rows' index."""
         pandas, dask = importlib.import_module("pandas"), importlib.import_module("dask")
         shared = dask.delayed(work, traverse=False)
         meta = pandas.DataFrame({name: np.empty(0) for name in names})
@@ -135,7 +132,6 @@ def _counted_part(shared: tuple[Work, Selection], table: Any, number: int) -> Ma
 
 
 def _mapped_part(table: Any, work: Map) -> Any:
-    """Return the columns of a partition as a pandas table with its index."""
     pandas = importlib.import_module("pandas")
     return pandas.DataFrame(work(table), index=getattr(table, "index", None))
 
@@ -146,7 +142,7 @@ _AT_ONCE = 64
 
 @dataclasses.dataclass(frozen=True)
 class SparkTable(Batches):
-    """A Spark DataFrame; iterating brings it here."""
+    """A Spark DataFrame; iterating fetches its rows."""
 
     table: Any
     selection: Selection = ALL_COLUMNS
@@ -174,7 +170,7 @@ class SparkTable(Batches):
         return numbered(pyarrow.Table.from_pylist(chunk, schema) for chunk in chunks)
 
     def reduced(self, work: Work, merge: Merge) -> dict[str, bytes]:
-        """Return what `work` returns for the batches of each partition, merged by name."""
+        """Merge what `work` returns for the batches of each partition, by name."""
         functions = importlib.import_module("pyspark.sql.functions")
         parts = self._columns().mapInArrow(_counting(work, self.selection_of_tables), _PARTS)
         for place in (f"place div {_MERGED_AT_ONCE}", "0L"):
@@ -183,10 +179,7 @@ class SparkTable(Batches):
         return {row["name"]: bytes(row["part"]) for row in parts.toLocalIterator()}
 
     def mapped(self, work: Map, names: Iterable[str]) -> Any:
-        """Return a lazy Spark DataFrame of the columns with these names that `work` returns.
-
-        Columns of the rows that the model does not use, such as keys, follow.
-        """
+        """Return a lazy Spark DataFrame of the named columns that `work` returns, then those the model does not use."""
         types = importlib.import_module("pyspark.sql.types")
         fields = {name: types.StructField(name, types.DoubleType()) for name in names}
         used = set(self.selection.columns(self.table.columns))
@@ -202,7 +195,7 @@ Distributed = DaskTable | SparkTable
 """Rows in partitions that workers read."""
 _PARTS = "name string, part binary, place long"
 
-# Functions for workers. Spark counts the arguments of a function, so that what they need is bound by closures.
+# Functions for workers. Spark counts the arguments of a function, so closures bind what they need.
 
 
 def _counting(work: Work, selection: Selection) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -224,7 +217,6 @@ def _merging(merge: Merge) -> Callable[[Any], Any]:
 
 
 def _row(name: str, part: bytes, place: int) -> Any:
-    """Return one part as a record batch."""
     pyarrow = importlib.import_module("pyarrow")
     types = (pyarrow.string(), pyarrow.binary(), pyarrow.int64())
     columns = [pyarrow.array([value], kind) for value, kind in zip((name, part, place), types, strict=True)]
@@ -244,13 +236,10 @@ def _mapping(work: Map, names: Sequence[str], unused: Sequence[str]) -> Callable
 def batches_of(X: Any) -> Batches | None:
     """Return the rows of user data in batches; None for None, and for a table or matrix in memory.
 
-    Parameters
-    ----------
-    X
-        A path, folder or pattern of Parquet files, or a list of them; a pyarrow Dataset, a DuckDB relation, a polars
-        LazyFrame, a DataFrame or array of Dask, a DataFrame of Spark, anything with ``__arrow_c_stream__``, or an
-        iterable of frames. A list of frames, and an object that makes a new iterator each time, can be read again; an
-        iterator cannot.
+    `X` may be a path, folder or pattern of Parquet files, or a list of them; a pyarrow Dataset, a DuckDB relation, a
+    polars LazyFrame, a DataFrame or array of Dask, a DataFrame of Spark, anything with ``__arrow_c_stream__``, or an
+    iterable of frames. A list of frames, and an object that makes a new iterator each time, can be read again; an
+    iterator cannot.
     """
     if isinstance(X, Batches):
         return X
@@ -285,7 +274,7 @@ _LIBRARIES: tuple[tuple[str, str, Callable[[Any], Batches]], ...] = (
 
 
 def _of_library(X: Any) -> Batches | None:
-    """Return the rows of an object of a data library that was imported, or of an Arrow stream."""
+    """Return the rows of an object of an imported data library, or of an Arrow stream."""
     for module, name, read in _LIBRARIES:
         owner = getattr(sys.modules.get(module), name, None)
         if owner is not None and isinstance(X, owner):

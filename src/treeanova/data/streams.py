@@ -1,11 +1,11 @@
 """Batches of rows: the interface, and rows from queries, streams and iterables of frames.
 
 Every batch knows where its rows come from, so that errors name the file and rows can be drawn by their number. A column
-must hold the same kind of values in all batches: a category that is a text in one file and a number in another would
-become an unseen one without notice.
+must hold the same kind of values in all batches: a category that is text in one file and a number in another would
+silently become unseen.
 
-Batches of a stream have no names; they are numbered, and their rows counted from the first one on. So the rows that are
-drawn by their number are the same as those of the whole table in memory, whatever the size of the batches.
+Batches of a stream are numbered, and their rows counted from the first batch on. So the rows drawn by number are those
+of the whole table in memory, whatever the size of the batches.
 """
 
 from __future__ import annotations
@@ -33,22 +33,10 @@ ROWS_PER_BATCH = 262_144  # smaller batches take longer for each row, larger one
 
 
 class Batch(NamedTuple):
-    """Some rows of a table.
+    """Some rows of a table; batches that were iterated have only the columns of the model.
 
-    Attributes
-    ----------
-    table
-        A table or matrix in memory; of batches that were iterated, with the columns of the model only.
-    source
-        Where the rows are from, for messages: the name of a file, or "batch 3".
-    number
-        Number of the part of the data that `first_row` counts in; 0 where it counts in all rows.
-    first_row
-        Number of the first row.
-    weights
-        Weights of the rows; None where all weigh the same.
-    kept
-        A table of columns that are passed on; None where there are none.
+    `source` names the origin for messages: a file, or "batch 3". `number` is that of the part of the data in which
+    `first_row` counts; 0 if it counts all rows. `kept` is a table of columns that are passed on.
     """
 
     table: Any
@@ -70,7 +58,7 @@ class Batch(NamedTuple):
 
 @contextlib.contextmanager
 def naming(source: str) -> Iterator[None]:
-    """Let errors about data begin with the name of the source, unless they have it already."""
+    """Make errors about data begin with the name of the source, unless they already do."""
     try:
         yield
     except (TypeError, ValueError) as error:
@@ -84,16 +72,8 @@ def naming(source: str) -> Iterator[None]:
 class Selection:
     """The columns to read: all of the model's, in its order, and the weights.
 
-    Attributes
-    ----------
-    schema
-        Features of the model; None for all columns.
-    weight
-        Name of the column with the weights of the rows.
-    drop
-        Columns to leave out, such as the target.
-    keep
-        Columns to pass on, such as an identifier of the rows.
+    `schema` is None for all columns. `drop` has columns to leave out, such as the target; `keep` those to pass on, such
+    as an identifier of the rows.
     """
 
     schema: Schema | None = None
@@ -115,7 +95,6 @@ class Selection:
         return [left[j] for j in column_positions(left, self.schema, self.beside)]
 
     def read(self, names: Sequence[str]) -> list[str]:
-        """Return the names of all columns to read among those of a table."""
         return list(dict.fromkeys([*self.columns(names), *self._extra]))
 
     @property
@@ -132,14 +111,14 @@ ALL_COLUMNS = Selection()
 
 
 class Batches(abc.ABC):
-    """The rows of a table in batches, in an order that is the same each time; subclasses are frozen dataclasses."""
+    """The rows of a table in batches, always in the same order; subclasses are frozen dataclasses."""
 
     selection: Selection = ALL_COLUMNS
     is_rereadable: bool = True  # whether iterating again gives the same rows
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows, where it is known before they are read."""
+        """Number of rows, if known before reading."""
         return None
 
     @property
@@ -148,11 +127,10 @@ class Batches(abc.ABC):
         return True
 
     def reads(self, file: pathlib.Path) -> bool:  # noqa: ARG002  sources without files read none
-        """Return whether rows come from a file, or would once it is written, as far as that is known."""
+        """Whether rows come from a file, or would once it is written, as far as that is known."""
         return False
 
     def reading(self, selection: Selection) -> Self:
-        """Return the same rows with other columns."""
         return dataclasses.replace(self, selection=selection)  # type: ignore[type-var]
 
     @abc.abstractmethod
@@ -161,10 +139,10 @@ class Batches(abc.ABC):
 
     @abc.abstractmethod
     def _first(self) -> Any:
-        """Return the first table that has rows, with all its columns; None or an empty one where there is no row."""
+        """Return the first table that has rows, with all its columns; None or an empty one without rows."""
 
     def head(self, schema: Schema | None = None) -> Any:
-        """Return the first table that has rows, with all columns that may be the model's; None if there is no row."""
+        """Return the first table that has rows, with all columns that may be the model's; None without rows."""
         table, beside = self._first(), self.selection.beside
         if table is None or not n_rows_of(table):
             return None
@@ -176,7 +154,7 @@ class Batches(abc.ABC):
         return frame.select([name for name in frame.columns if name not in beside]).to_native()
 
     def for_model(self, schema: Schema | None, weight: str | None = None) -> Self:
-        """Return the same rows with the columns of a model, and of weights."""
+        """Select the columns of a model, and of weights."""
         return self.reading(dataclasses.replace(self.selection, schema=schema, weight=weight))
 
     def __iter__(self) -> Iterator[Batch]:
@@ -184,12 +162,11 @@ class Batches(abc.ABC):
 
     @property
     def selection_of_tables(self) -> Selection:
-        """The columns to take from the tables."""
         return dataclasses.replace(self.selection, drop=()) if self.reads_selection else self.selection
 
 
 def select(batches: Iterable[Batch], selection: Selection) -> Iterator[Batch]:
-    """Yield batches that have rows, with the selected columns, which hold the same kind of values in all of them."""
+    """Yield batches that have rows, with the selected columns; check that each column keeps its kind of values."""
     kinds: dict[str, tuple[str, str]] = {}
     for batch in batches:
         if batch.n_rows:
@@ -200,7 +177,6 @@ def select(batches: Iterable[Batch], selection: Selection) -> Iterator[Batch]:
 
 
 def _selected(batch: Batch, selection: Selection) -> Batch:
-    """Return a batch with the columns of the model only, and its weights."""
     if not nw.dependencies.is_into_dataframe(batch.table):
         named = [*selection.drop, *selection.keep, *([] if selection.weight is None else [selection.weight])]
         if named:
@@ -223,9 +199,9 @@ def _weights(column: nw.Series[Any]) -> Floats:
 
 
 def _check_kinds(batch: Batch, schema: Schema | None, kinds: dict[str, tuple[str, str]]) -> None:
-    """Raise TypeError if a column has another kind of values than before, unless all of them are missing.
+    """Raise TypeError if a column has another kind of values than before, unless all are missing.
 
-    `kinds` has the kind of values that each column had so far, and the source where it was seen first.
+    `kinds` has the kind of each column so far, and the source where it was first seen.
     """
     if schema is None or not nw.dependencies.is_into_dataframe(batch.table):
         return
@@ -245,7 +221,7 @@ def _check_kinds(batch: Batch, schema: Schema | None, kinds: dict[str, tuple[str
 
 
 def _kind_of(column: nw.Series[Any], feature: Feature) -> str:
-    """What a column holds; numbers of any type are one kind for a numeric feature, not as names of categories."""
+    """Return what a column holds; numbers of all types are one kind, unless they are names of categories."""
     dtype = column.dtype
     if dtype in {nw.Categorical, nw.Enum}:
         is_number = column.cat.get_categories().dtype.is_numeric()
@@ -270,22 +246,8 @@ def _is_all_missing(column: nw.Series[Any]) -> bool:
 class Stream(Batches):
     """Rows of a function that returns tables: of a query, of frames in a list, or of an iterator.
 
-    Attributes
-    ----------
-    read
-        Takes names of columns, or None for all, and returns tables.
-    names
-        Names of the columns, where they are known before reading.
-    n_rows
-        Number of rows, where it is known.
-    preview
-        Returns the first rows, where `read` would compute all of them or could not be asked again.
-    files
-        Returns the files that rows come from, as far as they are known.
-    is_rereadable
-        Whether `read` can be called again.
-    selection
-        The columns to read.
+    `read` takes names of columns, or None for all. `preview` returns the first rows if `read` would compute all of them
+    or can be called only once. `files` returns the files that rows come from, as far as they are known.
     """
 
     read: Callable[[Sequence[str] | None], Iterable[Any]]
@@ -313,7 +275,7 @@ class Stream(Batches):
 
 
 def numbered(tables: Iterable[Any], source: str = "batch {}", number: int = 0) -> Iterator[Batch]:
-    """Yield tables as batches that are not too long, with the number of each and that of its first row."""
+    """Cut tables into batches that are not too long, each with its number and that of its first row."""
     whole = (as_frame(table, source.format(i)) for i, table in enumerate(tables, start=1))
     first_row = 0
     for i, table in enumerate(itertools.chain.from_iterable(map(_cut, whole)), start=1):
@@ -322,19 +284,19 @@ def numbered(tables: Iterable[Any], source: str = "batch {}", number: int = 0) -
 
 
 def is_frame(entry: Any) -> bool:
-    """Return whether something is a table or matrix in memory."""
+    """Whether something is a table or matrix in memory."""
     is_matrix = isinstance(entry, np.ndarray) and entry.ndim == 2
     return is_matrix or scipy.sparse.issparse(entry) or nw.dependencies.is_into_dataframe(entry) or _is_batch(entry)
 
 
 def _is_batch(entry: Any) -> bool:
-    """Return whether something is a record batch of pyarrow."""
+    """Whether something is a record batch of pyarrow."""
     pyarrow = sys.modules.get("pyarrow")
     return pyarrow is not None and isinstance(entry, pyarrow.RecordBatch)
 
 
 def as_frame(entry: Any, source: str) -> Any:
-    """Return a table or matrix in memory; TypeError for anything else."""
+    """Return a table or matrix in memory; raise TypeError for anything else."""
     if _is_batch(entry):
         return sys.modules["pyarrow"].Table.from_batches([entry])
     if not is_frame(entry):
@@ -346,7 +308,7 @@ def as_frame(entry: Any, source: str) -> Any:
 
 
 def _cut(table: Any) -> Iterator[Any]:
-    """Yield a table in pieces of at most twice the usual size."""
+    """Yield pieces of at most twice the usual size."""
     n_rows = n_rows_of(table)
     if n_rows <= 2 * ROWS_PER_BATCH:
         yield table
@@ -356,7 +318,6 @@ def _cut(table: Any) -> Iterator[Any]:
 
 
 def some_rows(table: Any, start: int, stop: int) -> Any:
-    """Return rows of a table or matrix in memory."""
     if hasattr(table, "iloc"):
         return table.iloc[start:stop]
     return table.slice(start, stop - start) if hasattr(table, "slice") else table[start:stop]
@@ -367,7 +328,7 @@ def frames_in_list(frames: Sequence[Any]) -> Stream:
 
 
 def read_once(tables: Iterable[Any]) -> Stream:
-    """Return the rows of an iterator, or of an Arrow stream, which can be read once."""
+    """Return the rows of an iterator or an Arrow stream, which can be read once."""
     remaining = [iter(tables)]
 
     def read(_: Sequence[str] | None = None) -> Iterator[Any]:
@@ -391,7 +352,7 @@ def read_once(tables: Iterable[Any]) -> Stream:
 
 
 def lazy_frame(frame: Any) -> Stream:
-    """Return the rows of a polars LazyFrame, which is computed anew each time."""
+    """Return the rows of a polars LazyFrame, computed anew each time."""
     if not hasattr(frame, "collect_batches"):
         raise ImportError("reading a LazyFrame in batches needs polars 1.34 or later; update it, or pass X.collect().")
 
@@ -434,12 +395,11 @@ def duckdb_relation(relation: Any) -> Stream:
 
 
 def arrow_tables(stream: Any) -> Iterator[Any]:
-    """Yield tables of pyarrow from anything that has an Arrow stream."""
     return gathered(importlib.import_module("pyarrow").RecordBatchReader.from_stream(stream))
 
 
 def gathered(batches: Iterable[Any]) -> Iterator[Any]:
-    """Yield record batches of pyarrow as tables of at least the usual size, the last one excepted."""
+    """Join record batches of pyarrow to tables of at least the usual size, except the last."""
     pyarrow = importlib.import_module("pyarrow")
     several: list[Any] = []
     for batch in batches:
