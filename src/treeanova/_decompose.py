@@ -1,4 +1,4 @@
-"""decompose(model, X): the whole path on one screen; plan(model): what it will take; bag(fit, X, y): how sure it is."""
+"""decompose(model, X), the whole path on one screen; plan(model): its memory; bag(fit, X, y): its uncertainty."""
 
 from __future__ import annotations
 
@@ -63,62 +63,61 @@ def decompose(
     Parameters
     ----------
     model
-        A fitted model of any library that `read_model` knows, or the path of a saved one. A scikit-learn Pipeline whose
-        transformers change columns one by one is decomposed in the columns that enter it.
+        A fitted model that `read_model` supports, or the path of a saved one. A scikit-learn Pipeline whose
+        transformers act on one column at a time is decomposed in the columns that enter it.
     X
-        The rows that define the density: numpy, pandas, polars, pyarrow or scipy.sparse; or rows that are read in
-        batches: paths of Parquet files, a pyarrow Dataset, a DuckDB relation, a polars LazyFrame, an Arrow stream or an
-        iterable of frames; or statistics of rows (`Decomposition.statistics`). None is allowed for "uniform".
-        Columns of tables are matched by name, in any order, if the model was trained with names or `feature_names` are
-        given, and others are ignored. If not, they are matched by name if they are exactly x0, x1, ..., the names that
-        are shown then, and by position otherwise.
+        The rows that define the density: numpy, pandas, polars, pyarrow or scipy.sparse; or rows read in batches: paths
+        of Parquet files, a pyarrow Dataset, a DuckDB relation, a polars LazyFrame, an Arrow stream or an iterable of
+        frames; or statistics of rows (`Decomposition.statistics`). None is allowed for "uniform". Columns of tables are
+        matched by name, in any order and ignoring others, if the model was trained with names or `feature_names` are
+        given; if not, by name if they are exactly x0, x1, ..., otherwise by position.
     density
         A name ("auto", "kernel", "empirical", "laplace", "independent", "shrinkage", "uniform"), an object of
         `treeanova.density`, an array over the bins of all features, a mapping from names to arrays, or a callable.
         "auto" takes the estimate with the highest leave-one-out likelihood for each pair of features.
     sample_weight
-        Weights of the rows, or the name of the column of X that holds them, which may be a feature too.
+        Weights of the rows, or the name of the column of X that holds them, which may also be a feature.
     feature_names
-        Names to show for the features, in the model's order. The columns of a table are matched by the names that the
-        model was trained with if they are all there, otherwise by these names. If the table has neither, columns are
-        matched by position where the model has no names, and an error is raised where it has.
+        Names to show for the features, in the model's order. Columns of a table are matched by the names that the model
+        was trained with if they are all there, otherwise by these names. If the table has neither, columns are matched
+        by position for a model without names; for one with names, an error is raised.
     dates
         Features that are dates given as numbers, with their units: "ns", "us", "ms", "s" or "D" since 1970, or
-        "ordinal" for `datetime.date.toordinal`, as in ``{"sold": "ns"}``. Axes and tables then show dates, and X may
-        have columns of dates. Columns of X that hold dates need not be named here: the unit is the one in which the
-        model's thresholds lie among the dates. Times with a zone are in UTC.
+        "ordinal" for `datetime.date.toordinal`, such as ``{"sold": "ns"}``. Axes and tables then show dates, and X may
+        have columns of dates. Columns of dates in X need not be named here: the model's thresholds show the unit. Times
+        with a zone are in UTC.
     max_order
         Highest order of terms to report individually, all of them; the rest of the model is one exact remainder. By
-        default all orders are reported, as `terms` says.
+        default all orders are reported, according to `terms`.
     tensor_order
         Highest order of terms that have tables and are purified on all bins; higher orders are evaluated at rows. By
-        default as many orders as fit, at least 2 (1 where `seconds` are too few for pairs): within `budget`, and above
+        default as many orders as fit, at least 2 (1 if `seconds` are too few for pairs): within `budget`, and above
         order 2 with at most 1,000 terms and a million cells (times outputs). All terms of an EBM have tables.
     terms
-        Which terms above the tables are listed. "auto" lists those that carry at least 0.05 % of the variance, and adds
-        up all others of an order exactly, as "other terms of order k"; up to 300 terms that are quick to evaluate are
-        all listed. "all" lists all. A list of sets of features, such as ``[("age", "income", "region")]``, lists these
-        in addition.
+        Which terms above the tables are listed. "auto" lists all if there are at most 300 that are quick to evaluate,
+        otherwise those with at least 0.05 % of the variance, and adds up the others of an order exactly, as "other
+        terms of order k". "all" lists all. A list of sets of features, such as ``[("age", "income", "region")]``, lists
+        these in addition.
     method
         The solver: "auto", "direct", "cg" or "mass-moving"; see `treeanova.purify`.
     budget
-        Largest number of bytes for the whole work, besides the model and the rows: tables, leaves of the trees, sums
-        over them. Where tables of pairs need more, bins are merged, and the difference to the model is in the
-        remainder. Where that is not enough, BudgetError is raised before any work. Tables above 200 MB have no more
-        bins than the rows justify, about 16 times the root of their number, whatever the budget.
+        Largest number of bytes for tables, leaves of the trees and sums over them, besides the model and the rows. If
+        tables of pairs need more, bins are merged, and the difference to the model is in the remainder. If that is not
+        enough, BudgetError is raised before any work. Tables above 200 MB have no more bins than the rows justify,
+        about 16 times the root of their number, whatever the budget.
     seconds
-        Approximate time limit; reading the model is not interrupted. Tables then have merged bins, or pairs are
-        evaluated at rows and have no tables; fewer terms of high order are corrected for dependence, fewer candidate
-        terms are evaluated, and less is measured. The sum of terms stays exact. The certificate says what was left out
-        (`certificate.higher.skipped`). If the leaves of the trees alone take longer, BudgetError is raised before any
-        work and says how long; less than two seconds count as two. The answer may differ from run to run.
+        Approximate time limit; values below 2 count as 2, and reading the model is not interrupted. Tables then have
+        merged bins, or pairs are evaluated at rows without tables; fewer terms of high order are corrected for
+        dependence, fewer candidate terms are evaluated, and less is measured. The sum of terms stays exact;
+        `certificate.higher.skipped` says what was left out. If the leaves of the trees alone take longer, BudgetError
+        is raised before any work. The answer may differ from run to run.
     n_jobs
-        Number of threads; -1, the default, takes all cores, and None takes one, as in scikit-learn.
+        Number of threads; -1 takes all cores, and None takes one, as in scikit-learn.
     progress
-        True for a progress bar on standard error, or a function of stage, number of steps done and number of steps.
-        Each stage is reported first with 0 steps done and last with all; a stage of one step is one that cannot be
-        counted. The bar shows the time that a stage has taken and about how much is left, on a terminal or in a
-        notebook; in a log file it is one line for each stage that takes two seconds or more.
+        True for a progress bar on standard error, or a function of stage, number of steps done and number of steps,
+        called for each stage first with 0 and last with all steps done; a stage that cannot be counted has one step.
+        The bar shows the elapsed and remaining time of a stage; in a log file it is one line for each stage of two
+        seconds or more.
     random_state
         Seed of random draws, for densities that need them.
     trusted
@@ -175,8 +174,6 @@ def decompose(
 
 @dataclasses.dataclass(frozen=True)
 class _Limits:
-    """How many terms are asked for, and the memory for them, checked."""
-
     max_order: int | None
     tensor_order: int | None
     terms: str | Collection[Collection[str]]
@@ -217,10 +214,7 @@ def _in_batches(X: Any, sample_weight: Any) -> Any:
 
 
 def _head_of(X: Any, sample_weight: Any, schema: Schema | None = None) -> Any:
-    """A sample of rows for inspecting column types, without weights: the whole table, or the first batch.
-
-    With a schema, weights that are a feature too are there. None if there are no rows, or only their statistics.
-    """
+    """Return rows or the first batch, without weights unless in the schema; None if there are no rows in X."""
     if X is None or isinstance(X, Statistics):
         return None
     if isinstance(X, Batches):
@@ -229,7 +223,7 @@ def _head_of(X: Any, sample_weight: Any, schema: Schema | None = None) -> Any:
 
 
 def _with_labels(schema: Schema, X: Any, head: Any) -> Schema:
-    """The schema with names of categories from all rows that can be read again."""
+    """Return the schema with names of categories from all rows that can be read again."""
     if isinstance(X, Batches) and X.is_rereadable and any(f.encoder.wants_labels for f in schema.features):
         batches = X.for_model(schema, X.selection.weight)
         return functools.reduce(with_labels, (batch.table for batch in batches), schema)
@@ -248,7 +242,7 @@ def _marginals(X: Any, sets: LeafSets, sample_weight: Any) -> Statistics | None:
 
 
 def _n_known_rows(X: Any) -> float:
-    """Number of rows in memory; infinite where it is not known before they are read."""
+    """Return the number of rows in memory; infinite if it is unknown before they are read."""
     if isinstance(X, Statistics):
         return X.n_rows
     try:
@@ -305,15 +299,14 @@ def plan(
     budget: float = DEFAULT_BUDGET,
     trusted: bool = False,
 ) -> Plan:
-    """Plan the tables that `decompose` will compute for a model, and the memory of the work; `print` it.
+    """Plan the tables and the memory of `decompose`; `print` it.
 
     Parameters
     ----------
     model
         As for `decompose`.
     X
-        The rows, of which only the number is used: large tables of a forest have no more bins than its rows justify.
-        By default there may be any number of rows.
+        The rows, of which only the number is used: it limits the bins of large tables. By default any number.
     max_order, tensor_order, budget, trusted
         As for `decompose`, with the same errors.
 
@@ -360,7 +353,7 @@ def density_sensitivity(
     progress: bool | Progress | None = None,
     **options: Any,
 ) -> Sensitivity:
-    """Purify a model under several densities, and say how much each effect depends on them.
+    """Purify a model under several densities, and report how much each effect depends on them.
 
     Parameters
     ----------
@@ -410,13 +403,13 @@ def _with_names(content: Forest | Effects, feature_names: Sequence[str] | None) 
 
 
 def _with_dates(content: Forest | Effects, X: Any, dates: Mapping[str, str]) -> Forest | Effects:
-    """The model with features that are dates: those that are named, and those whose columns in X hold dates."""
+    """Mark features as dates: those that are named, and those whose columns in X hold dates."""
     schema = with_found_dates(with_dates(content.schema, dates), X, content.thresholds_of)
     return content if schema == content.schema else content.with_schema(schema)
 
 
 def _renamed(schema: Schema, names: Sequence[str]) -> Schema:
-    """A schema with other names to show; the model's own, if it has any, are kept to match tables by."""
+    """Show other names; the model's own, if any, still match columns of tables."""
     is_list = isinstance(names, Iterable) and not isinstance(names, str)
     texts = [str(name) for name in names] if is_list else []
     if len(texts) != len(schema.features) or len(set(texts)) != len(texts):
@@ -440,13 +433,13 @@ def bag(
     progress: bool | Progress | None = None,
     **options: Any,
 ) -> Bag:
-    """Fit a model again to resampled rows, and decompose it each time, to see how sure its effects are.
+    """Fit a model to resampled rows, and decompose it each time, to estimate the uncertainty of effects.
 
     Parameters
     ----------
     fit
         A function of rows and outcomes that returns a fitted model, such as ``XGBRegressor(max_depth=2).fit``; or a
-        list of models that were fitted to resampled rows already.
+        list of models that were already fitted to resampled rows.
     X
         The rows that the model is fitted to, and that define the density.
     y
@@ -468,13 +461,13 @@ def bag(
 
     Notes
     -----
-    Rows are drawn with replacement, and each member is purified under the density of its own rows, so that errors
-    contain the uncertainty of the model and of the density. `fit` gets the rows as drawn, with repetitions; the density
-    gets each row once, weighted by how often it was drawn. A bootstrap shows how an effect varies around its own
-    expectation. Where the learner is biased, as all smoothing is at peaks, the true effect may lie outside the band;
-    docs/inference.md measures both. Rows that depend on each other make errors too small.
+    Rows are drawn with replacement, and each member is purified under the density of its own rows, so errors contain
+    the uncertainty of both model and density. `fit` gets the rows with repetitions; the density gets each row once,
+    weighted. A bootstrap shows how an effect varies around its own expectation. If the learner is biased, as all
+    smoothing is at peaks, the true effect may lie outside the band; docs/inference.md measures both. Dependent rows
+    make errors too small.
 
-    The members of a given list show what differs between them: with other seeds alone, that is little of it all.
+    A list of models shows only what differs between them: different seeds alone are a small part of the uncertainty.
 
     Examples
     --------
@@ -507,7 +500,6 @@ def bag(
 def _bag_of_models(
     models: list[Any], X: Any, rng: np.random.Generator, progress: Progress, options: dict[str, Any]
 ) -> Bag:
-    """A bag of given models, each purified under the density of resampled rows, around their mean."""
     if len(models) < 2:
         raise ValueError(f"`fit` must be a function or a list of at least two models, got {len(models)}; add models.")
     n_rows = n_rows_of(X)
@@ -520,10 +512,7 @@ def _bag_of_models(
 
 
 def _member(model: Any, X: Any, places: Ints, options: dict[str, Any]) -> Decomposition:
-    """The decomposition of a model under the density of resampled rows; the model is not kept: a fit may change it.
-
-    Rows weigh as often as they were drawn: copies of a row would be no new evidence of the density.
-    """
+    """Decompose under resampled rows, without the model, which `fit` may change; repeats of a row are weights."""
     given = options.get("sample_weight")
     rows = X
     if isinstance(given, str):

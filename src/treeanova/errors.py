@@ -34,7 +34,7 @@ class NotPureWarning(UserWarning):
 
 
 class DensityWarning(UserWarning):
-    """Given when a density has all its weight in one cell, as that of one row has: every term is zero there.
+    """Given when a density has all its weight in one cell, such as that of one row: every term is zero there.
 
     Examples
     --------
@@ -50,7 +50,7 @@ class DensityWarning(UserWarning):
 
 
 class ScoreWarning(UserWarning):
-    """Given when a model's prediction does not follow from the score that is decomposed; the message says what it is.
+    """Given when a model's prediction does not follow from the decomposed score; the message says why.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class ScoreWarning(UserWarning):
 class AliasWarning(UserWarning):
     """Given when features determine each other in the rows, such as copies of a column; the message names them.
 
-    Only the sum of their terms is unique then: data cannot tell which of them has the effect.
+    Only the sum of their terms is then unique: data cannot tell which of them has the effect.
 
     Examples
     --------
@@ -120,7 +120,7 @@ class BudgetError(MemoryError):
 
 
 class ArchiveError(ValueError):
-    """Raised for a file that is damaged, is no saved decomposition, or was written by a newer version.
+    """Raised for a file that is damaged, is not a saved decomposition, or was written by a newer version.
 
     Examples
     --------

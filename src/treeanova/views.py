@@ -26,12 +26,11 @@ _SCALES = {
     "cloglog": "complementary log-log",
     "ova": "log-odds of the class",
 }
-# The response that a link turns scores into, where it differs from the score.
+# The response of a link, if it differs from the score.
 RESPONSES = {"logit": "probability", "softmax": "probability", "log": "prediction"}
 
 
-# Measures of a term. Its variance leads: lists, headlines and bars are in it, and in its order. Its share comes second:
-# it adds up over terms.
+# Variance leads: lists, headlines and bars show it, in its order. The share comes second: it adds up over terms.
 NEGATIVE_SHARE = (
     "A negative share means that the term partly cancels terms that it is correlated with: without it, the score would "
     "vary more. Its variance says how strong it is."
@@ -45,7 +44,7 @@ _MUCH = 0.1
 
 
 def share_words(terms: Iterable[tuple[float, float]]) -> str:
-    """What shares mean where they are negative or far below the variance, from pairs of both; else empty."""
+    """Explain shares that are negative or far below the variance, from pairs of both; otherwise empty."""
     shown = list(terms)
     is_offset = any(variance - share > _MUCH for variance, share in shown)
     return negative_share_words(share for _, share in shown) or (OFFSET if is_offset else "")
@@ -66,7 +65,7 @@ def percent(share: float) -> str:
 
 
 def sum_words(variances: Iterable[float]) -> str:
-    """What the variances of all terms add up to, where that is not 100 %; else empty."""
+    """Say what the variances of all terms add up to, if not 100 %; otherwise empty."""
     total = sum(variances)
     if round(100 * total) in {0, 100}:
         return ""
@@ -74,24 +73,24 @@ def sum_words(variances: Iterable[float]) -> str:
 
 
 def variance_words(schema: Schema, *, is_part: bool) -> str:
-    """What the variance of a term is relative to: the score, or the sum of the terms where some were left out."""
+    """Name what variances are relative to: the score, or the sum of the terms if some were left out."""
     whole = "sum of the terms that are left" if is_part else scale_of(schema)
     return f"variance of the term, relative to that of the {whole}"
 
 
 def scale_of(schema: Schema) -> str:
-    """The scale of scores in words: "log-odds of yes" for a classifier of "no" and "yes"."""
+    """Return, for example, "log-odds of yes" for a classifier of "no" and "yes"."""
     return _of_class(_SCALES.get(schema.link, "score"), schema)
 
 
 def response_of(schema: Schema) -> str | None:
-    """The response in words, where it differs from the score: "probability of yes"; None where it does not."""
+    """Return, for example, "probability of yes"; None if the response is the score."""
     words = RESPONSES.get(schema.link)
     return None if words is None else "prediction" if schema.predicts_share else _of_class(words, schema)
 
 
 def _of_class(words: str, schema: Schema) -> str:
-    """Words for a score, with the class that it is for where a single score is for the second of two classes."""
+    """Append the class if a single score is for the second of two classes."""
     is_of_second = len(schema.outputs) == 1 and len(schema.classes) == 2 and schema.link in {"logit", "probability"}
     if not is_of_second or schema.predicts_share:
         return words
@@ -102,12 +101,12 @@ def _of_class(words: str, schema: Schema) -> str:
 
 
 def effect_words(schema: Schema, output: str | None = None, baseline: str = "average") -> str:
-    """What a value of a term means: "change in log-odds of yes against the average"."""
+    """Return, for example, "change in log-odds of yes against the average"."""
     return f"change in {scale_of(schema)}{of_output(schema, output)} against the {baseline}"
 
 
 def response_words(schema: Schema, output: str | None, base: float | None, *, is_raw: bool) -> str:
-    """What a value of a term means on the response scale, with the response at the base point where it is known."""
+    """Describe a value on the response scale, with the response at the base point if known."""
     start = "" if base is None else f" from {base:.3g}"
     others = "zero" if is_raw else "their average"
     change = f"change in {response_of(schema)}{of_output(schema, output)}{start}"
@@ -119,7 +118,7 @@ def of_output(schema: Schema, output: str | None) -> str:
 
 
 def value_text(feature: Feature, value: float, number_text: Callable[[float], str]) -> str:
-    """An encoded value of a feature for people: a number, the name of a category, "missing" or "unseen"."""
+    """Return a number, the name of a category, "missing" or "unseen"."""
     if math.isnan(value):
         return "missing"
     if feature.encoder.labels is None:
