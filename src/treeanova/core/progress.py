@@ -113,7 +113,6 @@ class Bar:
             self._line.clear()
 
     def close(self, *, is_done: bool = False) -> None:
-        """Clear the line, or end the log, and show nothing more."""
         if self._is_log and is_done and self._logged > _SLOW / 2:
             self._log("done")
         self._is_closed = True
@@ -203,8 +202,6 @@ def counted(progress: Progress, stage: str, items: Iterable[T], total: int) -> I
 
 
 class Steps:
-    """Steps of one stage that are done in several places."""
-
     def __init__(self, progress: Progress, stage: str, total: int) -> None:
         self._progress, self._stage, self._total = progress, stage, total
         self._n_done = 0
@@ -216,7 +213,6 @@ class Steps:
 
 
 def within(progress: Progress, name: str) -> Progress:
-    """Prefix stages with a name."""
     return quiet if progress is quiet else lambda stage, done, total: progress(f"{name}: {stage}", done, total)
 
 
@@ -240,7 +236,6 @@ class Clock:
         return self._end < math.inf
 
     def part(self, share: float, reserved: float = 0.0) -> Clock:
-        """Return a clock for a share of the seconds left after those reserved."""
         return Clock(max(share * (self.left - reserved), 0.0) if self.is_limited else None)
 
     def check(self) -> None:
