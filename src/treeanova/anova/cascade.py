@@ -104,8 +104,6 @@ _STACK_CELLS = 1 << 17
 
 
 class PurePair(NamedTuple):
-    """A purified pair, its certificate, and the faces that were taken out."""
-
     values: Floats
     certificate: TermCertificate
     faces: Faces
@@ -305,7 +303,6 @@ def _scaled(terms: Mapping[Key, Floats], factors: Floats) -> dict[Key, Floats]:
 
 
 def _unscaled(pure: Mapping[Key, _PureTerm], intercept: Floats, units: Floats) -> Cascade:
-    """Return results in the units of the scores; raise if one is not finite."""
     terms = {key: term.values for key, term in pure.items()}
     trace = next(iter(pure.values())).trace
     _check_finite(intercept * units, terms)

@@ -94,5 +94,4 @@ def _unsolvable(weights: Floats, method: str) -> ValueError:
 
 
 def remedy_for(name: str) -> str:
-    """Return what helps if a term is not pure, by the solver's name in the certificate."""
     return next((solver.remedy for solver in SOLVERS if solver.name == name), Solver.remedy)

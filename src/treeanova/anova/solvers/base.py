@@ -52,8 +52,6 @@ class MethodChoice(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    """The faces to take out of a term, and how they were found."""
-
     faces: Faces  # one per axis, outputs first
     method: str
     iterations: int  # 1 for exact solvers
@@ -114,7 +112,6 @@ class SeenBinsSolver(Solver):
 
 
 def with_probe(term: Floats) -> Floats:
-    """Append the probe as the last output."""
     return np.concatenate([term, _probe(term.shape[1:])])
 
 
