@@ -32,7 +32,6 @@ RowScore = Callable[[Rows], Floats]
 
 
 def merging(binnings: Binnings | None) -> Binnings | None:
-    """Return the binnings, or None if they merge no bins."""
     return None if binnings is None or all(binning.is_identity for binning in binnings) else binnings
 
 
@@ -166,7 +165,6 @@ class FeatureTotals:
         return FeatureTotals(masses, sums, self.low, self.high)
 
     def means(self, binning: Binning | None) -> Floats:
-        """Return the mean in each (coarse) bin; NaN without finite values."""
         masses, sums = (self.masses, self.sums) if binning is None else map(binning.pool, (self.masses, self.sums))
         means: Floats = np.divide(sums, masses, out=np.full(len(masses), np.nan), where=masses > 0)
         return means / _UNIT
@@ -204,7 +202,6 @@ class SampleLots:
 
     @functools.cached_property
     def limit(self) -> np.uint64:
-        """The largest hash that a row of the sample may have."""
         full = [lot.hashes for lot in self.lots if self.size and len(lot) >= self.size]
         return min((np.partition(hashes, self.size - 1)[self.size - 1] for hashes in full), default=LARGEST_HASH)
 

@@ -30,7 +30,6 @@ Refinement = Callable[[BinIndices, np.random.Generator], BinIndices]
 class Joint(abc.ABC):
     @property
     def is_product(self) -> bool:
-        """Whether features are independent."""
         return False
 
     @property
@@ -79,8 +78,6 @@ class EmpiricalJoint(Joint):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Product(Joint):
-    """Independent features with given masses of their bins."""
-
     masses: Sequence[Floats]
     is_product = True
 
@@ -124,7 +121,6 @@ class Blocks(Joint):
 
     @property
     def has_exact_points(self) -> bool:
-        """Whether all blocks together have few enough cells with mass to take them all."""
         if not all(joint.has_exact_points for _, joint in self.blocks):
             return False
         sizes = [len(joint.points(0, np.random.default_rng(0)).weights) for _, joint in self.blocks]
@@ -141,7 +137,6 @@ class Blocks(Joint):
         return outer(tables).transpose([order.index(j) for j in key])
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
-        """Return all cells with mass if they are few, otherwise draws, independent between blocks."""
         by_block = [(features, joint.points(n_rows, rng)) for features, joint in self.blocks]
         if self.has_exact_points:
             places = [grid.ravel() for grid in np.indices([len(points.weights) for _, points in by_block])]

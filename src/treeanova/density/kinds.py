@@ -86,7 +86,6 @@ class Uniform(Density):
         return self._equal_weights(j) if by_length is None else by_length
 
     def _weights_by_length(self, j: int) -> Floats | None:
-        """Return weights by length; None for a feature without lengths."""
         axis = self._bound_grid.axes[j]
         values = None if self.statistics is None else self.statistics.value_range(j)
         if not len(axis.thresholds):
@@ -333,7 +332,6 @@ class Shrinkage(Density):
 
 
 def _james_stein(statistics: Statistics) -> float:
-    """Pool λ over pairs of features."""
     varied = [j for j in range(len(statistics.grid.axes)) if np.count_nonzero(statistics.counts((j,))) > 1]
     pairs = list(itertools.combinations(varied, 2))
     variance = distance = 0.0

@@ -67,7 +67,6 @@ class RowsInMemory(RowSource):
         return dataclasses.replace(self, values=recode(self.values))
 
     def _codes(self, grid: Grid) -> BinIndices:
-        """Return the bins on a grid; those of the last grid are remembered."""
         last = memo_of(self, "codes")
         if last.get("grid") is not grid:
             last.update(grid=grid, codes=grid.index(Rows(self.values)))
@@ -75,7 +74,6 @@ class RowsInMemory(RowSource):
         return codes
 
     def statistics(self, grid: Grid, required: Sequence[Request]) -> Statistics:
-        """Return statistics on a grid; tables are counted when they are asked for."""
         size = sample_size(len(grid.axes))
         counted = self.count(Counting(grid, n_sampled=size, describes_features=False))
         return statistics_from(counted, required, None if len(self.values) <= size else self)

@@ -116,7 +116,6 @@ class Sample:
 
     @functools.cached_property
     def shares(self) -> Floats:
-        """Weights of sum 1."""
         n_rows = len(self)
         return np.full(n_rows, 1 / max(n_rows, 1)) if self.weights is None else self.weights / self.weights.sum()
 
@@ -210,7 +209,6 @@ def _halves(n_features: int) -> Bools:
 
 
 def _groups(hashes: Hashes) -> tuple[Ints, Ints]:
-    """Return the group of equal rows that each row is in, and the size of each group."""
     _, numbers, sizes = np.unique(hashes, return_inverse=True, return_counts=True)
     return numbers, sizes
 
@@ -226,7 +224,7 @@ def _are_values(sizes: Ints) -> Bools:
 
 
 def _are_copies(hashes: Sequence[Hashes]) -> bool:
-    """Decide from hashes of all features and of one half, for each way of halving."""
+    """Decide from hashes of all features, then of one half for each way of halving."""
     whole, *halves = hashes
     numbers, sizes = _groups(whole)
     n_rows, n_distinct = len(numbers), len(sizes)
@@ -301,7 +299,6 @@ class Quantiles:
         return quantiles
 
     def histogram(self, low: float, high: float, n_bins: int) -> Floats:
-        """Return the share of the rows in intervals of equal length; each quantile has the same mass."""
         mass = self.finite_weight / self.weight / max(len(self.by_weight), 1)
         counts, _ = np.histogram(self.by_weight, n_bins, (low, high), weights=np.full(len(self.by_weight), mass))
         return counts

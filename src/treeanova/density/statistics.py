@@ -180,7 +180,6 @@ class Statistics:
 
     @property
     def distinct(self) -> Distinct:
-        """The rows of the sample without copies."""
         return self.sample.distinct if self.known_excess is None else all_rows(self.sample.shares)
 
     @property
@@ -201,8 +200,6 @@ class Statistics:
     def bins(self) -> BinIndices:
         """Bins of the rows of the sample, shape (n_rows, n_features)."""
         return self.grid.index(Rows(self.sample.values)) if self.origin is None else self.origin.bins
-
-    # Tables
 
     def counts(self, key: Key, binnings: Binnings | None = None, *, may_estimate: bool = False) -> Floats:
         """Return the share of the rows in each cell of some features, with axes in the order of the key.
@@ -242,7 +239,6 @@ class Statistics:
         return totals_of(len(self.sample), self.sample.weights)
 
     def _counted_sums(self, request: Request) -> Sums | None:
-        """Return sums that were counted or follow from counted ones; None if there are none."""
         key, binnings = request
         order = sorted(range(len(key)), key=key.__getitem__)
         if order != list(range(len(key))):
@@ -301,8 +297,6 @@ class Statistics:
                 tables[key] = CountedTable(binnings, sums, scores if fits else None)
         return tables
 
-    # Values
-
     def bin_means(self, j: int, binning: Binning | None = None) -> Floats:
         """Return the mean of the finite values in each bin of a feature; NaN without any."""
         return self._totals_of(j).means(binning)
@@ -322,7 +316,6 @@ class Statistics:
         return totals[j]
 
     def value_range(self, j: int) -> tuple[float, float] | None:
-        """Return the smallest and largest finite value of a feature; None without any."""
         totals = self._totals_of(j)
         return (totals.low, totals.high) if totals.low <= totals.high else None
 
@@ -350,8 +343,6 @@ class Statistics:
             return dict(self.binned.quantiles)
         values, weights = self.sample.values, self.sample.weights
         return {j: Quantiles.of(values[:, j], weights) for j in range(len(self.grid.axes))}
-
-    # Rows
 
     def rows(self, n_rows: int) -> EncodedRows:
         """Return at least `n_rows` rows, fewer than twice as many, copies as one row; all rows if there are no more.
@@ -407,8 +398,6 @@ class Statistics:
             f"rows repeat: copies of a row count as one, so that {self.n_rows:,} are worth {self.effective_rows:,.0f}"
         )
 
-    # Others made from it
-
     def thinned(self, n_rows: int) -> Statistics:
         """Return statistics of at least `n_rows` of the rows, fewer than twice as many."""
         values, weights = self.rows(n_rows)
@@ -433,7 +422,6 @@ class Statistics:
         return dataclasses.replace(self, required=tuple(required), origin=None, estimated=set())
 
     def on(self, grid: Grid) -> Statistics:
-        """Return statistics of the same rows on another grid of the same features."""
         if grid is self.grid:
             return self
         if not have_same_categories(self.grid.schema, grid.schema):
@@ -490,7 +478,6 @@ def _check_bins(sampled: Grid, grid: Grid) -> None:
 
 
 def _recoded(statistics: Statistics, grid: Grid) -> Statistics:
-    """Return statistics on a grid whose features number their categories differently."""
     if statistics.binned is not None:
         raise NoRowsError(
             "rows must be known by their values where categories are numbered differently, got their bins only, which "
@@ -526,7 +513,6 @@ def _features_on(statistics: Statistics, grid: Grid) -> dict[int, FeatureTotals]
 
 
 def _in_unit(statistics: Statistics, unit: float, required: Sequence[Request]) -> Statistics:
-    """Return the same statistics with weights in another unit, and with some tables."""
     totals, sample, binned = statistics.totals, statistics.sample, statistics.binned
     factor = totals.unit / unit
     if factor == 1 or sample.weights is None:
@@ -568,7 +554,6 @@ def _merged(first: Statistics, second: Statistics) -> Statistics:
 
 
 def _sums_of_both(first: Mapping[Key, CountedTable], second: Mapping[Key, CountedTable]) -> dict[Key, CountedTable]:
-    """Add the tables that both have on the same bins."""
     sums: dict[Key, CountedTable] = {}
     for key in first.keys() & second.keys():
         ours, theirs = first[key], second[key]

@@ -165,7 +165,6 @@ def _block(features: Key, tables: Mapping[Key, Floats], sizes: Sequence[int]) ->
 
 
 def check_agreement(tables: Mapping[Key, Floats], names: Sequence[str]) -> None:
-    """Raise ValueError if two tables have different marginals of the features they share."""
     for (one, first), (other, second) in itertools.combinations(tables.items(), 2):
         shared = tuple(j for j in one if j in other)
         if not shared:
@@ -267,7 +266,6 @@ class Table(Density):
         return tables
 
     def _ordered(self, features: Any, array: Any) -> tuple[Key, Floats]:
-        """Return a given table with its axes in the order of the data, and the positions of its features."""
         names = self._bound_grid.schema.names
         given = (features,) if isinstance(features, str) else tuple(features)
         unknown = [name for name in given if name not in names]
@@ -298,7 +296,6 @@ class Table(Density):
         return table
 
     def _checked(self, key: Key, array: Floats) -> Floats:
-        """Return weights of sum 1; raise ValueError if they do not fit the cells."""
         names = ", ".join(self._bound_grid.schema.names[j] for j in key)
         expected = tuple(self._bound_grid.sizes[j] for j in key)
         wrong = _fault(array, expected)

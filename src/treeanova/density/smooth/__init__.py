@@ -99,7 +99,6 @@ def _estimate_stack(
 
 
 def _shares(requests: Sequence[Request], margins: Sequence[_MarginPair], statistics: Statistics) -> Floats:
-    """Return the shares of the rows in the cells of groups; padding is empty."""
     shares = np.zeros((len(requests), *(len(margin.padded.group_masses) for margin in margins[0])))
     for table, (key, binnings), both in zip(shares, requests, margins, strict=True):
         coarse = (None, None) if binnings is None else binnings
@@ -109,7 +108,6 @@ def _shares(requests: Sequence[Request], margins: Sequence[_MarginPair], statist
 
 
 def _padded_cells(margins: _MarginPair) -> tuple[Ints, ...]:
-    """Index the cells of two margins in a table of the padded ones."""
     return np.ix_(*(margin.padded_places for margin in margins))
 
 

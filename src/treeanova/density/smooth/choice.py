@@ -180,7 +180,6 @@ def family(pairs: PairStack) -> Candidates:
 
 
 def _refined_tau(pairs: PairStack, law: Family, tau: Floats, likelihood: Floats) -> Floats:
-    """Return the likeliest τ of a family among steps to both sides."""
     for step in _TAU_STEPS:
         for neighbour in (np.tanh(np.arctanh(tau) - step), np.tanh(np.arctanh(tau) + step)):
             attempt = np.where(neighbour * tau > 0, _family_likelihood(pairs, law, neighbour), -np.inf)
@@ -333,7 +332,6 @@ def all_candidates(pairs: PairStack, *, families: bool = True) -> Iterator[Candi
 
 
 def _parametric_candidates(pairs: PairStack, start: Candidates, *, families: bool) -> Iterator[Candidates]:
-    """Yield the likeliest family of each pair, and kernel corrections of it or of the start."""
     if families:
         of_family = family(pairs)
         yield of_family
@@ -414,7 +412,6 @@ class _Search:
         return some
 
     def _likeliest(self) -> tuple[Ints, Ints]:
-        """Return the numbers of the form and the bandwidth that are likeliest for each pair."""
         flat = self._likelihoods.reshape(-1, len(self._pairs)).argmax(axis=0)
         form, bandwidth = np.divmod(flat, len(self._bandwidths))
         return form, bandwidth

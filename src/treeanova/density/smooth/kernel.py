@@ -75,8 +75,6 @@ class KernelSearch:
     def _points(self) -> Points:
         return self._rows.points()
 
-    # Pairs
-
     def _by_pairs(self, varied: Sequence[int]) -> dict[int, _Option]:
         """Return the best kernel of each feature, in sweeps over all, without features independent of all others."""
         options = {j: _options(self.margins[j], self.statistics.effective_rows) for j in varied}
@@ -136,8 +134,6 @@ class KernelSearch:
         masses = self.margins[j].masses
         ranks: Floats = (np.cumsum(masses) - masses / 2)[self._points.codes[:, j]]
         return ranks
-
-    # Triples
 
     def _by_triples(self, alone: Sequence[int], varied: Sequence[int]) -> dict[int, KernelMatrix]:
         """Return kernels of features that depend on others only in triples, by the bandwidth likeliest there."""

@@ -261,7 +261,6 @@ class Margin:
 
     @functools.cached_property
     def padded_places(self) -> Ints:
-        """Place of each group among those of the padded margin."""
         n_groups = len(self.group_masses)
         places = np.arange(n_groups)
         places[self.n_ordered_groups :] += len(self.padded.group_masses) - n_groups
@@ -272,7 +271,6 @@ class Margin:
 
     @functools.cached_property
     def coarse(self) -> Margin:
-        """The groups as bins of a margin with fewer groups and points."""
         return Margin(
             self.group_masses,
             self.n_ordered_groups,
@@ -280,8 +278,6 @@ class Margin:
             max_groups=_COARSE_GROUPS,
             n_points=_COARSE_GROUPS,
         )
-
-    # Positions of groups
 
     @functools.cached_property
     def scores(self) -> Floats:
@@ -341,13 +337,10 @@ class Margin:
             return None
         return np.interp(np.arange(len(totals)), has_values, sums[has_values] / totals[has_values]), totals
 
-    # Kernels
-
     def kernel(self, bandwidth: float, scale: Scale = "ranks") -> KernelMatrix:
         return self.kernels([bandwidth], scale)[0]
 
     def kernels(self, bandwidths: Sequence[float], scale: Scale) -> list[KernelMatrix]:
-        """Return the matrices A of several bandwidths; new ones are computed together."""
         computed = memo_of(self, "kernels")
         new = [bandwidth for bandwidth in bandwidths if (bandwidth, scale) not in computed]
         if new:

@@ -51,7 +51,6 @@ class PairStack:
 
     @functools.cached_property
     def product(self) -> Floats:
-        """Product of the groups' masses."""
         return outer_products(self.first.group_masses, self.second.group_masses)
 
     @functools.cached_property
