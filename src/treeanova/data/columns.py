@@ -87,7 +87,6 @@ def with_found_dates(schema: Schema, X: Any, thresholds: Callable[[int], Floats]
 
 
 def _raw_columns(data: Any, schema: Schema) -> tuple[Sequence[npt.NDArray[Any]], int]:
-    """Return raw columns in the order of the schema, and the number of rows."""
     if scipy.sparse.issparse(data):
         return _sparse_columns(data, schema), data.shape[0]
     if isinstance(data, np.ndarray) or not _is_table(data):
@@ -123,7 +122,6 @@ def as_table(data: Any) -> nw.DataFrame[Any]:
 
 
 def rows_at(X: Any, places: npt.NDArray[np.int64]) -> Any:
-    """Return rows at some places, which may repeat, in the library of X."""
     if scipy.sparse.issparse(X):
         return X.tocsr()[places]
     return nw.to_native(as_table(X)[places]) if _is_table(X) else np.asarray(X)[places]
@@ -214,7 +212,6 @@ def column_positions(columns: Sequence[Any], schema: Schema, beside: Collection[
 
 
 def _as_spelt(names: list[str], schema: Schema) -> list[str]:
-    """Replace spaces in names by underscores, if the model does."""
     if not schema.underscores:
         return names
     known = {name for spelling in schema.spellings for name in spelling}
@@ -343,7 +340,6 @@ class Table:
         return Table({name: column[:n] for name, column in self._columns.items()})
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """Return lists of plain values by name."""
         return {name: column.tolist() for name, column in self._columns.items()}
 
     def __repr__(self) -> str:
@@ -351,7 +347,6 @@ class Table:
 
 
 def _array(column: Sequence[Any] | Any) -> npt.NDArray[Any]:
-    """Return numbers as numbers, all else as objects."""
     values = np.asarray(column)
     return values if values.dtype.kind in "biufM" else np.array([*column, None], dtype=object)[:-1]
 
@@ -366,7 +361,6 @@ def _is_installed(library: str) -> bool:
 
 
 def backend_of(data: Any) -> str | None:
-    """Return the library of a data frame; for other data `installed_library`."""
     if nw.dependencies.is_into_dataframe(data):
         return str(nw.get_native_namespace(as_table(data)).__name__)
     return installed_library()
@@ -380,7 +374,7 @@ def free_name(name: str, taken: Collection[str]) -> str:
 
 
 def frame(columns: Mapping[str, Sequence[Any] | Any], backend: str | None) -> Any:
-    """Return a data frame of the given library, of another if it is not installed, or a `Table` without any."""
+    """Fall back to another library if `backend` is not installed, and to a `Table` without any."""
     library = backend if backend is not None and _is_installed(backend) else installed_library()
     if library is None:
         return Table(columns)
@@ -388,16 +382,12 @@ def frame(columns: Mapping[str, Sequence[Any] | Any], backend: str | None) -> An
 
 
 def columns_of(table: Any) -> dict[str, list[Any]]:
-    """Return any table, a `Table` or a dict as lists of plain values by name."""
     if isinstance(table, Table):
         return table.to_dict()
     if isinstance(table, Mapping):
         return {name: np.asarray(column).tolist() for name, column in table.items()}
     columns: dict[str, Any] = nw.from_native(table, eager_only=True).to_dict(as_series=False)
     return {name: list(column) for name, column in columns.items()}
-
-
-# Text
 
 
 def table_text(table: Any) -> str:
@@ -409,7 +399,6 @@ def table_text(table: Any) -> str:
 
 
 def aligned(columns: Mapping[str, Sequence[Any]]) -> str:
-    """Align columns of text, numbers to the right."""
     if not any(map(len, columns.values())):
         return "(no rows)"
     padded = []

@@ -43,7 +43,6 @@ class DateNumber(Encoder):
 
     @property
     def missing(self) -> float:
-        """The number that means missing besides NaN."""
         return float(getattr(self.number, "missing", np.nan))
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
@@ -51,7 +50,6 @@ class DateNumber(Encoder):
 
 
 def _as_dates(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Convert a column of date objects to numpy's dates; return others unchanged."""
     if column.dtype.kind != "O":
         return column
     known = [None if is_missing(value) else value for value in column]
@@ -62,7 +60,6 @@ def _as_dates(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _plain_date(value: Any) -> np.datetime64:
-    """Return numpy's date, with the nanoseconds of pandas."""
     if value is None:
         return np.datetime64("NaT", "us")
     return value.to_datetime64() if hasattr(value, "to_datetime64") else np.datetime64(value, "us")
@@ -100,9 +97,6 @@ def date_column(series: nw.Series[Any]) -> npt.NDArray[Any] | None:
         return None
     column = _as_dates(series.to_numpy())
     return column if column.dtype.kind == "M" else None
-
-
-# Which features are dates.
 
 
 def with_dates(schema: Schema, dates: Mapping[str, str]) -> Schema:
@@ -160,9 +154,6 @@ def _fits(column: npt.NDArray[Any], unit: str, thresholds: Floats) -> bool:
     low, high = ends + (_DAYS_BEFORE_1970 if unit == "ordinal" else 0)
     room = max(high - low, _DAY / _MICROSECONDS[unit])
     return bool(((thresholds >= low - room) & (thresholds <= high + room)).all())
-
-
-# Numbers as dates.
 
 
 def days_of(numbers: npt.ArrayLike, unit: str) -> Floats:

@@ -194,20 +194,9 @@ class Numeric(Encoder):
 class IntegerCategory(Encoder):
     """A category given as an integer code; fractions are cut off, numbers that are not codes are unseen.
 
-    Attributes
-    ----------
-    codes
-        The codes, which ascend, or their number: 3 stands for 0, 1, 2.
-    names
-        Labels of the codes, if known.
-    missing
-        Another value that means missing.
-    cast
-        "float64" or "float32": what numbers are rounded to first.
-    cuts_negative
-        Whether -0.5 is cut to 0; else all negative numbers are unseen.
-    largest
-        Numbers above it are unseen, even if they would be cut to a code.
+    `codes` ascend, or are a number of codes: 3 stands for 0, 1, 2. `names` are their labels, if known. `missing` is
+    another value that means missing. Numbers are first rounded to `cast`, "float64" or "float32". `cuts_negative`: -0.5
+    is cut to 0; else all negative numbers are unseen. Numbers above `largest` are unseen, even if cut to a code.
     """
 
     codes: int | tuple[int, ...]
@@ -254,24 +243,12 @@ class IntegerCategory(Encoder):
 class Labels(Encoder):
     """A category given by its label.
 
-    Attributes
-    ----------
-    names
-        The labels.
-    spelling
-        What is compared with the labels: "value", the values themselves; "text", texts, where booleans are "true" and
-        "false", integers are their decimals and others are refused; "short text", texts of all values, where floats
-        lose their ".0" and dates are refused.
-    none
-        What None is: "missing", as NaN; "category", one of the labels; or "refused".
-    refuses_na
-        Whether pandas' NA and NaT are refused; else they are missing.
-    empty_is_missing
-        Whether the empty text is missing.
-    numbers_are_codes
-        Whether columns of plain numbers hold positions of labels.
-    is_ordered
-        Whether splits compare the positions as numbers; unseen labels are then missing.
+    `spelling` is what is compared with the labels `names`: "value", the values themselves; "text", texts, where
+    booleans are "true" and "false", integers are their decimals and others are refused; "short text", texts of all
+    values, where floats lose their ".0" and dates are refused. `none` is what None means: "missing", as NaN;
+    "category", one of the labels; or "refused". `refuses_na`: pandas' NA and NaT are refused; else they are missing.
+    `numbers_are_codes`: columns of plain numbers hold positions of labels. `is_ordered`: splits compare the positions
+    as numbers; unseen labels are then missing.
     """
 
     names: tuple[Hashable, ...]
@@ -425,8 +402,6 @@ _SPELLINGS: dict[str, Callable[[npt.NDArray[Any], str], _Spelled]] = {
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class IgnoredColumn(Encoder):
-    """A column that the model does not use; it may hold anything."""
-
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:  # noqa: ARG002
         return np.zeros(len(column))
 
@@ -484,7 +459,6 @@ class Feature:
 
     @property
     def is_category(self) -> bool:
-        """Whether the encoded column holds positions of categories."""
         return self.encoder.labels is not None
 
     @property

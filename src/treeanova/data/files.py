@@ -85,7 +85,6 @@ def _installed(libraries: Sequence[str]) -> str:
 
 
 def _content(path: pathlib.Path) -> bytes:
-    """Return the decompressed bytes of a file."""
     content = path.read_bytes()
     suffix = path.suffix.lower()
     if suffix == ".zst":
@@ -94,7 +93,6 @@ def _content(path: pathlib.Path) -> bytes:
 
 
 def _unpack_zstandard(content: bytes) -> bytes:
-    """Use the first installed package that reads .zst."""
     for name in ("compression.zstd", "zstandard", "pyarrow"):
         try:
             module = importlib.import_module(name)
@@ -128,7 +126,6 @@ def _read_csv(path: pathlib.Path, library: str, is_text: Callable[[str], bool]) 
 
 
 def _split(content: bytes, file_name: str) -> tuple[bytes, bytes]:
-    """Return the first line that is not blank, and all that follows it."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise TableError(f"{file_name} must be text in UTF-8, got UTF-16; save it as UTF-8.")
     content = content.removeprefix(codecs.BOM_UTF8)
@@ -474,7 +471,6 @@ def _as_numbers(cells: list[Any]) -> list[int | float | None] | None:
 
 
 def _as_floats(cells: list[Any]) -> list[float | None] | None:
-    """Return cells as floats; None if a cell is not a number."""
     if any(isinstance(cell, str) and ("_" in cell or not cell.isascii()) for cell in cells):
         return None  # Python would take 1_000 for a number, and digits of all scripts
     try:

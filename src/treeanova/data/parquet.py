@@ -84,14 +84,12 @@ class Files(Batches):
         return is_one or any(would_read(path, file) for path in self.given)
 
     def in_memory(self) -> Any:
-        """Return the selected columns of all files as one table of pyarrow."""
         tables = [batch.table for batch in self]
         if not tables:
             raise ValueError("`X` must have at least one row, got 0 rows; pass other files.")
         return _pyarrow().concat_tables(tables, promote_options="permissive")
 
     def column(self, name: str) -> Any:
-        """Return one column of all files as an array; it need not be a feature."""
         selection = Selection(Schema((), named=True), keep=(name,))
         tables = [batch.kept for batch in self.reading(selection)]
         return raw_column(nw.from_native(_pyarrow().concat_tables(tables, promote_options="permissive"))[name])
@@ -132,7 +130,6 @@ class Files(Batches):
         return schema, [name for name in schema.names if name in {*physical.names, *keys}]
 
     def _read(self, number: int, columns: Sequence[str]) -> Iterator[Any]:
-        """Yield tables of pyarrow with some columns of a file; errors name it."""
         schema, _ = self._schema_of(number)
         batches = self.fragments[number].to_batches(
             schema=schema, columns=list(columns), batch_size=streams.ROWS_PER_BATCH, batch_readahead=2
@@ -215,7 +212,6 @@ def _is_matched(parts: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 def _files_of(path: str) -> list[pathlib.Path]:
-    """Return the files that a path, a folder or a pattern stands for, sorted."""
     if pathlib.Path(path).is_dir():
         found = [file for file in pathlib.Path(path).rglob("*") if _is_data(file, pathlib.Path(path))]
         rule = "a folder with Parquet files"
@@ -236,7 +232,6 @@ def _matches(pattern: str) -> list[str]:
 
 
 def _matched(path: pathlib.Path) -> list[pathlib.Path]:
-    """Return a file that a pattern matches, or the files of a folder that it matches."""
     return [file for file in path.rglob("*") if _is_data(file, path)] if path.is_dir() else [path]
 
 

@@ -87,7 +87,6 @@ class DaskTable(Batches):
         return self._head
 
     def partitions(self) -> list[Any]:
-        """Return a lazy table with the selected columns for each partition."""
         if not self.reads_selection:
             return list(self.table.rechunk({1: -1}).to_delayed().ravel())
         names = [str(name) for name in self.table.columns]
@@ -142,8 +141,6 @@ _AT_ONCE = 64
 
 @dataclasses.dataclass(frozen=True)
 class SparkTable(Batches):
-    """A Spark DataFrame; iterating fetches its rows."""
-
     table: Any
     selection: Selection = ALL_COLUMNS
 
@@ -170,7 +167,6 @@ class SparkTable(Batches):
         return numbered(pyarrow.Table.from_pylist(chunk, schema) for chunk in chunks)
 
     def reduced(self, work: Work, merge: Merge) -> dict[str, bytes]:
-        """Merge what `work` returns for the batches of each partition, by name."""
         functions = importlib.import_module("pyspark.sql.functions")
         parts = self._columns().mapInArrow(_counting(work, self.selection_of_tables), _PARTS)
         for place in (f"place div {_MERGED_AT_ONCE}", "0L"):
@@ -274,7 +270,6 @@ _LIBRARIES: tuple[tuple[str, str, Callable[[Any], Batches]], ...] = (
 
 
 def _of_library(X: Any) -> Batches | None:
-    """Return the rows of an object of an imported data library, or of an Arrow stream."""
     for module, name, read in _LIBRARIES:
         owner = getattr(sys.modules.get(module), name, None)
         if owner is not None and isinstance(X, owner):

@@ -51,7 +51,6 @@ class Batch(NamedTuple):
         return n_rows_of(self.table)
 
     def encoded(self, schema: Schema) -> Floats:
-        """Encode the rows; errors name the source."""
         with naming(self.source):
             return encode(self.table, schema)
 
@@ -82,7 +81,6 @@ class Selection:
     keep: tuple[str, ...] = ()
 
     def columns(self, names: Sequence[str]) -> list[str]:
-        """Return the names of the model's columns among those of a table."""
         unknown = sorted(self.beside - set(names))
         if unknown:
             raise ValueError(
@@ -118,7 +116,6 @@ class Batches(abc.ABC):
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows, if known before reading."""
         return None
 
     @property
@@ -154,7 +151,6 @@ class Batches(abc.ABC):
         return frame.select([name for name in frame.columns if name not in beside]).to_native()
 
     def for_model(self, schema: Schema | None, weight: str | None = None) -> Self:
-        """Select the columns of a model, and of weights."""
         return self.reading(dataclasses.replace(self.selection, schema=schema, weight=weight))
 
     def __iter__(self) -> Iterator[Batch]:
@@ -284,7 +280,6 @@ def numbered(tables: Iterable[Any], source: str = "batch {}", number: int = 0) -
 
 
 def is_frame(entry: Any) -> bool:
-    """Whether something is a table or matrix in memory."""
     is_matrix = isinstance(entry, np.ndarray) and entry.ndim == 2
     return is_matrix or scipy.sparse.issparse(entry) or nw.dependencies.is_into_dataframe(entry) or _is_batch(entry)
 
@@ -296,7 +291,6 @@ def _is_batch(entry: Any) -> bool:
 
 
 def as_frame(entry: Any, source: str) -> Any:
-    """Return a table or matrix in memory; raise TypeError for anything else."""
     if _is_batch(entry):
         return sys.modules["pyarrow"].Table.from_batches([entry])
     if not is_frame(entry):
@@ -328,7 +322,6 @@ def frames_in_list(frames: Sequence[Any]) -> Stream:
 
 
 def read_once(tables: Iterable[Any]) -> Stream:
-    """Return the rows of an iterator or an Arrow stream, which can be read once."""
     remaining = [iter(tables)]
 
     def read(_: Sequence[str] | None = None) -> Iterator[Any]:
