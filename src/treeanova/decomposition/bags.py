@@ -209,7 +209,6 @@ def _points(fx: Decomposition, term: Term) -> list[Floats]:
 
 
 def _means_of_bins(fx: Decomposition, key: Key) -> Floats | None:
-    """Return means of a feature's values in its bins; None without rows."""
     statistics = fx.density.statistics
     try:
         return None if statistics is None else statistics.bin_means(key[0])

@@ -189,7 +189,6 @@ def _reconstruction_error(
 
 
 def _n_rows(function: Function, limits: tuple[int, int], steps: float) -> int:
-    """Return as many rows as all terms can be evaluated at in a reasonable number of steps."""
     return int(np.clip(steps / max(function.terms.row_cost, 1.0), *limits))
 
 

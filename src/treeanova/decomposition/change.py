@@ -164,8 +164,6 @@ def change(
 
 
 class _Sides(NamedTuple):
-    """Statistics of old and new rows, encoded and binned by each of the two models."""
-
     old_for_old: Statistics
     old_for_new: Statistics
     new_for_old: Statistics

@@ -32,7 +32,7 @@ from treeanova.views import percent
 
 _TERMS_AT_ONCE = 256
 _VALUES_AT_ONCE = 1 << 22
-_STEPS = 2.0**33  # of terms without a table, whose rows are fewer where these would take longer
+_STEPS = 2.0**33  # of terms without a table, at fewer rows if these would take longer
 _FEWEST_ROWS = 200
 
 
@@ -172,7 +172,7 @@ def compare(
         )
     check_weighted_rows(X, sample_weight)
     with reporting(progress) as report:
-        grid = union([part.grid for part in parts])[0]  # raises where columns are read in different ways
+        grid = union([part.grid for part in parts])[0]  # raises if columns are read in different ways
         given = None if X is None else statistics_of(X, grid, sample_weight)
         for name, part in decompositions.items():
             part.importance(progress=within(report, name))
@@ -200,8 +200,6 @@ class _Gap(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """Rows in the bins of two decompositions, and features whose bins are uncertain in one of them."""
-
     bins: list[BinIndices]
     weights: Floats
     uncertain: frozenset[int]
@@ -259,7 +257,6 @@ class _Pair:
             yield from ((key, _Gap(*both)) for key, both in zip(some, sums.swapaxes(0, 1), strict=True))
 
     def _gaps_by_weights(self, key: Key) -> list[_Gap]:
-        """Return gaps under the weights of the tables' cells; none if bins are divided."""
         if any(key in function_of(part).terms.keys_at_rows for part in self.parts):
             return []
         one, other = self.parts
@@ -458,7 +455,6 @@ class Sensitivity(Result):
 
 
 def sensitivity(found: Mapping[str, Decomposition], base: Decomposition) -> Sensitivity:
-    """Compare decompositions of one model term by term, with the weights of `base`."""
     return Sensitivity(found, _sensitivity_table(found, base), _main_effects(found, base))
 
 

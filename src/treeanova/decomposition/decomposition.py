@@ -83,7 +83,6 @@ class Decomposition(Answers):
         return self._with(terms=terms.with_weights(weights), scope=scope, certificate=certificate)
 
     def _weights_on(self, key: Key, binnings: Sequence[Binning] | None) -> Floats:
-        """Return weights of a term's cells on given axes: those of its table if it has these axes."""
         ours = self._function.effects.binnings.get(key)
         is_same = ours is None if binnings is None else ours is not None and all(map(Binning.equals, ours, binnings))
         return self._table_weights(key) if is_same else self._shown_density.table(key, binnings)
@@ -597,7 +596,6 @@ def mean(parts: Iterable[Decomposition], *, progress: bool | Progress | None = N
 
 
 def check_decompositions(argument: str, members: Iterable[Any]) -> None:
-    """Raise TypeError for what is not a decomposition, such as a model."""
     for fx in members:
         if not isinstance(fx, Decomposition):
             kind = type(fx).__name__

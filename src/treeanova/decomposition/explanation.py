@@ -275,8 +275,6 @@ class Explanation(Result):
         )
 
     def _other_shares_of(self, families: Families) -> Deferred:
-        """Add up shares of features in unlisted terms by family."""
-
         def add_up() -> Floats:
             by_feature = self.other_shares.array  # type: ignore[union-attr]
             return summed(by_feature, np.array(families.places), len(families.names), axis=1)
@@ -326,7 +324,7 @@ def _reason_lines(rows: Sequence[Mapping[str, Any]], top: int) -> str:
 _STAGE = "explaining rows"
 _BLOCK_BYTES = 1 << 26
 _FEWEST_ROWS = 4096
-_LAYOUT = 1  # a new number where the columns of parts change
+_LAYOUT = 1  # increase if the columns of parts change
 _OWN_FILE = re.compile(r"\d{6,}-[0-9a-f]{64}(-[0-9a-f]{64})?\.parquet|\.treeanova-[0-9a-f]{16}")
 
 
@@ -398,7 +396,6 @@ class Job:
         return path.replace(path.with_stem(f"{path.stem}-{_file_digest(path)}"))
 
     def _tables(self, batch: Batch) -> Iterator[Any]:
-        """Yield the explanation of a batch in blocks of limited memory."""
         n_rows = max(_FEWEST_ROWS, _BLOCK_BYTES // (8 * self.n_columns))
         for start in range(0, batch.n_rows, n_rows):
             stop = min(start + n_rows, batch.n_rows)

@@ -66,15 +66,12 @@ class Function:
 
     @property
     def rest_orders(self) -> tuple[int, ...]:
-        """Orders with unlisted terms, which are summed."""
         return () if self.scope.is_part else self.terms.rest_orders
 
     def score(self, rows: Rows) -> Floats:
-        """Return scores, shape (n_rows, n_outputs)."""
         return self.source.score(rows, self.n_jobs)
 
     def at(self, codes: BinIndices, keys: Sequence[Key]) -> Floats:
-        """Return terms at rows given by their bins, shape (n_rows, n_terms, n_outputs)."""
         return self.terms.at(codes, keys, self.n_jobs)
 
     def has_term(self, key: Key) -> bool:
@@ -86,13 +83,11 @@ class Function:
         return frozenset(self.terms.keys)
 
     def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats]) -> Floats:
-        """Return sums of unlisted terms, (n_rows, n_rest_orders, n_outputs); `listed` are known values of others."""
         if not self.rest_orders:
             return np.zeros((len(codes), 0, self.terms.n_outputs))
         return self.terms.rests_at(codes, listed, self.n_jobs)
 
     def rest_shares_at(self, codes: BinIndices) -> Floats:
-        """Share each unlisted term among its features: shape (n_rows, n_features, n_outputs)."""
         if not self.rest_orders:
             return np.zeros((*codes.shape, self.terms.n_outputs))
         return self.terms.rest_shares_at(codes, self.n_jobs)
@@ -169,7 +164,6 @@ def components_at(function: Function, codes: BinIndices, components: Components)
 
 
 def _terms_and_sums_at(function: Function, codes: BinIndices, components: Components) -> Floats:
-    """Return terms and sums of all terms not among them, without a remainder."""
     keys = components.keys
     places = [i for i, key in enumerate(keys) if function.has_term(key)]
     at_places = function.at(codes, [keys[i] for i in places])
@@ -211,7 +205,6 @@ def mean_components(function: Function, statistics: Statistics, components: Comp
 
 
 def all_points(statistics: Statistics, grid: Grid) -> Points:
-    """Return bins and weights of all rows, not a sample."""
     if statistics.is_complete:
         return statistics.on(grid).points()
     source = statistics.source
@@ -261,7 +254,6 @@ class ValuesAtRows(NamedTuple):
 
 
 def values_at_rows(function: Function, rows: Rows, keys: Sequence[Key], max_order: int | None) -> ValuesAtRows:
-    """Evaluate some terms, with sums of the other terms of each order up to `max_order`."""
     codes = rows.bins(function.grid)
     values = function.at(codes, keys)
     orders = function.rest_orders

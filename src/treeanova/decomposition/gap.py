@@ -216,7 +216,6 @@ def _per_output(values: Floats) -> float | Floats:
 
 
 def _checked_feature(feature: str | None, group: Any, schema: Schema, families: Families) -> str | None:
-    """Return the feature or family of `routes`: the one named, or that of the group."""
     if feature is None and isinstance(group, str) and group in schema.names:
         feature = group
     if feature is None or feature in families.names:
@@ -232,8 +231,6 @@ def _checked_feature(feature: str | None, group: Any, schema: Schema, families: 
 
 
 class _Sums(NamedTuple):
-    """Labels of the sums in a table, and the sum that each component goes to."""
-
     by: str
     labels: list[str]
     places: Ints

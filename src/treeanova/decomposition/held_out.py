@@ -63,7 +63,6 @@ def questions_of(schema: Schema, loss: Any) -> list[Question]:
 
 
 def _stated(schema: Schema, loss: Any) -> tuple[str, str]:
-    """Return the name of a loss, and of the function of `y` that scores are compared with."""
     if loss is not None and not isinstance(loss, str):
         kind = type(loss).__name__
         raise TypeError(f"`loss` must be a name or a function of scores and outcomes, got {kind}; or leave it out.")

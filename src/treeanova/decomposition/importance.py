@@ -113,7 +113,6 @@ _ERROR = 0.003  # standard error of a share of the variance
 
 
 def rows_of_density(function: Function, density: Density, random_state: int) -> Points:
-    """Return bins on the model's grid and weights of rows that represent a density, fewer if slow."""
     rng = np.random.default_rng(random_state)
     points = function.terms.points(density.population, _DRAWS, rng)
     return _some(points, _n_rows(function), rng)
@@ -202,7 +201,6 @@ def _moments_at_rows(function: Function, density: Density, rng: np.random.Genera
 
 
 def _largest_error(values: Floats, n_tables: int) -> float:
-    """Return the largest standard error of the share of a term without a table."""
     centred = values - values.mean(axis=0)
     score = centred.sum(axis=1)
     variance = score.var(axis=0)
@@ -374,7 +372,6 @@ def contributions_table(
 def rank_terms(
     function: Function, moments: Moments, families: Families, by: str, rows: Callable[[], Points] | None
 ) -> Ranking:
-    """Rank terms, or families; those of several features need `rows` of the density."""
     components, schema = function.components, function.grid.schema
     keys: Sequence[Key] = components.keys
     if rows is not None:

@@ -103,7 +103,6 @@ class DifferenceLoss(RowLoss):
 
 
 def _lowest(function: Callable[[float], float], low: float, high: float) -> float:
-    """Return the minimiser of a convex function in an interval."""
     return float(scipy.optimize.minimize_scalar(function, bounds=(low, high), method="bounded").x)
 
 
@@ -346,7 +345,6 @@ class TweedieLoss(RowLoss):
         return loss
 
     def _without_score(self, outcome: Floats) -> Floats:
-        """Return the part of the loss that makes it zero if the mean is the outcome."""
         p = self.power
         part: Floats
         if p == 1:
@@ -439,7 +437,7 @@ class AftLoss(RowLoss):
             slopes = [np.nan_to_num(self._density_slope(end)[0], posinf=0.0, neginf=0.0) for end in (low, high)]
             first = densities[0] - densities[1]
             second = densities[1] * slopes[1] - densities[0] * slopes[0]
-        return first, second  # meaningless where a time is exact
+        return first, second  # meaningless if a time is exact
 
 
 def _normal_slope(z: Floats) -> tuple[Floats, Floats]:
@@ -492,15 +490,11 @@ def _refuse(what: str, outcome: Floats, bad: Bools) -> None:
 
 
 class JointLoss(Loss):
-    """A loss of rows that are compared with each other, computed by `held_out`."""
-
     def __init__(self, name: str, outcome: str) -> None:
         self.name, self.outcome = name, outcome
 
 
 class FunctionLoss(Loss):
-    """A user's function of scores and outcomes that returns the loss of each row."""
-
     outcome = "anything"
 
     def __init__(self, function: Callable[[Any, Any], Any]) -> None:

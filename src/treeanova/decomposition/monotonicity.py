@@ -210,7 +210,6 @@ class Monotonicity(Result):
             yield f"every change is between {low:.4g} and {high:.4g}"
 
     def _by_partner(self) -> Iterator[str]:
-        """Count the levels of each partner by direction; of many partners together."""
         partners = list(dict.fromkeys(level.partner for level in self.levels))
         if len(partners) > _FEW:
             yield f"by levels of {len(partners)} other features: {_counts(self.levels)}"
@@ -296,7 +295,6 @@ def _steps(
 
 
 def _trees_of(effects: Effects, model: Any) -> tuple[Forest, LeafSets] | None:
-    """Return the trees of a model that was expanded to these tables, if available."""
     if model is None:
         return None
     try:
@@ -312,7 +310,6 @@ def _trees_of(effects: Effects, model: Any) -> tuple[Forest, LeafSets] | None:
 
 
 def _step(labels: Sequence[str], function: StepFunction, grid: Grid, low: Extreme, high: Extreme) -> Step:
-    """Return a step from its smallest change, and its negated largest."""
     below, above = labels
     return Step(
         below=below,
@@ -391,7 +388,6 @@ def _searched(search: Search, place: int, column: int) -> tuple[float, float]:
 
 
 def _level(partner: str, label: str, bounds: Floats, possible: Bools, found: Bools) -> Level:
-    """Return a level from bounds of the smallest step and of the negated largest."""
     never = [_never(bool(p), bool(f)) for p, f in zip(possible, found, strict=True)]
     is_exact = bool((bounds[1::2] <= bounds[::2]).all())
     return Level(partner, label, _direction(*never), float(bounds[0]), float(-bounds[2]), is_exact)

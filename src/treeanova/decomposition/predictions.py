@@ -363,7 +363,6 @@ class Predictions:
         )
 
     def _explained(self, X: Any, keys: Sequence[Key], max_order: int | None, reference: Any = None) -> Explanation:
-        """Evaluate some terms, with sums of the others of each order; the rest is the remainder."""
         rows, table = Rows.of(X, self.schema), None if isinstance(X, Rows) else X
         function, baseline = self._function, self.density.baseline
         if reference is None:

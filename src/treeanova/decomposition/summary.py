@@ -133,7 +133,6 @@ def plain_summary(fx: Answers, name: str) -> dict[str, Any]:
 
 
 def summary_text(fx: Answers, name: str, top: int) -> str:
-    """Return the headline, the strongest terms of each output, and caveats."""
     statistics = fx.density.statistics
     rows = "" if statistics is None else f", {statistics.n_rows:,} rows"
     scale = printable(scale_of(fx.schema))
@@ -146,7 +145,6 @@ def summary_text(fx: Answers, name: str, top: int) -> str:
 
 
 def _first_terms(terms: Sequence[Standing], top: int) -> str:
-    """Return a line per term, one for those left out, and the sum and meaning of the numbers."""
     rows = [
         {
             "term": term.label,

@@ -198,7 +198,6 @@ class Terms(Mapping[Names, Term]):
 
 
 def term_columns(term: Term) -> dict[str, Any]:
-    """Return a row per cell: labels and ends of its bins, value and weight."""
     outputs = term.schema.outputs
     cells = np.indices(term.weights.shape).reshape(term.order, -1)
     reserved = {"weight", "value", *(f"value_{output}" for output in outputs)}

@@ -222,7 +222,6 @@ class _Regression:
         return _inverse(self._matrix[np.ix_(kept, kept)])
 
     def inflation(self, hypothesis: _Hypothesis) -> float:
-        """Return the variance of a term's coefficient over that without the other columns."""
         column = self._values[hypothesis.term].ravel()
         rest, _ = self._rest_size(column, self._design.without(hypothesis))
         size = self.size(hypothesis.term)
@@ -487,7 +486,6 @@ def validate(
     backend: str | None,
     progress: Progress,
 ) -> Validation:
-    """Compare losses with and without each component, at rows with their outcome."""
     schema = function.grid.schema
     questions = questions_of(schema, loss)
     encoded = encode(X, schema)
@@ -634,13 +632,11 @@ class _Found:
             self._notes[f"no p-values: {evidence.reason}"] = None
 
     def _aliases(self, evidence: Evidence, u: int) -> list[str]:
-        """Return labels of terms tested together with a term, and of features that only have curves."""
         terms = [self._labels[v] for v in evidence.terms[u]]
         curves = [self._features[j] for j in evidence.features[u] if self._features[j] not in terms]
         return [*terms, *curves]
 
     def _distinct_groups(self, ranked: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-        """Return groups of terms tested together, the term with the largest change of loss first."""
         place = {label: position for position, label in reversed(list(enumerate(ranked)))}
         groups = sorted(
             (tuple(sorted(group, key=lambda label: place.get(label, len(place)))) for group in self._groups),

@@ -120,7 +120,6 @@ class OrderTotals:
         return totals
 
     def at_rows_by_numpy(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Return totals without the intercept, shape as `at_rows`."""
         values = self.form.leaf_sets.values
         totals = each_in_one_piece(len(codes), self.top_order + 1, values.shape[1])
         parts = [slice(start, start + costs.TOTALS_ROWS) for start in range(0, len(codes), costs.TOTALS_ROWS)]
@@ -262,16 +261,13 @@ class LeafTerms(abc.ABC):
 
     @property
     def rest_orders(self) -> tuple[int, ...]:
-        """Orders with unlisted terms, which are summed."""
         return ()
 
     def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int) -> Floats:
-        """Return sums of unlisted terms, shape (n_rows, n_rest_orders, n_outputs)."""
         del listed, n_jobs
         return np.zeros((len(codes), 0, self.trees.leaf_sets.values.shape[1]))
 
     def rest_shares_at(self, codes: BinIndices, n_jobs: int) -> Floats:
-        """Return shares of features in all unlisted terms, shape (n_rows, n_features, n_outputs)."""
         del n_jobs
         return np.zeros((*codes.shape, self.trees.leaf_sets.values.shape[1]))
 
@@ -378,7 +374,6 @@ class PureLeafTerms(LeafTerms):
         return values
 
     def can_give_up(self, key: Key) -> bool:
-        """Whether terms of high order contain the features of a key."""
         return self._allotment.can_take(key)
 
     @functools.cached_property

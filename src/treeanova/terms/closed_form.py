@@ -197,7 +197,6 @@ class ClosedForm:
         return sum(len(sets.leaves) * binning.size for sets, binning in pairs)
 
     def _small_tensor(self, key: Key, leaves: Ints, coefficients: Floats) -> Floats:
-        """Return the tensor of one or two features as a dense product."""
         parts = [self._centred_sets(j)[self.leaf_sets.positions(j, leaves)] for j in key]
         if len(key) == 1:
             single: Floats = parts[0].T @ coefficients
@@ -232,7 +231,6 @@ class ClosedForm:
         return self.leaf_sets.sets[feature].onto(binning, at) - self.set_masses[feature][at, None]
 
     def at_rows(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
-        """Return terms at rows, shape (n_rows, n_keys, n_outputs)."""
         batches = list(self._batches(keys))
         if len(batches) > 1:  # one after another, and none is kept
             values = np.empty((len(codes), len(keys), self.leaf_sets.values.shape[1]))
@@ -246,7 +244,6 @@ class ClosedForm:
         return self._known_sums[tuple(keys)].at_rows(codes, len(keys), n_jobs)
 
     def _batches(self, keys: Sequence[Key]) -> Iterator[slice]:
-        """Split keys into batches whose coefficients fit into memory."""
         start, n_coefficients, n_outputs = 0, 0, int(self.leaf_sets.values.shape[1])
         for place, key in enumerate(keys):
             n_own = self.leaf_sets.n_leaves_with(key) * n_outputs
@@ -273,7 +270,6 @@ class ClosedForm:
         return self.leaf_sets.n_groups_with(keys) * min(1.0, costs.SMALL_GROUP / max(leaves_per_group, 1.0))
 
     def _parts(self, keys: Sequence[Key]) -> list[Part]:
-        """Return the leaves of each set of features, with coefficients for the keys it contains."""
         if len(keys) < costs.FEW_KEYS or self._n_calls(keys) > costs.MANY_GROUPS * len(keys):
             return [self._part_of_one(key, i) for i, key in enumerate(keys)]
         wanted = {key: position for position, key in enumerate(keys)}

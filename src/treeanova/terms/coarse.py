@@ -169,7 +169,6 @@ class CoarseMeans:
 
     @memo
     def _holder(self, limit: int, key: Key) -> Key:
-        """Return the features of the smallest table that contains a key."""
         holders = [features for at_most, features in self.tables if at_most == limit and set(key) <= set(features)]
         return min(holders, key=len)
 
@@ -239,7 +238,6 @@ def _tables_for(form: ClosedForm, keys: Sequence[Key], sizes: Mapping[int, int])
 
 
 def _seconds(form: ClosedForm, tables: Tables, sizes: Mapping[int, int]) -> float:
-    """Estimate the time of numpy: per leaf, and per leaf and cell."""
     n_leaves = (form.leaf_sets.n_leaves_with_some(*table) for table in tables)
     cells = (math.prod(sizes[j] for j in features) for features, _ in tables)
     return sum(
@@ -273,7 +271,6 @@ def _gain(features: Collection[int], keys: Collection[Key]) -> tuple[int, int]:
 
 
 def _largest_keys(keys: Sequence[Key]) -> list[Key]:
-    """Return the keys that no other key contains."""
     below = {key[:i] + key[i + 1 :] for key in keys for i in range(len(key))}
     return [key for key in keys if key not in below]
 

@@ -196,7 +196,6 @@ class _CoarseTerms:
         return solved
 
     def _with_received(self, key: Key, term: Floats, received: Floats | None) -> Floats:
-        """Return a term plus what it received, as a new array."""
         limit = self.bins[len(key)]
         return np.array(term if received is None else term + self.spread(received, key, limit), order="C")
 
@@ -261,7 +260,6 @@ class Leftover:
         return self._at(key, [codes[:, j] for j in key])
 
     def spread(self, key: Key, bins: Sequence[Ints]) -> Floats | float:
-        """Return what moves to a term, over given representatives of its bins."""
         return self._at(key, np.ix_(*bins)) if key in self.tables else 0.0
 
     def _at(self, key: Key, bins: Sequence[Ints | BinIndices]) -> Floats:
@@ -284,7 +282,6 @@ class Allotment:
     order: int
 
     def can_take(self, key: Key) -> bool:
-        """Whether some term of the order contains the key."""
         return self._n_pairs(key) > 0
 
     def given_up(self, term: Key, keys: Collection[Key]) -> list[tuple[Key, float]]:
@@ -337,7 +334,6 @@ def find_leftover(form: ClosedForm, keys: Sequence[Key], rows: Points, values: F
 
 
 def _affordable(form: ClosedForm, keys: Sequence[Key], n_values: int) -> list[Key]:
-    """Return main effects and the pairs of most leaves, as many as take a reasonable time."""
     mains: list[Key] = [key for key in keys if len(key) == 1]
     pairs = sorted((key for key in keys if len(key) == 2), key=form.leaf_sets.n_leaves_with, reverse=True)
     n_terms = min(int(costs.LEFTOVER_STEPS / max(n_values, 1)), costs.LEFTOVER_TERMS)
@@ -346,8 +342,6 @@ def _affordable(form: ClosedForm, keys: Sequence[Key], n_values: int) -> list[Ke
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Cells:
-    """Cells of rows, with masses and effective numbers of rows."""
-
     shape: tuple[int, ...]
     numbers: Ints
     masses: Floats

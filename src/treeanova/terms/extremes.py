@@ -151,7 +151,6 @@ def _step_of_leaves(
 
 
 def _boxes_of_leaves(leaf_sets: LeafSets, partners: Key, leaves: Ints) -> list[Bools]:
-    """Return, per partner, the bins that reach each leaf."""
     boxes = []
     for j in partners:
         bins = np.ones((len(leaves), leaf_sets.grid.sizes[j]), dtype=bool)
@@ -288,7 +287,6 @@ class Search:
         return bounds, self._along(place, cell)
 
     def _along(self, place: int, cell: tuple[int, ...]) -> Floats:
-        """Return values in all cells that differ from a given one in one partner only."""
         function, boxes = self.function, self.function.boxes
         own = [float(single[c]) for single, c in zip(function.singles, cell, strict=True)]
         values = function.constant + sum(own[:place] + own[place + 1 :]) + function.singles[place]
@@ -343,7 +341,6 @@ class Search:
         return _Node(bound, number, masks, split)
 
     def _counts(self, masks: Masks) -> Ints:
-        """Return the number of columns that each box shares with a product, per partner."""
         boxes = self.function.boxes
         if not len(boxes.values):
             return np.zeros((0, len(masks)), dtype=np.int64)

@@ -345,8 +345,8 @@ class Corners(NamedTuple):
     """Differences of the sets of leaves along the bins of a feature: few rows of a table per leaf."""
 
     rows: BinIndices  # rows of the table that belong to each leaf, shape (n_leaves, n_rows_of_leaf)
-    bins: BinIndices  # where the entries of a row are, shape (n_rows, n_entries)
-    values: Floats  # the entries; 0 where a row has fewer
+    bins: BinIndices  # positions of the entries of a row, shape (n_rows, n_entries)
+    values: Floats  # the entries; 0 if a row has fewer
     n_bins: int  # number of bins
 
     @classmethod
@@ -398,7 +398,6 @@ class Corners(NamedTuple):
         return self.bins[self.rows].reshape(shape), self.values[self.rows].reshape(shape)
 
     def sum(self, weights: Floats) -> Floats:
-        """Return Σ over leaves of weights times their sets."""
         of_rows = np.zeros(len(self.bins))
         for rows in self.rows.T:
             of_rows += np.bincount(rows, weights, len(of_rows))
@@ -469,7 +468,6 @@ def gather(bins: BinIndices, values: Floats, rows: BinIndices, table: tuple[BinI
 
 @Kernel
 def add_corners(first: Corners, second: Corners, leaves: Leaves) -> CornerSums:
-    """Do the work of `add_corners_by_numpy`, compiled."""
     first_rows, first_bins, first_values, n_rows = first
     second_rows, second_bins, second_values, n_columns = second
     first_at, second_at, weights, p, q = leaves

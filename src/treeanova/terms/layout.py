@@ -36,7 +36,7 @@ class Plan:
     Attributes
     ----------
     cells
-        Number of cells of each term of the model, and of all terms of fewer features, by positions of features.
+        Number of cells of each term of the model and of all its subsets, by positions of features.
     n_outputs
         Number of outputs.
     names
@@ -44,7 +44,7 @@ class Plan:
     sizes
         Number of bins of each feature.
     work_bytes
-        Memory that the leaves of the trees, sums over them and tables on coarse bins take besides the tables.
+        Memory of the leaves of the trees, sums over them and tables on coarse bins, besides the tables.
     notes
         What happens to terms without a table.
 
@@ -70,7 +70,7 @@ class Plan:
         return Plan, (dict(self.cells), self.n_outputs, self.names, self.sizes, self.notes, self.work_bytes)
 
     def method(self, key: Key) -> str:
-        """The solver of a term; "direct" is used instead where the weights are a product of marginals.
+        """Return the solver of a term; if the weights are a product of marginals, "direct" is used instead.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class Plan:
         return {"terms": terms, **counts, "notes": list(self.notes)}
 
     def check(self, budget: float) -> None:
-        """Raise BudgetError where the work needs more memory than the budget.
+        """Raise BudgetError if the work needs more memory than the budget.
 
         Parameters
         ----------
@@ -208,7 +208,7 @@ class TermLayout:
     # highest order whose terms are reported individually; above `tensor_order`, by values at rows
     row_order: int
     top_order: int  # highest order that the forest has; orders above `row_order` form one remainder
-    max_bins: int | None  # limit of the bins per feature of tensors; None where all bins are kept
+    max_bins: int | None  # limit of the bins per feature of tensors; None if all bins are kept
     plan: Plan  # cells and bytes of the tensors
     lists_all: bool = True  # whether all terms of the reported orders are listed, else those that carry weight
     asked: tuple[Key, ...] = ()  # terms without a table that are listed whether they carry weight or not
@@ -403,7 +403,6 @@ def _shrunk(plan: Plan, grid: Grid, max_bins: int) -> Plan:
 
 
 def _can_list_all(sets: LeafSets, order: int, top: int) -> bool:
-    """Whether terms above an order are few and quick enough to be listed."""
     limit = costs.LISTED_TERMS // int(sets.values.shape[1])
     orders = range(order + 1, top + 1)
     if row_cost(sets) > costs.LISTED_COST or any(sets.has_more_subsets(k, limit) for k in orders):

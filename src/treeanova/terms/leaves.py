@@ -40,7 +40,6 @@ class LeafBins(NamedTuple):
 
 
 def leaf_bins(forest: Forest, grid: Grid) -> Iterator[LeafBins]:
-    """Yield the bins that reach the leaves, some features at a time."""
     n_features = len(grid.axes)
     ends = _bins_below_bounds(forest, grid)
     levels = list(_levels(forest))
@@ -292,7 +291,6 @@ class LeafSets:
 
     @functools.cached_property
     def keys(self) -> tuple[Key, ...]:
-        """Distinct sets of features on paths to leaves."""
         return self._found[0]
 
     @functools.cached_property
@@ -329,7 +327,6 @@ class LeafSets:
 
     @memo
     def _places(self, feature: int) -> Ints:
-        """Return the position of every leaf among those that have the feature."""
         having = self.sets[feature].leaves
         places = np.zeros(len(self.group), dtype=np.int64)
         places[having] = np.arange(len(having))
@@ -406,7 +403,6 @@ class LeafSets:
         return counts
 
     def n_groups_with(self, keys: Sequence[Key]) -> int:
-        """Return the number of pairs of a key and a leaf's set of features that contains it."""
         return sum(int(np.count_nonzero(self._groups_with(key))) for key in keys)
 
     @functools.cached_property
@@ -437,7 +433,6 @@ class LeafSets:
         return False
 
     def subsets(self, orders: Iterable[int]) -> list[Key]:
-        """Return all sets of features of given orders on a path, sorted."""
         return [key for order in sorted(set(orders)) for key in self._subsets_of(order)]
 
     @memo

@@ -193,7 +193,6 @@ class TableErrors:
     scales: Floats
 
     def of_bins(self, fine: Correction, rough: Correction) -> float:
-        """Return the largest difference that two corrections make to tables."""
         if not fine.moved:
             return 0.0
         changes = {key: values - rough.moved[key] for key, values in fine.moved.items()}
@@ -213,7 +212,6 @@ class TableErrors:
         return sorted(widest, key=form.leaf_sets.n_leaves_with, reverse=True)[: costs.ERROR_TABLES]
 
     def _largest(self, changes: Mapping[Key, Floats], bins: Sequence[Ints]) -> float:
-        """Return the largest entry of changes on coarse bins of all features, after purification."""
         if not changes:
             return 0.0
         firsts = self.trees.first_bins(tuple(range(len(bins))))
@@ -306,7 +304,6 @@ def measured_purity(
 
 
 def _affordable(keys: Sequence[Key], sizes: Floats, terms: PureLeafTerms, clock: Clock) -> list[Key]:
-    """Return the largest terms that can be measured in a reasonable time, at least one."""
     size_of = dict(zip(terms.keys, sizes, strict=True))
     ranked = sorted(keys, key=lambda key: -size_of[key])
     steps = np.cumsum([terms.trees.leaf_sets.cost_at_row(key) * costs.MEASURED_ROWS[0] for key in ranked])
@@ -330,7 +327,6 @@ def _some_points(terms: PureLeafTerms, density: Density, keys: Sequence[Key]) ->
 
 
 def _largest(sizes: Floats, orders: Sequence[int]) -> list[int]:
-    """Return positions of the largest terms: overall, and of each order."""
     ranked = [int(i) for i in np.argsort(-sizes, kind="stable")]
     chosen = ranked[: costs.MEASURED_TERMS]
     for order in sorted(set(orders)):

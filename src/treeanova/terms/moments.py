@@ -34,7 +34,6 @@ class Moments:
         return Moments(*(np.where(is_real, one, 0.0) for one in (self.variance, self.covariance, self.mean_abs)))
 
     def with_covariances(self, changes: Floats) -> Moments:
-        """Add changes to the covariances of the first terms."""
         covariance = self.covariance.copy()
         covariance[: len(changes)] += changes
         return dataclasses.replace(self, covariance=covariance)
@@ -194,7 +193,6 @@ def _raw_moments_of_product(effects: Effects, part: Product) -> RawMoments:
 
 
 def _pure_parts(effects: Effects, key: Key, part: Product) -> dict[Key, _Part]:
-    """Split a term into parts, by sets of its features, that are pure for independent features."""
     binnings = dict(zip(key, effects.binnings_of(key), strict=True))
     parts: dict[Key, Floats] = {(): effects.terms[key]}
     for j in key:  # axes before that of j are gone or kept: its own axis follows those kept

@@ -42,7 +42,6 @@ def screened_orders(form: ClosedForm, lowest: int, highest: int, seconds: float 
 
 
 def _has_few_subsets(form: ClosedForm, max_order: int) -> bool:
-    """Whether the subsets of the leaves' features, up to an order, can be kept one by one."""
     sizes = np.bincount([len(key) for key in form.leaf_sets.keys])
     n_subsets = sum(int(n) * _n_subsets(size, max_order) for size, n in enumerate(sizes))
     return n_subsets * int(form.leaf_sets.values.shape[1]) <= costs.MOST_SUBSETS
@@ -53,12 +52,11 @@ def _n_subsets(size: int, max_order: int) -> int:
 
 
 def _n_ranked(form: ClosedForm, order: int) -> int:
-    """Return the number of sets of an order, among all used features, times outputs."""
     return math.comb(len(form.leaf_sets.used_features), order) * int(form.leaf_sets.values.shape[1])
 
 
 class Sizes(NamedTuple):
-    by_key: Mapping[Key, float]  # the sizes of all terms, or of the largest where terms are too many to list
+    by_key: Mapping[Key, float]  # the sizes of all terms, or of the largest if terms are too many to list
     n_terms: Mapping[int, int]  # number of all terms of each order
     total: float  # sum of the sizes of all terms
 
@@ -97,7 +95,6 @@ def _n_products(form: ClosedForm, orders: range) -> int:
 
 
 def _sizes_by_rank(form: ClosedForm, orders: range) -> Sizes:
-    """Do the same for many sets of features, with sums indexed by rank."""
     by_key: dict[Key, float] = {}
     n_terms, total = {}, 0.0
     for order in orders:
@@ -164,7 +161,6 @@ def _add_by_rank(values: Floats, flat: FlatLeaves, place: Ints, ranks: Ints, n_s
 
 @Kernel
 def add_by_rank(values: Floats, flat: FlatLeaves, place: Ints, ranks: Ints, n_sets: int) -> Floats:
-    """Do the same, compiled: leaf by leaf."""
     starts, feature, mass = flat.start, flat.feature, flat.mass
     sums = np.zeros((n_sets, values.shape[1]))
     for leaf in range(len(values)):
@@ -329,7 +325,6 @@ def screen(
 
 
 def _affordable(ranked: Sequence[Key], n_leaves_with: Callable[[Key], int], steps: float) -> tuple[list[Key], int]:
-    """Return the largest terms that can be verified in a reasonable time, and the number of rows for it."""
     keys: list[Key] = []
     n_leaves = 0
     for key in ranked[: costs.MAX_VERIFIED]:

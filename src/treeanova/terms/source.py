@@ -35,13 +35,11 @@ class Settings:
     options: Options = dataclasses.field(default_factory=Options)  # method, tolerance and iterations of purification
     n_jobs: int = 1  # number of threads
     backend: str | None = None  # name of the data frame library for tables
-    random_state: int = 0  # seed of draws, where a density needs any
+    random_state: int = 0  # seed of draws, if a density needs any
     seconds: float | None = None  # time to stay within, about; None for as long as it takes
 
 
 class PureTerms(NamedTuple):
-    """Pure terms, and what was measured on tables and on terms at rows."""
-
     terms: TermSet
     measured: Mapping[Key, TermCertificate]
     higher: HigherCertificate | None = None
@@ -66,7 +64,6 @@ class Source(abc.ABC):
         return np.zeros(len(self.grid.schema.outputs))
 
     def up_to(self, max_order: int) -> Source:
-        """Return the model with terms up to an order; higher ones need not be computed."""
         del max_order
         return self
 
@@ -92,7 +89,6 @@ class Source(abc.ABC):
 
     @property
     def forest(self) -> Forest | None:
-        """The trees of the model, if the source holds them."""
         return None
 
     @property

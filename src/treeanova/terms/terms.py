@@ -88,7 +88,6 @@ class TermSet(abc.ABC):
 
     @property
     def rest_orders(self) -> tuple[int, ...]:
-        """Orders with unlisted terms, which are summed exactly."""
         return ()
 
     def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int = 1) -> Floats:

@@ -161,7 +161,6 @@ class _Work:
 
     @property
     def is_dependent(self) -> bool:
-        """Whether dependence of features changes terms of high order."""
         return self.has_high_orders and not self.density.is_product
 
     @functools.cached_property
@@ -203,7 +202,7 @@ class _Work:
 @dataclasses.dataclass(frozen=True, eq=False)
 class _HighOrders:
     terms: PureLeafTerms
-    rough: Correction | None = None  # the correction with half the bins; None where it was not tried
+    rough: Correction | None = None  # the correction with half the bins; None if not tried
     refinement: float = 0.0  # how much half the bins would change what goes to tables
     screened: Screened = dataclasses.field(default_factory=Screened)
     skipped: tuple[str, ...] = ()  # for lack of time
@@ -254,7 +253,7 @@ def _correct(work: _Work, high: _HighOrders, every: Sequence[Key]) -> _HighOrder
     if len(keys) < len(every):
         high = high.without(f"the correction of {len(every) - len(keys):,} terms")
     half = {order: max(max(b.coarser_size(n) for b in means.binnings) // 2, 1) for order, n in bins.items()}
-    trial = clock.part(1.0, start / 2).stopping(work.progress)  # none where less than half of the time is left
+    trial = clock.part(1.0, start / 2).stopping(work.progress)  # none if less than half of the time is left
     try:
         rough = corrected(means, keys, bins=half, advance=functools.partial(trial, "high orders, half the bins"))
     except OutOfTime:
@@ -411,7 +410,6 @@ def _certificate_without_measures(work: _Work, high: _HighOrders) -> HigherCerti
 
 
 def _low_orders(terms: PureLeafTerms, n_jobs: int, progress: Progress) -> Effects:
-    """Return the closed form of low orders plus what was moved to them from high orders."""
     trees = terms.trees
     keys = trees.leaf_sets.subsets(range(1, trees.layout.tensor_order + 1))
 

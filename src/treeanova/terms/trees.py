@@ -22,8 +22,6 @@ from treeanova.terms.leaves import LeafSets
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Trees:
-    """A forest with tensors of low orders, and terms of high orders evaluated at rows."""
-
     forest: Forest  # the trees, for exact scores
     leaf_sets: LeafSets  # their leaves on the grid of all their bins
     layout: TermLayout  # which terms are tensors, which are evaluated at rows, which form the remainder
@@ -69,11 +67,9 @@ class Trees:
         return np.stack(columns, axis=1).astype(np.int32)
 
     def points(self, density: Density, n_rows: int, rng: np.random.Generator) -> Points:
-        """Return bins on `grid` and weights of rows that represent a density bound to the grid of the tensors."""
         return density.joint.points_on(self.grid, self.drawn_within, n_rows, rng)
 
     def scored_soon(self, points: Points) -> Points:
-        """Return as many points as the trees score in a reasonable time."""
         n_rows = int(costs.SCORED_STEPS / max(self.forest.n_trees, 1))
         if len(points.codes) <= n_rows:
             return points
