@@ -906,9 +906,9 @@ def three_orders():
 
 
 STAGES = (
-    "reading the model", "leaves of the trees", "bins of the rows", "marginals", "rows of the density",
-    "choosing terms of high orders", "high orders on coarse cells", "high orders", "high orders, half the bins",
-    "low orders", "purifying order 2", "purifying order 1",
+    "reading the model", "leaves of the trees", "bins of the rows", "marginals", "choosing terms of high orders",
+    "rows of the density", "high orders on coarse cells", "high orders", "high orders, half the bins", "low orders",
+    "purifying order 2", "purifying order 1",
 )  # fmt: skip
 
 

@@ -137,7 +137,8 @@ def test_the_words_of_a_certificate():
     assert lines[2] == "tables of pairs differ from the joint density of higher orders by up to 1.0%"
     assert lines[3].split() == ["term", "impurity", "max", "corr", "error", "parts", "empty", "method"]
     assert lines[4].split() == ["a", "×", "b", "1.0e-13", "0.50000000", "1.3e-13", "1", "25.0%", "direct", "(1)"]
-    assert len(lines) == 7
+    assert lines[-1].startswith("error: of purification alone; what the correction of higher orders leaves ")
+    assert len(lines) == 8
 
 
 @pytest.mark.parametrize(

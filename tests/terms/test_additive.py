@@ -179,7 +179,7 @@ def test_an_additive_model_is_the_sum_of_its_terms():
     effects = random_effects(rng, sizes=(3, 4))
     model = AdditiveModel(Tensors(effects))
     rows = rng.uniform(-1, 4, size=(20, 2))
-    np.testing.assert_array_equal(model.score(rows), effects.score(rows))
+    np.testing.assert_array_equal(model.score(Rows(rows)), effects.score(rows))
     assert model.raw() is model.terms
     assert model.max_order is None
     assert model.grid is effects.grid
@@ -205,5 +205,5 @@ def test_terms_without_tables_cannot_be_purified_again():
     from tests.support.simulated import deep_decomposition
 
     fx = deep_decomposition()
-    with pytest.raises(ValueError, match=f"needs all terms of a deep ensemble, got {len(fx.terms)} selected terms"):
+    with pytest.raises(ValueError, match=f"needs all terms of a deep ensemble, got {len(fx.terms)} selected or edited"):
         AdditiveModel(fx._function.terms).purify(fx.density, Settings(), quiet)

@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import NullLocator, SymmetricalLogLocator
 
 from treeanova import views
-from treeanova.core.arrays import Bools, Floats, label_of
+from treeanova.core.arrays import Floats, label_of
 from treeanova.data.columns import as_rows, columns_of, encode, encode_rows
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.explanation import Explanation
@@ -255,7 +255,7 @@ def waterfall(
 
 def _bars_of_row(explained: Explanation, texts: Mapping[str, str], position: int) -> Bars:
     """Return what each term adds to the row's score, strongest first; terms that add nothing are left out."""
-    values = explained.values[0].reshape(len(explained.terms), -1)[:, position]
+    values = explained.values[0] if explained.values.ndim == 2 else explained.values[0][:, position]
     values = np.append(values, [np.atleast_1d(rest[0])[position] for rest in explained.rests.values()])
     remainder = ["remainder"] if explained.remainder is not None else []
     names = [label_of(texts[name] for name in term) for term in explained.terms]
@@ -359,7 +359,7 @@ def validation(validation: Validation, *, k: int = 20, output: str | None = None
     changes, errors, p, has_aliases = (column[:n_shown] for column in bars.columns.values())
     is_new = ax is None
     ax = style.checked_axes(ax, 6.4, 1.5 + BAR_HEIGHT * max(n_shown, 3))
-    handles = _draw_changes(ax, changes, errors, p < _LEVEL, is_tested=not np.isnan(p).all())
+    handles = _draw_changes(ax, changes, errors, p)
     more = f"; {len(bars.names) - n_shown} more terms" if len(bars.names) > n_shown else ""
     name_effect(ax, f"increase in {validation.loss} without the term{more}", "x")
     _set_scale(ax, changes, errors)
@@ -372,18 +372,24 @@ def validation(validation: Validation, *, k: int = 20, output: str | None = None
     return ax
 
 
-def _draw_changes(ax: Any, changes: Floats, errors: Floats, significant: Bools, *, is_tested: bool) -> dict[str, Any]:
+def _draw_changes(ax: Any, changes: Floats, errors: Floats, p: Floats) -> dict[str, Any]:
+    """Draw dots with whiskers of two standard errors; return the legend's entries."""
     style.zero_line(ax, "x")
     places, colour, grey = np.arange(len(changes)), style.tone(views.MAIN), style.tone(views.RAW)
-    back = mpl.rcParams["axes.facecolor"]
-    for rows, tint, fill in ((significant, colour, colour), (~significant, grey, back)):
-        dots = {"markersize": 6, "markerfacecolor": fill, "markeredgecolor": tint, "ecolor": tint, "zorder": 3}
-        ax.errorbar(changes[rows], places[rows], xerr=2 * errors[rows], fmt="o", linewidth=1.4, **dots)
-    marks: dict[str, Any] = {"marker": "o", "linestyle": "none", "markersize": 6}
-    rings = Line2D([], [], markerfacecolor=back, markeredgecolor=grey, **marks)
-    if not is_tested:
-        return {"not tested": rings}
-    return {"significant (Holm, p < 0.05)": Line2D([], [], color=colour, **marks), "not significant": rings}
+    back, untested = mpl.rcParams["axes.facecolor"], np.isnan(p)
+    kinds = {
+        f"significant (Holm, p < {_LEVEL})": (p < _LEVEL, "o", colour, colour),
+        "not significant": (p >= _LEVEL, "o", grey, back),
+        "not tested": (untested, "D", grey, back),
+    }
+    handles = {}
+    for name, (rows, marker, tint, fill) in kinds.items():
+        if untested.any() if name == "not tested" else not untested.all():
+            dots = {"markersize": 6, "markerfacecolor": fill, "markeredgecolor": tint}
+            whiskers = {"xerr": 2 * errors[rows], "linewidth": 1.4, "ecolor": tint, "zorder": 3}
+            ax.errorbar(changes[rows], places[rows], fmt=marker, **dots, **whiskers)
+            handles[name] = Line2D([], [], marker=marker, linestyle="none", **dots)
+    return handles
 
 
 def _set_scale(ax: Any, changes: Floats, errors: Floats) -> None:

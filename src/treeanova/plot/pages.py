@@ -94,8 +94,8 @@ def grid(
     >>> from treeanova.testing import example
     >>> fx, X = example()  # the logical "and" of x0 and x1
     >>> panels = treeanova.plot.grid(fx, k=2)
-    >>> [panel.get_title("left") for panel in panels]
-    ['1. x0   33 %', '2. x1   33 %']
+    >>> [panel.get_title("left").split() for panel in panels]
+    [['1.', 'x0', '33', '%'], ['2.', 'x1', '33', '%']]
     """
     position = choices.output_position(choices.checked_decomposition(fx), output)
     ranking = ranking_of(fx).of(fx.outputs[position])
