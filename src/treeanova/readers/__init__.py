@@ -1,8 +1,7 @@
 """Readers: a trained model of any supported library, or its file, as a Forest or as Effects.
 
-Each library has one module or sub-package here with a function ``read(model)``; those with files also have
-``read_file(path)``. None of the libraries is imported: a model in memory means that its library is loaded already.
-`register_reader` adds a reader for a model class of the user.
+Each library has one module or sub-package with a function ``read(model)``, and ``read_file(path)`` if it has files.
+None imports its library: if a model is in memory, its library is loaded already.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ __all__ = ["final_step", "read_for_rows", "read_model", "register_reader", "unpi
 
 
 def read_model(model: Any, *, trusted: bool = False) -> Forest | Effects:
-    """The model as a Forest or as Effects, whose score equals the library's raw prediction for every input.
+    """Return the model as a Forest or as Effects, whose score equals the library's raw prediction for every input.
 
     For a scikit-learn Pipeline only the final step is read, with the feature names that the earlier steps give: score
     it on ``pipeline[:-1].transform(X)``, not on X. (`decompose` reads a Pipeline on the columns that enter it.)
@@ -72,10 +71,10 @@ def read_model(model: Any, *, trusted: bool = False) -> Forest | Effects:
 
 
 def read_for_rows(model: Any, X: Any = None) -> Forest | Effects:
-    """The model as a function of the rows that its user has: as `read_model`, but a Pipeline on what enters it.
+    """Read a model like `read_model`, but a Pipeline on the columns that enter it.
 
-    Where X is given, a Pipeline on what enters it is compared at rows of X with its final step on what leaves its
-    transformers; UnsupportedModelError is raised where they differ.
+    With X, compare such a Pipeline at rows of X with its final step on transformed rows; UnsupportedModelError if they
+    differ.
     """
     if isinstance(model, (Forest, Effects, str, pathlib.Path)):
         return read_model(model)

@@ -1,7 +1,7 @@
 """What several readers share: checks of files and sizes, errors that name the file, tested versions.
 
-A format can change so that it can still be read but means something else. So a model of another version is accepted
-only if its library gives the same raw prediction for rows on and next to the thresholds, missing values and categories.
+A format can change its meaning and stay readable. So a model of an untested version is accepted only if its library
+gives the same raw prediction for rows on and next to the thresholds, missing values and categories.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.model.rows import Rows
 
-# What Python and numpy raise for content that is not what a reader expects.
+# What Python and numpy raise for unexpected content.
 DAMAGE = (
     ArithmeticError, AttributeError, EOFError, LookupError, NotImplementedError, RecursionError, TypeError, ValueError,
     struct.error,
@@ -63,12 +63,11 @@ def damage_reported(kind: str, path: pathlib.Path | None = None) -> Iterator[Non
 
 
 def damaged(finding: str) -> ModelFileError:
-    """The error for a file that does not hold what it must: "… must …, got …"."""
     return ModelFileError(f"{finding}; file damaged?")
 
 
 def one_line(text: str) -> str:
-    r"""The text with escapes in place of line ends and other characters that do not print.
+    r"""Escape line ends and other characters that do not print.
 
     >>> one_line("a\nb\x1b[0m")
     'a\\nb\\x1b[0m'
@@ -77,7 +76,7 @@ def one_line(text: str) -> str:
 
 
 def whole_number(value: object) -> int:
-    """A whole number that a file holds as such or as text; ValueError for what Python would convert nevertheless.
+    """Return a whole number stored as such or as text; ValueError for other forms that Python would convert.
 
     >>> whole_number(" 12 "), whole_number(-3)
     (12, -3)
@@ -90,7 +89,7 @@ def whole_number(value: object) -> int:
 
 
 def decimal_number(value: object) -> float:
-    """A number that a file holds as such or as text; ValueError for what Python would convert nevertheless.
+    """Return a number stored as such or as text; ValueError for other forms that Python would convert.
 
     >>> decimal_number("1e3"), decimal_number("-inf"), decimal_number(2)
     (1000.0, -inf, 2.0)
@@ -103,10 +102,9 @@ def decimal_number(value: object) -> float:
 
 
 def parsed_json(data: str | bytes, *, allows_nan: bool = False) -> Any:
-    """The content of a JSON text; ValueError also for names that occur twice, of which parsers take either.
+    """Return the content of a JSON text; ValueError also for repeated names, of which parsers take either.
 
-    NaN and Infinity are not JSON, nor are numbers beyond the largest: XGBoost writes and reads them, CatBoost stops
-    reading there.
+    NaN, Infinity and numbers beyond the largest are not JSON; XGBoost writes and reads them, CatBoost stops there.
     """
     number = None if allows_nan else _finite
     return json.loads(data, object_pairs_hook=_without_doubles, parse_constant=number, parse_float=number)
@@ -132,7 +130,6 @@ def check_values(rule: str, values: npt.NDArray[Any], is_valid: Bools) -> None:
 
 
 def check_size(what: str, size: int, max_size: int) -> None:
-    """Raise UnsupportedModelError for what is too large, before it is allocated."""
     if size > max_size:
         raise UnsupportedModelError(
             f"the model's {what} must have at most {max_size:,} entries, got {size:,}; train a smaller model."
@@ -151,13 +148,12 @@ def check_inside(folder: pathlib.Path) -> None:
 
 
 def block_starts(sizes: Ints) -> Ints:
-    """Position of the first entry of each of consecutive blocks."""
     starts: Ints = np.cumsum(sizes) - sizes
     return starts
 
 
 def stacked_trees(sizes: Ints, left: Ints, right: Ints) -> dict[str, Ints]:
-    """Arguments of `assemble` for trees one after the other; children are numbered in their tree, -1 at leaves."""
+    """Return arguments of `assemble` for consecutive trees; children are numbered in their tree, -1 at leaves."""
     roots = block_starts(sizes)
     first = np.repeat(roots, sizes)
     is_leaf = left < 0
@@ -172,7 +168,7 @@ def stacked_trees(sizes: Ints, left: Ints, right: Ints) -> dict[str, Ints]:
 Read = TypeVar("Read", bound=Forest | Effects)
 Predict = Callable[[Floats], npt.ArrayLike]
 
-# The first and the last releases that were tested; "lightgbm text" is the number in its text, as in v4.
+# The first and the last tested releases; "lightgbm text" is the number in its text, as in v4.
 TESTED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "xgboost": ((3, 2), (3, 4)),
     "lightgbm": ((4, 6), (4, 7)),
@@ -188,7 +184,7 @@ _TOLERANCE = 3e-5  # relative to the scores: some libraries sum in single precis
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """The numbers that a version begins with; none for other text.
+    """Return the numbers that a version begins with; none for other text.
 
     >>> numbers("3.4.1"), numbers("4.0.0.dev1+local"), numbers("unknown")
     ((3, 4, 1), (4, 0, 0), ())
@@ -198,20 +194,20 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def is_newer(library: str, version: Sequence[int]) -> bool:
-    """Whether a version is later than the last one tested; patch releases count as tested."""
+    """Whether a version is later than the last tested one; patch releases count as tested."""
     last = TESTED[library][1]
     return tuple(version[: len(last)]) > last
 
 
 def is_older(library: str, version: Sequence[int]) -> bool:
-    """Whether a version is earlier than the first one tested; an unknown version is not."""
+    """Whether a version is earlier than the first tested one; an unknown version is not."""
     return bool(version) and tuple(version) < TESTED[library][0]
 
 
 def read_live(library: str, read: Callable[[], Read], predict: Callable[[Read], Predict]) -> Read:
-    """The model of a loaded library as `read` gives it; checked if the library's version is not tested.
+    """Read the model of a loaded library; check it if the library's version is not tested.
 
-    `predict` gives a function from encoded rows to the library's own raw prediction.
+    `predict` gives a function from encoded rows to the library's raw prediction.
     """
     version = numbers(str(getattr(importlib.import_module(library), "__version__", "")))
     if not (is_newer(library, version) or is_older(library, version)):
@@ -227,10 +223,10 @@ def read_stored(
     read: Callable[[], Read],
     load: Callable[[Any, Read], Predict | None],
 ) -> Read:
-    """The model of a file as `read` gives it; checked by the installed library if the file is later than tested.
+    """Read the model of a file; check it by the installed library if the file is later than tested.
 
-    `load` takes the library's module and gives a function from encoded rows to its raw prediction for the file's
-    model, or None if the installed library is older than the file, because it may misread the file in the same way.
+    `load` takes the library's module and gives a function from encoded rows to its raw prediction for the file's model,
+    or None if the installed library is older than the file, because it may misread the file in the same way.
     """
     if not is_newer(library, version):
         return read()
@@ -334,7 +330,6 @@ def estimator_score(model: Any, result: Forest | Effects, rows: Floats) -> Any:
 
 
 def raw_rows(schema: Schema, rows: Floats) -> npt.NDArray[Any]:
-    """Encoded rows with labels in place of codes: a matrix of objects where labels are text."""
     raw = rows.astype(object)
     for j, feature in enumerate(schema.features):
         if feature.encoder.labels is not None:

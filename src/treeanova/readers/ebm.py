@@ -37,18 +37,10 @@ from treeanova.readers.outputs import objective_of_probabilities, objective_text
 
 @dataclasses.dataclass(frozen=True)
 class BinnedFeature:
-    """A feature with its axis, and where its terms have their values.
+    """A feature, its axis (the bins that some term distinguishes), and where its terms have their values.
 
-    Attributes
-    ----------
-    feature
-        Name and encoder.
-    axis
-        The bins that some term distinguishes.
-    tensor_index
-        For each term, the index into its tensor at every bin of the axis.
-    binnings
-        For each order, the bins of the axis that terms of this order distinguish.
+    `tensor_index` has for each term the index into its tensor at every bin of the axis, `binnings` for each order the
+    bins that terms of this order distinguish.
     """
 
     feature: Feature
@@ -62,7 +54,7 @@ class BinnedFeature:
 
 
 def bins_of(model: Any, feature: int, order: int) -> Any:
-    """Bins of a feature in terms of an order: ascending cuts, or a dict of categories and their bins."""
+    """Return ascending cuts, or a dict of categories and their bins."""
     levels = model.bins_[feature] if 0 <= feature < len(model.bins_) else []
     if not levels:
         raise _bad_bins(feature, "none")
@@ -90,7 +82,7 @@ def _bad_bins(feature: int, problem: str) -> UnsupportedModelError:
 
 
 def n_places(bins: Any) -> int:
-    """Length of a tensor's axis: missing, the values, unreadable or unseen."""
+    """Return the length of a tensor's axis: missing, the values, unreadable or unseen."""
     return max(bins.values(), default=0) + 2 if isinstance(bins, Mapping) else len(bins) + 3
 
 
@@ -120,7 +112,7 @@ def bin_feature(model: Any, j: int, name: str, tensors: Sequence[Floats]) -> Bin
 
 
 def _equal_slices(tensor: Floats, axis: int) -> Ints:
-    """A number per bin of an axis, the same for bins whose slices have the same bits."""
+    """Number the bins of an axis; bins whose slices have the same bits share a number."""
     numbers: dict[bytes, int] = {}
     rows = np.moveaxis(tensor, axis, 0)
     return np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in rows], dtype=np.int64)
@@ -131,7 +123,7 @@ def _slice_numbers(slices: Sequence[Ints], fine: Sequence[Ints]) -> Ints:
 
 
 def _order_binning(axis: Axis, slice_numbers: Ints) -> Binning:
-    """The bins of an axis that some of the given terms distinguish; categories and missing values stay apart."""
+    """Return the bins that some of the terms distinguish; categories and missing values stay separate."""
     if not axis.is_ordered:
         return unmerged(axis.size)
     regular = slice_numbers[: axis.n_regular]
@@ -141,7 +133,7 @@ def _order_binning(axis: Axis, slice_numbers: Ints) -> Binning:
 
 
 def _interval_index(cuts: Floats, term_cuts: Floats) -> Ints:
-    """A tensor's index at each interval between the cuts of all terms, then at missing."""
+    """Return a tensor's index at each interval between the cuts of all terms, then at missing."""
     starts = np.append(-np.inf, cuts)
     return np.append(np.searchsorted(term_cuts, starts, side="right") + 1, 0).astype(np.int64)
 
@@ -155,13 +147,13 @@ def _interval_axis(name: str, cuts: Floats, slice_numbers: Ints) -> tuple[Interv
 
 
 def _labels(bins: Sequence[Mapping[str, int]]) -> tuple[str, ...]:
-    """Categories of all terms, in the order of the first term's bins; those that it lacks come last."""
+    """Return the categories of all terms, in the order of the first term's bins; those that it lacks come last."""
     labels = dict.fromkeys(label for term_bins in bins for label in term_bins)
     return tuple(sorted(labels, key=lambda label: bins[0].get(label, np.inf)))
 
 
 def _category_index(labels: Sequence[str], term_bins: Mapping[str, int]) -> Ints:
-    """A tensor's index at each category, then at unseen and at missing."""
+    """Return a tensor's index at each category, then at unseen and at missing."""
     unseen = n_places(term_bins) - 1
     return np.array([*(term_bins.get(label, unseen) for label in labels), unseen, 0], dtype=np.int64)
 
@@ -173,13 +165,13 @@ def _category_axis(name: str, labels: tuple[str, ...], slice_numbers: Ints) -> t
 
 
 def _place_extra(slice_numbers: Ints, fine_bins: Ints, extra: int) -> tuple[int, Ints]:
-    """The first kept bin that no term distinguishes from the extra one, else the extra one appended as the last."""
+    """Return the first bin that no term distinguishes from the extra one, else append the extra one."""
     equal = np.flatnonzero((slice_numbers[fine_bins] == slice_numbers[extra]).all(axis=1))
     return (int(equal[0]), fine_bins) if len(equal) else (len(fine_bins), np.append(fine_bins, extra))
 
 
 _LINKS = {"identity": "identity", "log": "log", "logit": "logit", "mlogit": "softmax", "vlogit": "logit"}
-# Our words, and the default of the parameter where there is one.
+# Our words, and the default of the parameter if it has one.
 _OBJECTIVES: dict[str, tuple[str, float | None]] = {
     "rmse": ("squared", None),
     "poisson_deviance": ("poisson", None),
@@ -192,10 +184,9 @@ _MAX_CELLS = 1 << 28
 
 
 def read(model: Any) -> Effects:
-    """The Effects of a fitted EBM; the sum of the terms is the model's score for every row.
+    """Read a fitted EBM; the sum of the terms is the model's score for every row.
 
-    Covers ExplainableBoostingRegressor and -Classifier and their differentially private variants, also merged or
-    edited. Text that does not spell a number in a continuous feature raises TypeError when rows are scored.
+    Covers ExplainableBoostingRegressor and -Classifier and their differentially private variants, merged or edited.
     """
     _check_model(model)
     return checks.read_live(
@@ -253,7 +244,7 @@ def _schema(model: Any, features: Sequence[BinnedFeature], n_outputs: int, *, na
 
 
 def _objective(stated: str, link: str) -> str:
-    """The objective in the words of `validate(loss=...)`; it is stated as a name, or as "name:parameter=value"."""
+    """Translate "name" or "name:parameter=value" to the words of `validate(loss=...)`."""
     name, _, parameter = stated.partition(":")
     if name == "log_loss":
         return "multiclass" if link == "softmax" else "log"
@@ -264,7 +255,7 @@ def _objective(stated: str, link: str) -> str:
 
 
 def _names(model: Any) -> tuple[Sequence[str], bool]:
-    """Names of the features, and whether they come from the data: for data without names, EBM makes them up."""
+    """Return the features' names, and whether they come from the data: for data without names, EBM invents them."""
     names = [str(name) for name in model.feature_names_in_]
     if names == [f"feature_{j:04}" for j in range(len(names))]:
         return [f"x{j}" for j in range(len(names))], False
@@ -286,7 +277,6 @@ def _tensor(model: Any, k: int, n_outputs: int) -> Floats:
 def _terms(
     term_features: Sequence[Key], tensors: Sequence[Floats], features: Sequence[BinnedFeature]
 ) -> tuple[dict[Key, Floats], dict[Key, tuple[Binning, ...]]]:
-    """All terms on the bins of their orders, and these bins; terms of the same features are added up."""
     indexes = [[features[j].coarse_index(k, len(key)) for j in key] for k, key in enumerate(term_features)]
     _check_cells(indexes, tensors)
     terms: dict[Key, Floats] = {}
@@ -299,7 +289,7 @@ def _terms(
 
 
 def _at(tensor: Floats, indexes: Sequence[Ints]) -> Floats:
-    """The tensor at an index per axis; one axis after the other is five times as fast as np.ix_."""
+    """Index one axis after the other, which is five times as fast as np.ix_."""
     for axis, index in enumerate(indexes):
         tensor = tensor.take(index, axis=axis)
     return tensor

@@ -1,19 +1,18 @@
 """LightGBM models (Booster, its scikit-learn wrappers, text files) as a Forest.
 
 Everything is read from LightGBM's text format: ``Booster.model_to_string()`` holds the trees up to the best iteration,
-as ``predict`` uses them, with the starting score and the learning rate in the leaf values, to the last digit. The
-facts that the reader relies on:
+as ``predict`` uses them; leaf values include the starting score and the learning rate, to the last digit. Facts:
 
 * x with abs(x) <= float32(1e-35) counts as 0, then x goes left when x <= threshold, in float64.
 * `decision_type` packs: bit 0 category split, bit 1 default left, bits 2-3 missing type. None: NaN is 0. Zero: NaN and
   0 go the default way. NaN: NaN goes the default way.
 * At a category split the threshold is the number of a bit set; codes in it go left, everything else (NaN, negative,
-  unseen) goes right; codes are truncated to integers, so that -0.5 is category 0.
+  unseen) goes right; codes are truncated to integers, so -0.5 is category 0.
 * With ``average_output`` (random forest), `predict` gives the mean of the trees and raw_score=True their sum; the
   Forest gives the mean.
 * Category columns of pandas come as their codes; ``pandas_categorical`` lists the categories of each such column, in
   column order without names. Ordered ones (and those left out of ``categorical_feature=``) are split as numbers.
-* Spaces in feature names became underscores when the model was trained; the schema has the names of the model.
+* Training turned spaces in feature names into underscores; the schema has the names of the model.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ _OBJECTIVES = {
 }
 _PARAMETERS = {"huber": "alpha", "fair": "fair_c", "pinball": "alpha", "tweedie": "tweedie_variance_power"}
 _MULTICLASS = {"multiclass", "multiclassova"}
-# Limits that no sound model reaches, so that a small file cannot fill the memory.
+# Limits that no sound model reaches, so a small file cannot fill the memory.
 _MAX_ENTRIES, _MAX_OUTPUTS, _MAX_MEMBERS, _MAX_WORDS, _MAX_CATEGORIES = 1 << 28, 100_000, 1 << 24, 1 << 27, 1 << 20
 _MISSING_AS_ZERO, _ZERO_IS_MISSING = 0, 1
 Fields = dict[str, str]
@@ -71,8 +70,6 @@ _NUMBERS = re.compile(r"[0-9+\-.e infa]*", re.IGNORECASE)
 
 @dataclasses.dataclass(frozen=True)
 class ModelText:
-    """Fields of the header and of each tree, and the lines after the trees."""
-
     header: Fields
     trees: Sequence[Fields]
     tail: Sequence[str]
@@ -84,7 +81,6 @@ class ModelText:
         return number
 
     def tail_entry(self, start: str, default: str) -> str:
-        """The rest of the last line after the trees that begins with `start`, or a default without such a line."""
         return next((line.removeprefix(start) for line in reversed(self.tail) if line.startswith(start)), default)
 
     def integers(self, key: str, sizes: Ints) -> Ints:
@@ -122,9 +118,9 @@ def parse(text: str) -> ModelText:
 
 
 def _check_trees(header: Fields, blocks: Sequence[str]) -> None:
-    """Raise ModelFileError unless the trees are those that `tree_sizes` announces, each with its number of bytes.
+    """Raise ModelFileError unless the trees have the sizes that `tree_sizes` announces.
 
-    LightGBM always writes `tree_sizes`, but also reads texts without.
+    LightGBM always writes `tree_sizes`, but also reads texts without it.
     """
     n_bytes = [len(f"Tree={block}\n".encode()) for block in blocks]  # with the line end that split() took away
     sizes = [whole_number(size) for size in header["tree_sizes"].split()] if "tree_sizes" in header else n_bytes
@@ -141,7 +137,7 @@ def _check_trees(header: Fields, blocks: Sequence[str]) -> None:
 
 
 def _tail_lines(tail: str) -> list[str]:
-    """Lines after the trees; the last ones are always the same, so that a text that is cut off lacks them.
+    """Return the lines after the trees; the last ones are always the same, so a truncated text lacks them.
 
     LightGBM ends with the parameters, if it knows them, and Python adds pandas_categorical. R, the command line and
     other users of LightGBM's library do not.
@@ -175,7 +171,6 @@ def _check_version(version: str, text: str) -> None:
 
 
 def version_of(text: str) -> tuple[int, ...]:
-    """The number of the text's format, from its first lines; empty if it has none."""
     match = re.match(r"tree\nversion=v(\d{1,9})\n", text)
     return (int(match[1]),) if match else ()
 
@@ -233,7 +228,7 @@ def read_splits(text: ModelText, n_splits: Ints, n_sets: Ints, n_features: int) 
 
 
 def _set_numbers(threshold: Floats, is_category: Bools, tree: Ints, n_sets: Ints) -> Ints:
-    """Numbers of the bit sets among those of all trees; each belongs to one split."""
+    """Return numbers of the bit sets among those of all trees; each belongs to one split."""
     numbers = np.full(len(threshold), -1)
     in_tree, n_in_tree = threshold[is_category], n_sets[tree[is_category]]
     is_valid = (in_tree >= 0) & (in_tree < n_in_tree) & (np.trunc(in_tree) == in_tree)
@@ -248,7 +243,6 @@ Members = tuple[Ints, Ints]  # pairs of a split (its position) and a code in its
 
 
 def read_members(text: ModelText, splits: Splits, n_sets: Ints) -> Members:
-    """Members of all category sets, bit by bit from LightGBM's 32-bit words."""
     set_sizes = _set_sizes(text, n_sets)
     words = _words(text, set_sizes, n_sets)
     kept = np.flatnonzero(words)
@@ -284,9 +278,9 @@ def _set_sizes(text: ModelText, n_sets: Ints) -> Ints:
 
 @dataclasses.dataclass(frozen=True)
 class TrainingColumn:
-    """What a model's text says about a feature in addition to its trees.
+    """What the text says about a feature besides its trees.
 
-    `codes` are the categories that training kept, None for a numeric feature; `low` and `high` the range of training.
+    `codes` are the categories that training kept, None for a numeric feature; `low` and `high` the range in training.
     """
 
     codes: tuple[int, ...] | None
@@ -294,7 +288,7 @@ class TrainingColumn:
     high: float = -1
 
     def may_hold(self, n_categories: int) -> bool:
-        """Whether training can have seen the codes 0 .. n_categories - 1 here and no others."""
+        """Whether training can have seen exactly the codes 0 .. n_categories - 1 here."""
         whole = float(self.low).is_integer() and float(self.high).is_integer()
         return whole and self.low >= 0 and self.high < n_categories
 
@@ -308,7 +302,7 @@ def feature_names(text: ModelText) -> list[str]:
 
 
 def encoders_of(text: ModelText, splits: Splits, members: Members, n_features: int) -> list[Encoder]:
-    """An encoder per feature, by the kind of its splits; for a feature without splits, by the training parameters."""
+    """Return an encoder per feature, by the kind of its splits, or by the training parameters if it has none."""
     columns = _training_columns(text, n_features)
     labels = _pandas_labels(text, columns)
     in_sets = np.bincount(splits.feature[splits.is_category], minlength=n_features) > 0
@@ -351,10 +345,10 @@ def _training_column(info: str, *, is_category: bool) -> TrainingColumn:
 
 
 def _pandas_labels(text: ModelText, columns: list[TrainingColumn]) -> dict[int, tuple[Hashable, ...]]:
-    """Labels of the features that were category columns of pandas.
+    """Return labels of the features that were category columns of pandas.
 
-    The text lists labels in column order without names. As a rule these columns are the model's category features; if
-    not, the lists are placed in order if there is only one way to do so, and the model is refused otherwise.
+    The text lists labels in column order without names. Usually these columns are the model's category features; if
+    not, the lists are placed in order if there is only one way to do so; otherwise the model is refused.
     """
     lists = json.loads(text.tail_entry("pandas_categorical:", "null")) or []
     if not (isinstance(lists, list) and all(map(_is_list_of_labels, lists))):
@@ -379,9 +373,9 @@ def _is_list_of_labels(labels: object) -> bool:
 
 
 def _place(labels: Sequence[Sequence[Hashable]], columns: list[TrainingColumn], candidates: Sequence[int]) -> list[int]:
-    """The earliest candidates that can hold the lists of labels, in order; fewer than lists if some have no place.
+    """Return the earliest candidates that can hold the lists of labels, in order; fewer if some have no place.
 
-    Earliest from the left and from the right enclose all placements, so that they agree only if there is just one.
+    Earliest from the left and from the right enclose all placements, so they agree only if there is just one.
     """
     placed: list[int] = []
     for j in candidates:
@@ -401,7 +395,7 @@ def _encoder(column: TrainingColumn, labels: tuple[Hashable, ...] | None, codes:
 
 
 def forest_of(text: ModelText, classes: Any) -> Forest:
-    """The forest of a model's text. Nodes: the inner nodes of all trees, then their leaves, both tree after tree."""
+    """Build the forest. Nodes: the inner nodes of all trees, then their leaves, both tree after tree."""
     if any(tree.get("is_linear", "0") != "0" for tree in text.trees):
         raise UnsupportedModelError(
             "`model` must have constant leaves, got linear_tree=True, whose leaves are linear functions; train it "
@@ -450,7 +444,7 @@ def _tree_sizes(text: ModelText) -> tuple[Ints, Ints]:
 
 
 def _children(text: ModelText, key: str, tree: Ints, n_leaves: Ints) -> Ints:
-    """Positions of children; in the text, numbers of splits of the tree, or of leaves as -1 - number."""
+    """Return positions of children; the text has numbers of splits of the tree, or of leaves as -1 - number."""
     child = text.integers(key, n_leaves - 1)
     n_in_tree = n_leaves[tree]
     check_values("the model's trees must link nodes that exist", child, (child < n_in_tree - 1) & (child >= -n_in_tree))
@@ -459,7 +453,7 @@ def _children(text: ModelText, key: str, tree: Ints, n_leaves: Ints) -> Ints:
 
 
 def _values(text: ModelText, n_leaves: Ints, n_outputs: int) -> Floats:
-    """Leaf values in the columns of their outputs, zero at inner nodes; tree i belongs to output i mod n_outputs."""
+    """Return leaf values per output, zero at inner nodes; tree i belongs to output i mod n_outputs."""
     leaf_value = text.decimals("leaf_value", n_leaves)
     if "average_output" in text.header:
         leaf_value /= max(1, len(text.trees) // n_outputs)
@@ -472,7 +466,7 @@ def _values(text: ModelText, n_leaves: Ints, n_outputs: int) -> Floats:
 
 
 def _category_tables(splits: Splits, members: Members, encoders: list[Encoder]) -> tuple[Ints, Bools]:
-    """Start of each category split's table, and all tables: whether each category, last an unseen one, goes left."""
+    """Return the start of each category split's table, and all tables: whether categories (last: unseen) go left."""
     n_categories = np.array([len(encoder.labels or ()) for encoder in encoders], dtype=np.int64)
     sizes = np.where(splits.is_category, n_categories[splits.feature] + 1, 0)
     check_size("category tables", int(sizes.sum()), _MAX_ENTRIES)
@@ -509,7 +503,7 @@ def _schema(text: ModelText, names: list[str], encoders: list[Encoder], n_output
 
 
 def _objective(text: ModelText) -> str:
-    """The objective in the words of `validate(loss=...)`; empty for one of the user's own."""
+    """Return the objective in the words of `validate(loss=...)`; empty for a custom one."""
     stated = text.header.get("objective", "")
     name, *options = stated.split() or [""]
     if _is_scaled(options):
@@ -526,7 +520,6 @@ def _is_scaled(options: Sequence[str]) -> bool:
 
 
 def _link(objective: str, n_outputs: int) -> str:
-    """The link of an objective as written in the text: its name, then options such as sigmoid:1 or sqrt."""
     name, *options = objective.split() or [""]
     link = word_for(name, _LINKS, "other")
     if not name:
@@ -554,7 +547,6 @@ def read(model: Any) -> Forest:
 
 
 def read_file(path: str | pathlib.Path) -> Forest:
-    """The Forest of a model saved by ``Booster.save_model``; LightGBM itself is not needed."""
     path = pathlib.Path(path)
     with checks.damage_reported("a LightGBM text model", path):
         text = path.read_bytes().decode().replace("\r\n", "\n")
@@ -567,7 +559,6 @@ def read_file(path: str | pathlib.Path) -> Forest:
 
 
 def _load(library: Any, text: str, forest: Forest) -> checks.Predict | None:
-    """LightGBM's prediction for a model's text, None if it writes an earlier format itself."""
     booster = library.Booster(model_str=text)
     if version_of(booster.model_to_string()) < version_of(text):
         return None

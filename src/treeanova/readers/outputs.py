@@ -1,4 +1,4 @@
-"""Outputs of models: their names, which of two probabilities is kept, links and objectives in one set of words."""
+"""Outputs of models: names, which of two probabilities is kept, links and objectives in one set of words."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def output_names(n_outputs: int, names: Sequence[object] = (), prefix: str = "y"
 
 
 def class_outputs(classes: Sequence[object]) -> tuple[str, ...]:
-    """Return names of the outputs of a classifier: one of two classes, which is for the second, else one for each."""
+    """Name the outputs of a classifier: two classes have one, for the second."""
     return output_names(1 if len(classes) == 2 else len(classes), classes)
 
 
 def without_first_of_two(scores: Floats) -> Floats:
-    """Scores of classes along the last axis; of two probabilities that of the second, which determines the first."""
+    """Drop the first of two probabilities along the last axis, which the second determines."""
     return scores[..., 1:] if scores.shape[-1] == 2 else scores
 
 
@@ -39,7 +39,7 @@ def are_shares(leaf_values: Floats, total: float, intercept: Floats) -> bool:
 
 
 def plain_labels(classes: npt.ArrayLike) -> tuple[Hashable, ...]:
-    """Labels as plain Python values, which can be saved: text, numbers and booleans unchanged, all others as text.
+    """Return labels as values that can be saved: text, numbers and booleans unchanged, all others as text.
 
     >>> plain_labels(np.array(["no", "yes"])), plain_labels(np.array([0, 1]))
     (('no', 'yes'), (0, 1))
@@ -49,7 +49,7 @@ def plain_labels(classes: npt.ArrayLike) -> tuple[Hashable, ...]:
 
 
 def word_for(name: str, words: Mapping[str, str], default: str) -> str:
-    """Return our word for a library's name, from a table of our words and the names, separated by spaces, of each.
+    """Return our word for a library's name; the table maps our words to names separated by spaces.
 
     >>> word_for("MAE", {"squared": "RMSE MultiRMSE", "absolute": "MAE"}, "other")
     'absolute'
@@ -58,7 +58,7 @@ def word_for(name: str, words: Mapping[str, str], default: str) -> str:
 
 
 def objective_text(name: str, *parameters: float | str) -> str:
-    """An objective in the words of `validate(loss=...)`.
+    """Write an objective in the words of `validate(loss=...)`.
 
     >>> objective_text("pinball", 0.9), objective_text("aft", "normal", 1.0)
     ('pinball:0.9', 'aft:normal:1')
@@ -67,7 +67,7 @@ def objective_text(name: str, *parameters: float | str) -> str:
 
 
 def objective_of_probabilities(link: str) -> str:
-    """The objective of a classifier whose file states the link only; empty for other links.
+    """Return the objective of a classifier whose file states the link only; empty for other links.
 
     >>> objective_of_probabilities("logit"), objective_of_probabilities("identity")
     ('log', '')
@@ -76,7 +76,7 @@ def objective_of_probabilities(link: str) -> str:
 
 
 def common_objective(objectives: Iterable[str]) -> str:
-    """The objective that all members of a model have; empty where they differ.
+    """Return the objective that all members have; empty if they differ.
 
     >>> common_objective(["squared", "squared"]), common_objective(["squared", "absolute"])
     ('squared', '')

@@ -1,7 +1,7 @@
-"""The list of readers: how a model's reader is found, and models in pickles.
+"""The list of readers, how a model's reader is found, and models in pickles.
 
-Readers that users register come before those of the package, the latest first. ``python tools/write_catalogue.py``
-writes what is read into the pages.
+Readers that users register come first, the latest before the others. ``python tools/write_catalogue.py`` writes the
+list into the pages.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from treeanova.readers.wrappers import read as read_wrapper
 class LibraryReader:
     """Reads objects of a library's classes, files by their suffix, JSON files by their names at the top level, folders.
 
-    A folder is one of the library if all of `names_in_folder` are in it. `title` is the library's name in messages.
-    `module` is that of treeanova.readers, with a function `read`, and `read_file` if the library has files.
+    A folder must contain all of `names_in_folder`. `title` is the library's name in messages. `module` is one of
+    treeanova.readers, with a function `read`, and `read_file` if the library has files.
     """
 
     title: str
@@ -85,7 +85,6 @@ def in_words() -> str:
 
 
 def _library_of(model: Any) -> str | None:
-    """The library of the first class that is from one, in the order in which Python looks for methods."""
     names = (cls.__module__.partition(".")[0] for cls in type(model).__mro__)
     return next((name for name in names if name in _NAMES), None)
 
@@ -109,7 +108,7 @@ _MAX_RATIO, _FREE_BYTES = 100, 1 << 26
 
 
 def unpickled(model: Any, *, trusted: bool) -> Any:
-    """The model in a trusted pickle, or in a file of skops, whose path is given; anything else unchanged."""
+    """Load a path to a trusted pickle or a file of skops; return anything else unchanged."""
     path = pathlib.Path(model) if isinstance(model, (str, pathlib.Path)) else None
     if path is None or path.suffix.lower() not in _SUFFIXES | {_SKOPS} or not is_model_path(path) or path.is_dir():
         return model
@@ -146,7 +145,6 @@ def _cause(error: Exception) -> str:
 
 
 def _load(path: pathlib.Path) -> Any:
-    """The content of a pickle; that of a .joblib file by joblib, if it is installed."""
     if path.suffix.lower() == ".joblib":
         with contextlib.suppress(ImportError):
             return importlib.import_module("joblib").load(path)
@@ -155,7 +153,7 @@ def _load(path: pathlib.Path) -> Any:
 
 
 def _load_skops(path: pathlib.Path, *, trusted: bool) -> Any:
-    """The content of a file of skops; types that skops does not trust by itself only if the caller does."""
+    """Load a file of skops; types that skops does not trust by itself only if the caller does."""
     try:
         skops = importlib.import_module("skops.io")
     except ImportError as error:
@@ -194,7 +192,7 @@ def _check_unpacked_size(path: pathlib.Path) -> None:
 
 
 def is_model_path(path: pathlib.Path) -> bool:
-    """Whether a path is that of a file or of a folder; False if the system cannot use it, for example if too long."""
+    """Whether a path is a file or a folder; False if the system cannot use it, for example if too long."""
     try:
         return path.is_file() or path.is_dir()
     except (OSError, ValueError):
@@ -203,7 +201,7 @@ def is_model_path(path: pathlib.Path) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class RegisteredReader:
-    """A reader of a user: errors name it, and what it returns is checked."""
+    """A user's reader: errors name it, and what it returns is checked."""
 
     recognise: Callable[[Any], bool]
     read_model: Callable[[Any], Forest | Effects]
@@ -316,8 +314,8 @@ def _remove(reader: RegisteredReader) -> None:
 def read(model: Any, *, for_rows: bool = False, X: Any = None) -> Forest | Effects:
     """Read a model or a file by the first reader that recognises it.
 
-    A Pipeline is read as its final step; if `for_rows`, as a function of the columns that enter it, which is compared
-    with its steps at rows of X, if they are given. Members of wrappers are always read in the second way.
+    A Pipeline is read as its final step; if `for_rows`, as a function of the columns that enter it, compared with its
+    steps at rows of X, if given. Members of wrappers are always read in the second way.
     """
     registered = next((reader for reader in _registered if reader.recognises(model)), None)
     if registered is not None:

@@ -1,9 +1,9 @@
 """scikit-learn (1.5 and later) and quantile-forest: trees, forests, bags, AdaBoost and gradient boosting as a Forest.
 
-The facts that the reader relies on:
+Facts:
 
-- Trees, and all ensembles of them, cast inputs to float32 and go left when x <= threshold, a float64; NaN goes where
-  `missing_go_to_left` says. Gradient boosting and AdaBoost refuse NaN; for others the estimator itself tells.
+- Trees, and all ensembles of them, cast inputs to float32 and go left when x <= threshold, a float64; NaN goes by
+  `missing_go_to_left`. Gradient boosting and AdaBoost refuse NaN; other estimators say whether they do.
 - `tree_.value` holds means for regression and fractions of classes for classification.
 - Gradient boosting adds the start `init_` and learning_rate times each tree of `estimators_`, which early stopping cut.
 - AdaBoost adds up a weighted vote of each tree for one class, over the sum of all weights.
@@ -15,15 +15,15 @@ The score is the sum that the estimators compute: `predict` of regressors (befor
 `decision_function` of boosted classifiers, `predict_proba` of other classifiers (of the second class, if there are
 two). scikit-learn refuses infinite inputs for trees of float32; the Forest scores them as very large numbers.
 
-Quantile forests (the package quantile-forest) whose prediction is a mean:
+Quantile forests (the package quantile-forest) are read if their prediction is a mean:
 
 - Each leaf keeps training rows: one, drawn at random, by default (max_samples_leaf=1). `tree_.value` is not used.
-- A quantile is that of the rows in all leaves that a row reaches, pooled: it is not a sum over trees, and is refused.
-  What `predict` gives without arguments is set by `default_quantiles`, 0.5 by default.
-- With default_quantiles="mean" and one row in each leaf, `predict` gives the mean over trees of these rows' targets,
-  clipped to the leaf's bounds where there are monotonic constraints. That is a sum over leaves, and is read.
-- With more rows in each leaf the mean is that of all rows pooled: its denominator depends on the leaves of all trees,
-  so that it is not a sum, and is refused.
+- `predict` without arguments follows `default_quantiles`, 0.5 by default. A quantile pools the rows of all leaves that
+  a row reaches, so it is not a sum over trees and is refused.
+- With default_quantiles="mean" and one row per leaf, `predict` gives the mean over trees of these rows' targets,
+  clipped to the leaf's bounds under monotonic constraints. That is a sum over leaves, and is read.
+- With more rows per leaf, the mean pools all rows: its denominator depends on the leaves of all trees, so it is not a
+  sum and is refused.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def boosted_outputs(model: Any) -> tuple[str, ...]:
 
 
 def loss_link(model: Any) -> str:
-    """Link of a boosted model's loss; "other" for the exponential loss, whose link is half the log-odds."""
+    """Return the link of a boosted model's loss; "other" for the exponential loss, whose link is half the log-odds."""
     return _LINKS.get(type(model._loss.link).__name__, "other")  # noqa: SLF001  predict uses it
 
 
@@ -147,7 +147,7 @@ def read_forest(model: Any) -> Forest:
 
 
 def read_bagging(model: Any) -> Forest:
-    """Bagged trees, each trained on some of the columns."""
+    """Each tree sees some of the columns."""
     trees = model.estimators_
     _check_trees(model, trees)
     structure = _structure(trees)
@@ -160,7 +160,6 @@ def read_bagging(model: Any) -> Forest:
 
 
 def _average(model: Any, trees: Sequence[Any], structure: dict[str, npt.NDArray[Any]]) -> Forest:
-    """The mean of the trees: of their values, or of their class probabilities."""
     if hasattr(model, "classes_"):
         outputs, link, objective = _class_outputs(model), "probability", "brier"
         values = without_first_of_two(np.concatenate([_probabilities(tree, len(model.classes_)) for tree in trees]))
@@ -174,7 +173,7 @@ def _average(model: Any, trees: Sequence[Any], structure: dict[str, npt.NDArray[
 
 
 def _probabilities(tree: Any, n_classes: int) -> Floats:
-    """Class probabilities at the nodes; a bagged tree may have seen only some of the classes."""
+    """Return class probabilities at the nodes; a bagged tree may have seen only some of the classes."""
     seen: Floats = tree.tree_.value[:, 0, :]
     if seen.shape[1] == n_classes:
         return seen
@@ -200,14 +199,13 @@ def read_boosting(model: Any) -> Forest:
 
 
 def in_column(values: Floats, column: Ints, n_columns: int) -> Floats:
-    """A matrix of zeros except for one value per row, in the given column."""
     matrix = np.zeros((len(values), n_columns))
     matrix[np.arange(len(values)), column] = values
     return matrix
 
 
 def _start(model: Any) -> Floats:
-    """Raw prediction that boosting starts from, which must be the same for all rows."""
+    """Return the raw prediction that boosting starts from, which must be the same for all rows."""
     start = model.init_
     constant = isinstance(start, str) or (
         is_sklearn(type(start))
@@ -241,7 +239,7 @@ def read_adaboost(model: Any) -> Forest:
 
 
 def _votes(vote: Ints, n_classes: int) -> Floats:
-    """1 for the class voted for, and -1 shared by the others; for two classes, second minus first."""
+    """Return 1 for the class voted for, and -1 shared by the others; for two classes, second minus first."""
     if n_classes == 2:
         return np.where(vote == 1, 2.0, -2.0)[:, None]
     return np.where(vote[:, None] == np.arange(n_classes), 1.0, -1.0 / (n_classes - 1))
@@ -282,7 +280,7 @@ def read_histogram_boosting(model: Any) -> Forest:
 
 
 def _checked_columns(columns: Ints, n_columns: int) -> Ints:
-    """The same numbers of columns; a negative one would count from the end."""
+    """Refuse a negative column, which would count from the end."""
     if columns.min(initial=0) < 0 or columns.max(initial=0) >= n_columns:
         wrong = columns[(columns < 0) | (columns >= n_columns)][0]
         raise ValueError(f"a tree of `model` splits on column {wrong} of {n_columns}: the model is damaged.")
@@ -308,7 +306,7 @@ def _hist_schema(model: Any) -> Schema:
 
 
 def _labels(categories: npt.NDArray[Any]) -> Labels:
-    """Encoder for the categories of an OrdinalEncoder, in which NaN comes last if it was seen."""
+    """Encode categories of an OrdinalEncoder, in which NaN comes last if it was seen."""
     labels: list[Hashable] = categories.tolist()
     if labels and isinstance(labels[-1], float) and np.isnan(labels[-1]):
         del labels[-1]
@@ -316,7 +314,7 @@ def _labels(categories: npt.NDArray[Any]) -> Labels:
 
 
 def _bitsets(predictors: Sequence[Any], nodes: npt.NDArray[Any], tree_of: Ints) -> Callable[[Ints], Bools]:
-    """A function from nodes with category sets to their bits, one column per category."""
+    """Return a function from nodes with category sets to their bits, one column per category."""
     sets = [np.asarray(tree.raw_left_cat_bitsets, dtype="<u4") for tree in predictors]
     first = block_starts(np.array([len(tree_sets) for tree_sets in sets], dtype=np.int64))
     bits = np.unpackbits(np.concatenate(sets).view(np.uint8), axis=1, bitorder="little").astype(bool)
@@ -326,7 +324,7 @@ def _bitsets(predictors: Sequence[Any], nodes: npt.NDArray[Any], tree_of: Ints) 
 def _category_sets(
     which: Ints, n_categories: Ints, bits_of: Callable[[Ints], Bools], missing_left: Bools
 ) -> tuple[Ints, Bools]:
-    """Starts of the nodes' category sets and the sets; the entry for unseen categories goes where missing values go."""
+    """Return the starts of category sets and the sets; unseen categories go where missing values go."""
     lengths = n_categories[which] + 1
     ends = np.cumsum(lengths)
     start = np.full(len(n_categories), -1, dtype=np.int64)
@@ -361,7 +359,6 @@ def _check_quantile_forest(model: Any) -> None:
 
 
 def _read_quantile_forest(model: Any) -> Forest:
-    """A quantile forest that predicts means; its score is what `predict` gives without arguments."""
     forest = read_forest(model)
     nodes = np.flatnonzero(forest.leaf >= 0)
     tree = np.searchsorted(forest.roots, nodes, side="right") - 1
@@ -369,7 +366,6 @@ def _read_quantile_forest(model: Any) -> Forest:
 
 
 def _kept_targets(model: Any, tree: Ints, leaf: Ints) -> Floats:
-    """Target of the training row that each leaf keeps, one column per target."""
     row = np.asarray(model.forest_.y_train_leaves)[tree, leaf, :, 0].astype(np.int64) - 1  # numbered from 1
     if (row < 0).any():
         raise UnsupportedModelError(f"{type(model).__name__} cannot be read: a leaf keeps no training row.")
@@ -404,7 +400,6 @@ _READERS: dict[str, tuple[Callable[[Any], Forest], str]] = {
 
 
 def read(model: Any) -> Forest:
-    """The Forest of a fitted estimator; its score is the estimator's raw prediction."""
     if any(cls.__module__.partition(".")[0] == "quantile_forest" for cls in type(model).__mro__):
         _check_quantile_forest(model)
         return _read_live("quantile_forest", model, _read_quantile_forest)

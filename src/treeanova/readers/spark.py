@@ -1,14 +1,14 @@
 """Spark ML: decision trees, random forests and gradient boosted trees, alone or at the end of a PipelineModel.
 
-The facts that the reader relies on:
+Facts:
 
 - A saved model is a folder: a line of JSON in metadata/, nodes in data/ (Parquet), and for ensembles the weights of
   trees in treesMetadata/. A PipelineModel has its stages in stages/. Spark is not needed, but pyarrow is; models in
   memory are saved to a temporary folder by Spark itself.
 - Numbers are compared in float64: x <= t goes left, and NaN goes right.
-- A category split stores the categories that go left. Spark keeps the smaller of this set and of its complement, so
-  that other values, NaN included, go left only if more than half of the categories do.
-- StringIndexer takes a text to its position; with handleInvalid="keep" unknown and missing texts have the position
+- A category split stores the categories that go left. Spark keeps the smaller of this set and its complement, so other
+  values, NaN included, go left only if more than half of the categories do.
+- StringIndexer maps a text to its position; with handleInvalid="keep" unknown and missing texts have the position
   after the last. VectorIndexer does the same with the numbers of a column that has few; all others are unchanged.
   With "error" and "skip" such rows have no prediction, and are errors here.
 - VectorAssembler refuses missing values or drops their rows, unless handleInvalid="keep".
@@ -17,7 +17,7 @@ The facts that the reader relies on:
 - GBTClassifier: the probability is the logistic function of twice the sum of trees. The score here is that double,
   the log-odds of the second class; Spark's `rawPrediction` is half of it.
 
-Stages that change columns in other ways are refused.
+Other stages that change columns are refused.
 """
 
 from __future__ import annotations
@@ -54,8 +54,6 @@ _VALUES_PER_BYTE = 64
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """A saved model or a stage of a pipeline."""
-
     path: pathlib.Path
     content: dict[str, Any]
 
@@ -64,7 +62,6 @@ class Stage:
         return str(self.content.get("class", "")).rpartition(".")[2]
 
     def parameter(self, name: str, default: Any = None) -> Any:
-        """The value that was set for a parameter, else its default."""
         stated, defaults = self.content.get("paramMap", {}), self.content.get("defaultParamMap", {})
         return stated.get(name, defaults.get(name, default))
 
@@ -102,8 +99,7 @@ class Stage:
 def _check_counts(metadata: Any, file: pathlib.Path) -> None:
     """Raise ModelFileError for more rows or values than the bytes of a Parquet file can stand for.
 
-    A node has a number and a gain of its own, so that real trees need some bytes for each even after compression; lists
-    may hold repetitions.
+    A node has a number and a gain, so real trees need some bytes for each even after compression; lists may repeat.
     """
     size = file.stat().st_size
     groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
@@ -142,7 +138,7 @@ _MAX_COLUMNS = 1_000_000
 class Column:
     """A feature, and what trees see of it: itself if `seen` is None, else a number for each category.
 
-    The last two entries of `seen` are for unseen and for missing categories; NaN where they have no prediction.
+    The last two entries of `seen` are for unseen and for missing categories; NaN if they have no prediction.
     """
 
     feature: Feature
@@ -150,7 +146,7 @@ class Column:
 
 
 def columns_of(stages: Sequence[Stage], model: Stage) -> tuple[tuple[Column, ...], bool]:
-    """The columns that enter a pipeline, in the order of the model's features, and whether they have names."""
+    """Return the columns that enter a pipeline, in the order of the model's features, and whether they have names."""
     n_features = whole_number(model.content.get("numFeatures", 0))
     check_size("columns", n_features, _MAX_COLUMNS)
     if not stages:
@@ -197,7 +193,7 @@ def _refusal(reason: str) -> UnsupportedModelError:
 
 
 def _names(stage: Stage, parameter: str) -> list[str]:
-    """Names of columns, as a list also where there is one; none if the parameter is not set."""
+    """Return names of columns, as a list even for one; none if the parameter is not set."""
     stated = stage.parameter(parameter)
     names = [] if stated is None else stated if isinstance(stated, list) else [stated]
     if not all(isinstance(name, str) for name in names):
@@ -239,7 +235,6 @@ def _outputs(stage: Stage) -> list[tuple[str, _Indexer]]:
 
 
 def labels_of(stages: Sequence[Stage], column: str) -> tuple[str, ...]:
-    """Labels of the classes, if a StringIndexer has made the column of the target."""
     indexers = _indexers(stages)
     return indexers[column][1] if column in indexers else ()
 
@@ -261,7 +256,7 @@ def _mapped(columns: Sequence[Column], indexer: Stage) -> list[Column]:
 
 
 def _through(column: Column, positions: dict[float, int], *, keeps: bool) -> Column:
-    """A column whose numbers a VectorIndexer replaces by positions; if it keeps others, these come after the last."""
+    """Let a VectorIndexer replace numbers by positions; if it keeps other numbers, these come after the last."""
     other = float(len(positions)) if keeps else np.nan
     if column.seen is not None:
         seen = [np.nan if np.isnan(value) else float(positions.get(float(value), other)) for value in column.seen]
@@ -292,7 +287,7 @@ _MAX_ENTRIES = 1 << 26
 
 
 def forest_of(trees: Sequence[Sequence[Row]], columns: Sequence[Column], values: Floats, schema: Schema) -> Forest:
-    """The Forest of all trees; `values` has one row per node, in the order of the trees' nodes."""
+    """Build the Forest; `values` has one row per node, in the order of the trees' nodes."""
     nodes = [node for tree in trees for node in tree]
     sizes = np.array([len(tree) for tree in trees], dtype=np.int64)
     if any([whole_number(node["id"]) for node in tree] != list(range(len(tree))) for tree in trees):
@@ -331,7 +326,7 @@ def forest_of(trees: Sequence[Sequence[Row]], columns: Sequence[Column], values:
 
 
 def _children(nodes: Sequence[Row], side: str, sizes: Ints) -> Ints:
-    """Numbers of children in their trees, -1 at leaves."""
+    """Return numbers of children in their trees, -1 at leaves."""
     child = np.array([whole_number(node[side]) for node in nodes], dtype=np.int64)
     if not ((child >= -1) & (child < np.repeat(sizes, sizes))).all():
         raise ModelFileError("Spark's trees must link nodes that exist, got others; folder damaged?")
@@ -339,7 +334,7 @@ def _children(nodes: Sequence[Row], side: str, sizes: Ints) -> Ints:
 
 
 def _with_codes(columns: Sequence[Column], feature: Ints, splits: Sequence[Row], is_inner: Bools) -> list[Column]:
-    """The columns, where those with category splits but without known categories hold codes from 0 on."""
+    """Turn columns with category splits but without known categories into codes from 0 on."""
     counts: dict[int, int] = {}
     for j, split, inner in zip(feature.tolist(), splits, is_inner, strict=True):
         if inner and whole_number(split["numCategories"]) >= 0:
@@ -363,7 +358,7 @@ def _threshold(split: Row) -> float:
 
 
 def _left_categories(column: Column, split: Row) -> Bools:
-    """Whether each category goes left; the last two entries are for unseen and for missing ones."""
+    """Return whether each category goes left; the last two entries are for unseen and for missing ones."""
     assert column.seen is not None  # noqa: S101  asked before
     if split["numCategories"] < 0:
         return np.asarray(column.seen <= _threshold(split), dtype=bool)
@@ -421,7 +416,6 @@ def _read(saved: Stage) -> Forest:
 
 
 def _trees(model: Stage) -> tuple[list[list[Row]], Floats]:
-    """Nodes of each tree by their numbers, and the weights of the trees."""
     rows = model.rows("data")
     if model.kind in _TREES:
         return [sorted(rows, key=lambda node: node["id"])], np.ones(1)
@@ -468,7 +462,7 @@ def _n_classes(model: Stage) -> int:
 
 
 def _schema(model: Stage, before: list[Stage]) -> Schema:
-    """Outputs, link and classes; the features are added later."""
+    """Return outputs, link and classes; the features are added later."""
     if model.kind.endswith("RegressionModel"):
         loss = str(model.parameter("lossType", "squared")) if model.kind in _BOOSTED else "squared"
         return Schema((), objective=loss)

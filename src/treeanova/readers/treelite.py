@@ -1,18 +1,18 @@
 """treelite: checkpoints of version 4, as files or in memory, as a Forest.
 
-The facts that the reader relies on, as treelite's own predictor (treelite.gtil) computes them:
+Facts, as treelite's own predictor (treelite.gtil) computes them:
 
 - Rows are cast to the type of the model, float32 or float64, which is also that of thresholds. The left child is taken
-  where x < t, x <= t, x > t or x >= t holds; x == t is refused. NaN goes to the default child.
-- A category is a number without sign whose fraction is cut off; negative numbers and those beyond 2^24 (float32) or
-  2^32 - 1 are in no set. A set leads to the left child, or to the right one where the node says so.
+  if x < t, x <= t, x > t or x >= t holds; x == t is refused. NaN goes to the default child.
+- A category is an unsigned number, truncated; negative numbers and those beyond 2^24 (float32) or 2^32 - 1 are in no
+  set. A set leads to the left child, or to the right one if the node says so.
 - Absent entries of sparse matrices are missing.
 - A tree adds its leaf to one target and one class, or a vector to all of them; sums or means over trees, and base
   scores after that.
 - The score is the sum before the postprocessor, which is the link.
 
-The score is that of treelite's predictor. Where treelite has misread the model of another library, so does this reader:
-read that library's own model where you have it. Files are read here; treelite is not needed.
+If treelite has misread the model of another library, so does this reader: prefer that library's own model. Files are
+read here; treelite is not needed.
 """
 
 from __future__ import annotations
@@ -130,8 +130,6 @@ def _tree(stream: _Stream, value_type: np.dtype[Any]) -> Tree:
 
 
 class _Stream:
-    """Reads fields one after the other."""
-
     def __init__(self, data: bytes) -> None:
         self.data, self.position = data, 0
 
@@ -145,7 +143,6 @@ class _Stream:
         return struct.unpack(code, self._take(struct.calcsize(code)))[0]
 
     def array(self, kind: str | np.dtype[Any], size: int | None = None) -> npt.NDArray[Any]:
-        """An array after its length, which must be `size` if that is given."""
         length, dtype = self.number("<Q"), np.dtype(kind)
         if size is not None and length != size:
             raise ModelFileError(f"a list of a treelite checkpoint must have {size} entries, got {length}; damaged?")
@@ -178,7 +175,6 @@ _LINKS = {
 
 
 def forest_of(checkpoint: Checkpoint) -> Forest:
-    """The Forest of a checkpoint; its score is treelite's prediction before the postprocessor."""
     if not checkpoint.trees:
         raise UnsupportedModelError("a treelite model must have trees, got none; train it for longer.")
     check_size("columns", checkpoint.n_features, _MAX_COLUMNS)
@@ -223,7 +219,7 @@ def _check_nodes(nodes: Nodes, sizes: Ints) -> None:
 
 
 def _bounds(nodes: Nodes, *, is_double: bool) -> Floats:
-    """Closed bounds; x > t and x <= t have the same one, as have x >= t and x < t."""
+    """Return closed bounds; x > t and x <= t have the same one, as have x >= t and x < t."""
     operator, is_numeric = nodes["cmp"], nodes["node_type"] == _NUMERICAL
     if (operator[is_numeric] == _EQ).any():
         raise UnsupportedModelError("a treelite model must compare by <, <=, > or >=, got ==; convert it again.")
@@ -273,7 +269,7 @@ class _Sets:
         return tuple(numbers)
 
     def tables(self) -> tuple[Ints, Bools]:
-        """Start of each category node's table, and all tables: whether each code, last an unseen one, goes left."""
+        """Return the start of each category node's table, and all tables: whether codes (last: unseen) go left."""
         n_codes = np.zeros(self.checkpoint.n_features + 1, dtype=np.int64)
         for j, codes in self.codes.items():
             n_codes[j] = len(codes)
@@ -300,7 +296,7 @@ def _members(tree: Tree) -> tuple[Ints, Ints]:
 
 
 def _values(checkpoint: Checkpoint) -> tuple[Floats, Floats]:
-    """Leaf values of all nodes and base scores, a column for each target and class that exists."""
+    """Return leaf values of all nodes and base scores, a column for each existing target and class."""
     shape = (len(checkpoint.num_class), int(checkpoint.num_class.max()))
     n_nodes = sum(len(tree["node_type"]) for tree in checkpoint.trees)
     check_size("leaf values", n_nodes * shape[0] * shape[1], _MAX_VALUES)
@@ -322,7 +318,7 @@ def _values(checkpoint: Checkpoint) -> tuple[Floats, Floats]:
 
 
 def _leaves(tree: Tree, shape: npt.NDArray[Any]) -> Floats:
-    """Values of the nodes of a tree, shape (n_nodes, targets, classes), of which either may be 1."""
+    """Return values of a tree's nodes, shape (n_nodes, targets, classes), of which either may be 1."""
     size = int(shape[0]) * int(shape[1])
     begin, end = tree["leaf_vector_begin"].astype(np.int64), tree["leaf_vector_end"].astype(np.int64)
     has_vector = begin < end
@@ -339,7 +335,7 @@ def _leaves(tree: Tree, shape: npt.NDArray[Any]) -> Floats:
 def _outputs(
     checkpoint: Checkpoint, features: tuple[Feature, ...], values: Floats, intercept: Floats
 ) -> tuple[Schema, Floats, Floats]:
-    """The schema, and the values and base scores of its outputs: of two probabilities, the second is kept."""
+    """Return the schema, and values and base scores of its outputs: of two probabilities, the second is kept."""
     n_targets, n_outputs = len(checkpoint.num_class), values.shape[1]
     link = _LINKS.get(checkpoint.postprocessor, "other")
     is_scaled = link == "logit" and checkpoint.sigmoid_alpha != 1

@@ -1,19 +1,19 @@
 """Wrappers of scikit-learn around models of any library: searches, votes, stacks, bags and one model for each target.
 
-The facts that the reader relies on:
+Facts:
 
 - Searches (GridSearchCV and others) and FrozenEstimator predict with one model.
 - VotingRegressor and BaggingRegressor predict a weighted mean of their members' predictions; soft VotingClassifier and
   BaggingClassifier that of their members' probabilities. Only members whose prediction is the score itself can be
-  added up: the mean of exponentials or of logistic functions is no sum over leaves.
+  added up: the mean of exponentials or of logistic functions is not a sum over leaves.
 - StackingRegressor with a linear last step predicts a weighted sum; StackingClassifier with a logistic regression of
   two classes has such a sum as its log-odds.
 - TransformedTargetRegressor applies the inverse transformation of the target to the prediction: an affine one is
   applied to leaf values, np.exp is the link "log", any other is the link "other".
 - CalibratedClassifierCV averages calibrated probabilities. With one member, the sigmoid of a score of two classes is
   the logistic function of an affine map, which is applied to leaf values; other calibrations are the link "other".
-  With several members, the default, the mean of their scores is read, with a warning: the probability is the mean of
-  the calibrated probabilities, which does not follow from that score (link "other").
+  With several members, the default, the reader takes the mean of their scores and warns: the mean probability does not
+  follow from that score (link "other").
 - MultiOutputRegressor, MultiOutputClassifier and OneVsRestClassifier hold one model for each output.
 
 Members see the same columns, except those of bags, which see some. A Pipeline among them is read on the columns that
@@ -53,7 +53,7 @@ Columns = Sequence[Ints] | None  # for each member the columns of the wrapper's 
 def summed(
     wrapper: Any, members: Sequence[Forest], factors: Sequence[float] | Floats, columns: Columns = None
 ) -> Forest:
-    """The weighted sum of members, with the outputs and the link of the first."""
+    """Return the weighted sum of members, with the outputs and the link of the first."""
     forests = _aligned(wrapper, members, columns)
     objective = common_objective(forest.schema.objective for forest in forests)
     first = dataclasses.replace(forests[0].schema, objective=objective)
@@ -76,7 +76,6 @@ def side_by_side(wrapper: Any, members: Sequence[Forest], outputs: Sequence[str]
 
 
 def affine(forest: Forest, slope: npt.ArrayLike, shift: npt.ArrayLike) -> Forest:
-    """The forest whose score is slope × score + shift, for each output."""
     slopes, shifts = np.asarray(slope, dtype=np.float64), np.asarray(shift, dtype=np.float64)
     return dataclasses.replace(forest, intercept=forest.intercept * slopes + shifts, values=forest.values * slopes)
 
@@ -105,7 +104,6 @@ def _in_output(forest: Forest, k: int, schema: Schema) -> Forest:
 
 
 def _aligned(wrapper: Any, forests: Sequence[Forest], seen_columns: Columns = None) -> list[Forest]:
-    """The members' forests on the wrapper's columns, all with its features."""
     columns = seen_columns or [np.arange(len(forest.schema.features)) for forest in forests]
     n_features = getattr(wrapper, "n_features_in_", None) or int(max(seen.max(initial=-1) for seen in columns)) + 1
     for forest, seen in zip(forests, columns, strict=True):
@@ -159,7 +157,7 @@ def _is_plain_number(encoder: Encoder) -> bool:
 
 
 def _names(wrapper: Any, whole: Sequence[Forest], n_features: int) -> tuple[list[str], bool]:
-    """Names of the wrapper's columns: its own, else those of a member that sees all of them, else numbers."""
+    """Return names of the wrapper's columns: its own, else those of a member that sees all of them, else numbers."""
     names = getattr(wrapper, "feature_names_in_", None)
     if names is not None:
         return [str(name) for name in names], True
@@ -192,7 +190,7 @@ def _read_transformed_target(model: Any, read_member: ReadMember) -> Forest:
 
 
 def _of_transformed(objective: str, transformer: Any) -> str:
-    """The objective as one of the target before its transformation; empty where that has no name of ours."""
+    """Return the objective for the target before its transformation; empty if we have no name for it."""
     if transformer.func is None:
         return objective
     name = next((name for name, function in _FUNCTIONS.items() if transformer.func is function), None)
@@ -201,7 +199,7 @@ def _of_transformed(objective: str, transformer: Any) -> str:
 
 
 def _rescaled(objective: str, slope: npt.ArrayLike) -> str:
-    """The objective of a target that was divided by `slope`, as one of the target itself; empty if it has no name."""
+    """Return the objective for a target that was divided by `slope`; empty if it has no name."""
     slopes = np.unique(np.asarray(slope, dtype=np.float64))
     name, *parameters = objective.split(":")
     if name in {"squared", "absolute"} or (name in {"pinball", "expectile"} and slopes[0] > 0):
@@ -212,7 +210,7 @@ def _rescaled(objective: str, slope: npt.ArrayLike) -> str:
 
 
 def _inverse_line(transformer: Any) -> tuple[npt.ArrayLike, npt.ArrayLike] | None:
-    """Slope and shift of the inverse of a transformer of the target, None if it is not known to be affine."""
+    """Return slope and shift of the inverse of a transformer, None if it is not known to be affine."""
     if not is_sklearn(type(transformer)):
         return None
     name = type(transformer).__name__
@@ -244,7 +242,7 @@ _LOGISTIC = {"LogisticRegression", "LogisticRegressionCV"}
 
 
 def is_wrapper(model: Any) -> bool:
-    """Whether a model is a wrapper that is read here; bags of scikit-learn's own trees are read with these."""
+    """Bags of scikit-learn's own trees are not: `sklearn` reads them."""
     kind = _kind(model)
     if kind is None or not kind.startswith("Bagging"):
         return kind is not None
@@ -312,7 +310,6 @@ def _read_calibrated(model: Any, read_member: ReadMember) -> Content:
 
 
 def _mean_of_calibrated(model: Any, read_member: ReadMember) -> Content:
-    """Several calibrated classifiers: the mean of their scores, from which the mean probability does not follow."""
     forests = _forests(model, [one.estimator for one in model.calibrated_classifiers_], read_member)
     if len({forest.schema.link for forest in forests}) > 1:
         raise refusal(model, "its members must have the same scale; decompose `calibrated_classifiers_[i].estimator`")
@@ -348,7 +345,7 @@ def _read_class_votes(model: Any, read_member: ReadMember) -> Content:
 
 
 def _vote_weights(model: Any) -> Floats:
-    """Weights of the members that were not dropped, which add up to 1."""
+    """Return weights of the members that were not dropped, which add up to 1."""
     if model.weights is None:
         return np.full(len(model.estimators_), 1 / len(model.estimators_))
     pairs = zip(model.estimators, model.weights, strict=True)
@@ -378,7 +375,7 @@ def _read_stack(model: Any, read_member: ReadMember) -> Content:
 
 
 def _last_objective(last: Any) -> str:
-    """What the last step of a stack minimises, in the words of `validate(loss=...)`; empty for robust regressions."""
+    """Return what the last step of a stack minimises; empty for robust regressions."""
     if _is_a(last, {"QuantileRegressor"}):
         return objective_text("pinball", last.quantile)
     return "" if _is_a(last, _ROBUST) else "squared"
@@ -434,7 +431,7 @@ def _read_class_targets(model: Any, read_member: ReadMember) -> Content:
 
 
 def _read_one_versus_rest(model: Any, read_member: ReadMember) -> Content:
-    """One classifier for each class; with two classes, one in all."""
+    """With two classes, there is one classifier in all."""
     forests = _forests(model, model.estimators_, read_member)
     if model.multilabel_:
         link = "logit" if all(forest.schema.link == "logit" for forest in forests) else "other"

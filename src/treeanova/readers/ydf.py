@@ -1,17 +1,17 @@
 """Yggdrasil Decision Forests (ydf): gradient boosted trees, random forests and CART as a Forest.
 
-The facts that the reader relies on:
+Facts:
 
 - Numbers are cast to float32; a condition is x >= t. Discretized numbers are compared with a boundary in the same way.
 - A category is a text: booleans are "true" and "false", whole numbers their decimals, and other numbers are refused. A
   condition is a set of items of the column's dictionary, whose item 0 stands for all texts that are not in it.
 - Missing are NaN, None and the empty text. Each condition holds its own answer for them; the fast engines, which
-  replace missing values instead, are used only where that gives the same.
+  replace missing values instead, are used only if that gives the same.
 - Booleans are never missing.
 - Boosted trees add up from the initial predictions. Of K classes, tree i belongs to class i mod K; two classes have one
   score, the log-odds of the second. The loss POISSON predicts the exponential of the sum.
-- Random forests average the leaves. Where `winner_takes_all` is set, the default for classification, each tree votes
-  for the most frequent class of its leaf, the first of several.
+- Random forests average the leaves. With `winner_takes_all`, the default for classification, each tree votes for the
+  most frequent class of its leaf, the first of several.
 - Oblique conditions use several columns at once, and columns of sets of texts or of vectors have no single value: both
   are refused, as are uplift, survival and anomaly models.
 
@@ -56,7 +56,7 @@ class Column:
 
 
 def _split_of(condition: Any, columns: dict[int, Column]) -> dict[str, Any]:
-    """The split of a condition, as arguments of `TreeBuilder.append`; conditions on several columns are refused."""
+    """Return arguments of `TreeBuilder.append`; conditions on several columns are refused."""
     kind = type(condition).__name__
     if kind not in _READ:
         reason = _OBLIQUE if "Oblique" in kind else f"its trees have conditions of the kind {kind}, which is not read"
@@ -83,7 +83,7 @@ def _below(threshold: float) -> float:
 
 
 def _outside(mask: Any, n_categories: int) -> tuple[bool, ...]:
-    """Whether each category is not in a set of dictionary items; item 0, for unseen categories, comes last."""
+    """Return whether each category is not in a set of dictionary items; item 0, for unseen categories, comes last."""
     items = set(mask)
     return (*(item not in items for item in range(1, n_categories + 1)), 0 not in items)
 
@@ -128,7 +128,7 @@ def read_file(path: str | pathlib.Path) -> Forest:
 
 
 def read(model: Any) -> Forest:
-    """The Forest of a trained model; its score is the sum of leaves, before the logistic function or the softmax."""
+    """Read a trained model; the score is the sum of leaves, before the logistic function or the softmax."""
     kind = next((cls.__name__ for cls in type(model).__mro__ if cls.__name__ in {_FORESTS, _BOOSTED}), None)
     if kind is None or model.task().name not in _TASKS:
         task = f" for the task {model.task().name}" if hasattr(model, "task") else ""
@@ -163,7 +163,7 @@ def read(model: Any) -> Forest:
 
 
 def _features(model: Any) -> tuple[tuple[Feature, ...], dict[int, Column]]:
-    """The input features, and what conditions need to know of their columns, by the number of the column."""
+    """Return the input features, and what conditions need to know of their columns, by column number."""
     features, columns = [], {}
     specification = model.data_spec().columns
     for position, source in enumerate(model.input_features()):
@@ -234,7 +234,6 @@ class _Scores(NamedTuple):
 
 
 def _forest_scores(model: Any, classes: tuple[str, ...]) -> _Scores:
-    """The mean over trees of values, of class probabilities, or of votes."""
     n_trees, winner_takes_all = model.num_trees(), bool(classes) and model.winner_takes_all()
 
     def leaf_values(leaf: Any, *, output: int) -> Floats:  # noqa: ARG001
@@ -249,7 +248,6 @@ def _forest_scores(model: Any, classes: tuple[str, ...]) -> _Scores:
 
 
 def _boosted_scores(model: Any) -> _Scores:
-    """The initial predictions, and values in the columns of their classes."""
     n_outputs = model.num_trees_per_iteration()
     loss = importlib.import_module(_LOSSES).Loss.Name(model._model.loss())  # noqa: SLF001  no public form
     intercept = np.asarray(model.initial_predictions(), dtype=np.float64)

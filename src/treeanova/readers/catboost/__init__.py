@@ -1,18 +1,18 @@
 """CatBoost models as a Forest: from memory, from .cbm and from .json files; files need no CatBoost.
 
-The facts that the reader relies on (measured with CatBoost 1.2.10):
+Facts (measured with CatBoost 1.2.10):
 
-- A numeric split is true when float32(x) > border. NaN is true only where the feature has ``has_nans`` and ``AsTrue``.
+- A numeric split is true when float32(x) > border. NaN is true only if the feature has ``has_nans`` and ``AsTrue``.
 - Symmetric trees: leaf = sum of (split d is true) << d. Leaf numbers of other trees are those of
   ``calc_leaf_indexes``: in .cbm the stored ones, in .json (which stores none) leaves from left to right.
 - The score is scale · (sum of leaves) + bias.
 - A category is identified by the low 32 bits of CityHash64 of its text; integers and booleans are texts such as "1" and
   "0"; floats, None and NaN are refused. A CTR table identifies the category by a second, invertible hash of this one.
-- A CTR of one categorical feature gives each category a float32 number, so that a split on it is a set of categories.
+- A CTR of one categorical feature gives each category a float32 number, so a split on it is a set of categories.
 - Other CTRs have a number for each combination of categories of several features, of whether numbers are above borders,
   and of whether features have certain categories. A split on it is a set of cells; combinations that training did not
   have get the number of an unseen category. Trees with such splits are unfolded into trees that split one feature at a
-  time, so that a leaf of CatBoost's may become several.
+  time, so one leaf of CatBoost may become several.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from treeanova.readers.outputs import objective_text, output_names, plain_labels
 
 @dataclasses.dataclass(frozen=True)
 class HashedCategory(Encoder):
-    """A category given as text or as an integer, identified by its hash; `names` label the hashes where known."""
+    """A category given as text or as an integer, identified by its hash; `names` label known hashes."""
 
     hashes: tuple[int, ...]
     names: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class HashedCategory(Encoder):
 
 
 def _as_text(value: object, name: str) -> bytes:
-    """A category as CatBoost spells it: booleans are "0" and "1"; floats are refused, also whole ones."""
+    """Write a category as CatBoost does: booleans are "0" and "1"; floats are refused, even whole ones."""
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, bytes):
@@ -198,7 +198,6 @@ def _feature(name: str, feature: AnyFeature, model: Model, known_hashes: Mapping
 
 
 def _objective(loss: Mapping[str, Any]) -> str:
-    """The loss function in the words of `validate(loss=...)`; CatBoost's defaults where nothing is stored."""
     stated_name = str(loss.get("type", ""))
     name = word_for(stated_name, _OBJECTIVES, stated_name)
     parameters = dict(loss.get("params") or {})
@@ -248,7 +247,6 @@ def read(model: Any) -> Forest:
 
 
 def read_file(path: str | pathlib.Path) -> Forest:
-    """The Forest of a model saved as .cbm or as .json; CatBoost itself is not needed."""
     path = pathlib.Path(path)
     data = path.read_bytes()
     version = _version(data)
@@ -267,7 +265,6 @@ def _version(data: bytes) -> tuple[int, ...]:
 
 
 def _load(library: Any, path: pathlib.Path, version: tuple[int, ...], forest: Forest) -> checks.Predict | None:
-    """CatBoost's prediction for a file, None if CatBoost is older than the file."""
     if checks.numbers(library.__version__) < version:
         return None
     model = library.CatBoost()
@@ -276,7 +273,7 @@ def _load(library: Any, path: pathlib.Path, version: tuple[int, ...], forest: Fo
 
 
 def _score_of(library: Any, model: Any, forest: Forest, rows: Floats) -> Any:
-    """CatBoost's score of encoded rows; its models store no names of categories, so that all of them are unseen."""
+    """Return CatBoost's score; its models store no names of categories, so all of them are unseen."""
     schema = forest.schema
     pool = library.Pool(
         checks.raw_rows(schema, rows),

@@ -1,8 +1,8 @@
 """CatBoost's model files, .cbm and .json, decoded into a model's content.
 
 A .cbm file is "CBM1", the size of a FlatBuffers table, the table, and then one such table for each CTR table. Trees are
-symmetric, or nodes with steps (left, right) to the next node, where 0 means "stop here", so that a node can be a split
-and a leaf at once.
+symmetric, or nodes with steps (left, right) to the next node, where 0 means "stop here", so a node can be a split and
+a leaf at once.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ _CtrKey = tuple[str, tuple[int, ...], tuple[tuple[int, float], ...], tuple[tuple
 
 
 def _ctr_key(base: _Table) -> _CtrKey:
-    """Kind; elements that the CTR combines: categorical features, borders of numbers, categories; division of a target.
+    """Return kind, combined elements (categorical features, borders, categories), and division of a target.
 
     Each of several targets is divided into classes in its own way, and one target may be divided in several ways.
     """
@@ -186,7 +186,6 @@ def _ctr_table(feature: _Table, tables: Mapping[_CtrKey, Counts]) -> Ctr:
 
 
 def _tables(data: bytes) -> dict[_CtrKey, Counts]:
-    """The CTR tables: their number, then each with its size before it."""
     if not data:
         return {}
     result, at = {}, 4
@@ -200,7 +199,7 @@ def _tables(data: bytes) -> dict[_CtrKey, Counts]:
 
 
 def _ctr_counts(table: _Table, kind: str) -> Counts:
-    """The counts; the keys are in a hash table of pairs (key, row) with empty places."""
+    """Return the counts; the keys are in a hash table of pairs (key, row) with empty places."""
     buckets = table.array(1, np.uint8).view(np.dtype([("key", "<u8"), ("row", "<u4")]))
     buckets = buckets[buckets["key"] != EMPTY_KEY]
     blob = table.array(2, np.uint8)
@@ -224,7 +223,7 @@ def _trees(trees: _Table) -> tuple[Nodes, Floats]:
 
 
 def _step_nodes(sizes: Ints, splits: Ints, steps: npt.NDArray[np.uint32], leaf_at: Ints, n_outputs: int) -> Nodes:
-    """Nodes from steps; a node that is both a split and a leaf gets an additional node for its leaf."""
+    """Make nodes from steps; a node that is both a split and a leaf gets an additional node for its leaf."""
     n_nodes, n_trees = len(steps), len(sizes)
     if not (n_nodes == len(splits) == len(leaf_at) == sizes.sum() and n_trees and (sizes > 0).all() and n_outputs > 0):
         raise damaged(
@@ -318,7 +317,7 @@ def _ctr(ctr: Mapping[str, Any], tables: Mapping[str, Any]) -> Ctr:
 def _check_tables(ctrs: Sequence[Ctr], params: Mapping[str, Any], n_outputs: int) -> None:
     """Raise UnsupportedModelError unless all CTRs of a kind count the classes of one target, divided in one way.
 
-    CatBoost writes a single table for each kind and combination into .json, whichever target it is of.
+    CatBoost writes a single table per kind and combination into .json, whatever its target.
     """
     if all(ctr.kind in COUNTERS for ctr in ctrs):
         return
@@ -344,7 +343,7 @@ def _divides_in_one_way(group: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _counts(table: Mapping[str, Any]) -> Counts:
-    """The counts; they come as one list of keys (as text), each followed by its row."""
+    """Parse one list of keys (as text), each followed by its row."""
     entries, stride = list(table["hash_map"] or ()), whole_number(table["hash_stride"])
     keys = np.array([whole_number(key) for key in entries[::stride]], dtype=np.uint64)
     columns = [_numbers(entries[column::stride]) for column in range(1, min(stride, len(entries)))]
@@ -352,14 +351,14 @@ def _counts(table: Mapping[str, Any]) -> Counts:
 
 
 def _whole_numbers(values: Sequence[Any]) -> Ints:
-    """Whole numbers of a list: numpy would also take fractions, booleans and text."""
+    """Refuse fractions, booleans and text, which numpy would convert."""
     if not {int}.issuperset(map(type, values)):
         raise damaged(f"the model's lists must hold whole numbers, got {str(values)[:60]}")
     return np.array(values, dtype=np.int64)
 
 
 def _numbers(values: Sequence[Any]) -> Floats:
-    """Numbers of a list: numpy would also take booleans and text."""
+    """Refuse booleans and text, which numpy would convert."""
     if not {int, float}.issuperset(map(type, values)):
         raise damaged(f"the model's lists must hold numbers, got {str(values)[:60]}")
     return np.array(values, dtype=np.float64)
@@ -386,7 +385,7 @@ def _symmetric_trees(trees: Sequence[Mapping[str, Any]] | None, n_bias: int) -> 
 
 
 def _nested_trees(trees: Sequence[Mapping[str, Any]]) -> tuple[Nodes, Floats]:
-    """Nodes and leaf values of trees that are not symmetric, depth-first; leaves are numbered from left to right."""
+    """Return nodes and leaf values, depth-first; leaves are numbered from left to right."""
     split, left, right = list[Any](), list[int](), list[int]()
     roots, leaves, n_leaves = list[int](), list[Any](), [0]
     for tree in trees:

@@ -1,9 +1,7 @@
 """The content of a CatBoost model, the same from .cbm and .json, and the hash by which it stores categories.
 
 Splits have one global order: the borders of all numeric features, then the one-hot values of all categorical features,
-then the borders of all CTRs. A tree holds positions in this order.
-
-The algorithm is Pike's and Alakuijala's (Google, 2011).
+then the borders of all CTRs. A tree holds positions in this order. The hash is Pike's and Alakuijala's (Google, 2011).
 """
 
 from __future__ import annotations
@@ -40,8 +38,6 @@ class NumericFeature:
 
 @dataclasses.dataclass(frozen=True)
 class CategoricalFeature:
-    """Position and name of a column, and its number among the categorical ones."""
-
     flat: int
     name: str
     index: int
@@ -97,8 +93,6 @@ class Nodes:
 
 @dataclasses.dataclass(frozen=True)
 class Model:
-    """All that predictions need, and labels of categories, classes and outputs."""
-
     numeric: Sequence[NumericFeature]
     categorical: Sequence[CategoricalFeature]
     one_hot: Sequence[tuple[int, Ints]]
@@ -113,7 +107,7 @@ class Model:
 
 
 def symmetric_nodes(sizes: Ints, splits: Ints) -> Nodes:
-    """Full binary trees: level d has split d, and a node's place in its level is the leaf number so far."""
+    """Make full binary trees: level d has split d, and a node's place in its level is the leaf number so far."""
     n_nodes, n_leaves = (2 << sizes) - 1, 1 << sizes
     roots, first_leaf, first_split = (np.cumsum(n) - n for n in (n_nodes, n_leaves, sizes))
     split, left, right = (np.full(n_nodes.sum(), -1, dtype=np.int64) for _ in range(3))
@@ -145,7 +139,6 @@ def check_symmetric(sizes: Ints, splits: Ints, n_values: int, n_outputs: int) ->
 
 
 def training_note(info: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """One of the model's notes about its training, some of which are JSON as text; empty if absent."""
     note = info.get(key) or {}
     result: Mapping[str, Any] = json.loads(note) if isinstance(note, str) else note
     return result
@@ -169,7 +162,7 @@ _PAIR = 0x9DDFEA08EB382D69
 
 
 def category_hash(text: bytes) -> int:
-    """The 32-bit number by which CatBoost identifies a category: the low half of CityHash64."""
+    """Return the low half of CityHash64, by which CatBoost identifies a category."""
     size = len(text)
     words = [int.from_bytes(text[i : i + 8], "little") for i in range(0, size - 7, 8)]
     if size <= 16:
@@ -215,7 +208,6 @@ def _hash_to_32(words: list[int], tail: list[int], size: int) -> int:
 
 
 def _half(start: int, second: int, third: int, last: int) -> tuple[int, int]:
-    """Two numbers from 32 bytes, given as words of which the first has been mixed already."""
     end = start + second + third
     return end + last, _turn(start + last, 52) + _turn(end, 31) + _turn(start, 37) + _turn(start + second, 7)
 
@@ -228,7 +220,6 @@ def _hash_to_64(words: list[int], tail: list[int], size: int) -> int:
 
 
 def _quarter(words: list[int], a: int, b: int) -> tuple[int, int]:
-    """Two numbers from 32 bytes, given as four words, and two seeds."""
     start = a + words[0]
     end = start + words[1] + words[2]
     return (end + words[3]) & _MASK, (_turn(b + start + words[3], 21) + _turn(end, 44) + start) & _MASK

@@ -3,7 +3,7 @@
 A table's key of a combination with elements v_1, …, v_n, in the order of `Ctr`, is Σ MULTIPLIER^(n - i + 2) · v_i
 modulo 2^64, where a category is its hash and a condition 0 or 1. A key alone does not give its elements, but one
 unknown element follows from the others. CatBoost adds one categorical feature at a time to the combinations of a tree,
-so that all categories can be found one feature after the other.
+so all categories can be found one feature after the other.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def counts_of(ctr: Ctr) -> Counts:
 
 
 def category_hashes(counts: Counts) -> tuple[Ints, Bools]:
-    """Hashes of the categories of a CTR table, and which of its rows a category can reach."""
+    """Return hashes of the categories of a CTR table, and which of its rows a category can reach."""
     numbers = (counts.keys * np.uint64(_INVERSE)).astype(np.int64)
     return numbers & 0xFFFFFFFF, (counts.keys != EMPTY_KEY) & (numbers >= -(1 << 31)) & (numbers < 1 << 31)
 
 
 def goes_right(ctr: Ctr, known_hashes: Ints) -> Bools:
-    """Whether each known category, and last an unseen one, is above each border."""
+    """Whether each known category (last: an unseen one) is above each border."""
     counts = counts_of(ctr)
     row_values, unseen_value = ctr_values(ctr, counts)
     hashes, is_reachable = category_hashes(counts)
@@ -52,7 +52,7 @@ def goes_right(ctr: Ctr, known_hashes: Ints) -> Bools:
 
 
 def ctr_values(ctr: Ctr, counts: Counts) -> tuple[Singles, np.float32]:
-    """The CTR's number for each row of counts, and for an unseen category, in float32 as CatBoost computes it."""
+    """Return the CTR's number for each row of counts, and for an unseen category, in float32 as CatBoost does."""
     good, total, unseen_total = _good_and_total(ctr, counts)
     goods, totals = np.append(good, 0.0).astype(np.float32), np.append(total, unseen_total).astype(np.float32)
     numerator, denominator, shift, scale = (np.float32(number) for number in (*ctr.prior, ctr.shift, ctr.scale))
@@ -61,7 +61,7 @@ def ctr_values(ctr: Ctr, counts: Counts) -> tuple[Singles, np.float32]:
 
 
 def _good_and_total(ctr: Ctr, counts: Counts) -> tuple[Floats, Floats, float]:
-    """Numerator and denominator for each row of counts, and the denominator for an unseen category."""
+    """Return numerator and denominator for each row of counts, and the denominator for an unseen category."""
     rows = counts.rows
     if ctr.kind in MEANS:
         return rows[:, 0], rows[:, 1], 0.0
@@ -91,8 +91,6 @@ Words = npt.NDArray[np.uint64]
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
-    """A split on the cells of one or more features."""
-
     features: tuple[int, ...]  # positions, ascending
     bounds: tuple[Floats | None, ...]  # upper ends of all intervals but the last; None for categories
     goes_right: Bools  # of each cell: an axis per feature, of its intervals, or of its categories and last unseen ones
@@ -100,14 +98,14 @@ class Condition:
 
 @dataclasses.dataclass(frozen=True)
 class Places:
-    """Positions in the schema of numeric and categorical features, by their numbers among those of their kind."""
+    """Positions in the schema, by the features' numbers among those of their kind."""
 
     numeric: Mapping[int, int]
     categorical: Mapping[int, int]
 
 
 def known_categories(model: Model, used: Iterable[Ctr]) -> dict[int, Ints]:
-    """Sorted hashes of the categories that splits can distinguish, for each categorical feature."""
+    """Return sorted hashes of the categories that splits can distinguish, for each categorical feature."""
     hashes: dict[int, list[Ints]] = {feature.index: [np.empty(0, np.int64)] for feature in model.categorical}
     for index, values in model.one_hot:
         if len(np.unique(values & _HASH)) < len(values):
@@ -119,7 +117,6 @@ def known_categories(model: Model, used: Iterable[Ctr]) -> dict[int, Ints]:
 
 
 def _categories_of_tables(used: Iterable[Ctr]) -> Iterable[tuple[int, Ints]]:
-    """Features and hashes of their categories, from tables with one unknown feature at a time."""
     solved: dict[int, Ints] = {}
     waiting = sorted(used, key=lambda ctr: len(ctr.categories))
     for ctr in waiting:
@@ -146,7 +143,7 @@ def _categories_of_tables(used: Iterable[Ctr]) -> Iterable[tuple[int, Ints]]:
 
 
 def _solved(ctr: Ctr, index: int, solved: Mapping[int, Ints]) -> Ints:
-    """Hashes of the categories of one feature, from the keys of a table whose other features are known.
+    """Return hashes of one feature's categories, from the keys of a table whose other features are known.
 
     Other elements are tried in all combinations: the right ones leave a number of 32 bits. Others do so by chance in
     one of 2^32 cases, which adds a category that no row has.
@@ -165,7 +162,6 @@ def _solved(ctr: Ctr, index: int, solved: Mapping[int, Ints]) -> Ints:
 
 
 def _word(hashes: Ints) -> Words:
-    """Hashes of 32 bits, sign-extended as in the keys of tables."""
     return hashes.astype(np.uint32).view(np.int32).astype(np.int64).astype(np.uint64)
 
 
@@ -199,7 +195,6 @@ def _axes(ctr: Ctr, known_hashes: Mapping[int, Ints], places: Places) -> list[_A
 def _cell_values(
     ctr: Ctr, axes: Sequence[_Axis], known_hashes: Mapping[int, Ints], places: Places
 ) -> npt.NDArray[np.float32]:
-    """The CTR's number in each cell, in float32 as CatBoost computes it."""
     counts = counts_of(ctr)
     row_values, unseen_value = ctr_values(ctr, counts)
     position = {axis.feature: place for place, axis in enumerate(axes)}
@@ -270,7 +265,7 @@ class _CategorySplits:
 
 
 def read_splits(model: Model, position: Mapping[int, int], used: Ints) -> tuple[Splits, dict[int, Ints]]:
-    """All splits in their global order, and the hashes of the known categories of each categorical feature.
+    """Return all splits in their global order, and the hashes of each categorical feature's known categories.
 
     `position` is that of each column in the schema; `used` are the global positions of splits in trees, sorted.
     """
@@ -307,7 +302,7 @@ def read_splits(model: Model, position: Mapping[int, int], used: Ints) -> tuple[
 
 
 def _used_ctrs(model: Model, used: Ints) -> Iterator[tuple[Ctr, int, Ints]]:
-    """CTRs in trees, the global position of the first border of each, and the borders that are used."""
+    """Yield CTRs in trees, the global position of the first border of each, and the borders that are used."""
     first = sum(len(feature.borders) for feature in model.numeric) + sum(len(values) for _, values in model.one_hot)
     for ctr in model.ctrs:
         begin, end = np.searchsorted(used, [first, first + len(ctr.borders)])
@@ -317,7 +312,7 @@ def _used_ctrs(model: Model, used: Ints) -> Iterator[tuple[Ctr, int, Ints]]:
 
 
 def _category_splits(model: Model, used: Ints) -> list[_CategorySplits]:
-    """Splits of one-hot features and of CTRs in their global order; those on combinations count as not used."""
+    """Return splits of one-hot features and of CTRs in their global order; those on combinations count as not used."""
     groups: list[tuple[int, int, Callable[[Ints], Bools]]] = [
         (index, len(values), functools.partial(_one_hot_right, values)) for index, values in model.one_hot
     ]
@@ -332,13 +327,13 @@ def _category_splits(model: Model, used: Ints) -> list[_CategorySplits]:
 
 
 def _one_hot_right(values: Ints, known_hashes: Ints) -> Bools:
-    """Whether each known category, and last an unseen one, equals each value."""
+    """Whether each known category (last: an unseen one) equals each value."""
     result: Bools = np.append(known_hashes, -1) == (values & 0xFFFFFFFF)[:, None]
     return result
 
 
 def _category_sets(groups: Sequence[_CategorySplits], known_hashes: Mapping[int, Ints]) -> tuple[Ints, Bools]:
-    """Start of each split's set, -1 for those in no tree, and the sets one after the other."""
+    """Return the start of each split's set, -1 for those in no tree, and the sets one after the other."""
     widths = [len(known_hashes[group.index]) + 1 if group.used else 0 for group in groups]
     sizes = np.array([width * group.n_splits for width, group in zip(widths, groups, strict=True)], dtype=np.int64)
     check_size("category sets", int(sizes.sum()), _MAX_SET_ENTRIES)

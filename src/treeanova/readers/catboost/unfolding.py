@@ -1,7 +1,7 @@
 """Trees with splits on combinations of features, unfolded into trees that split one feature at a time.
 
-A branch splits one feature into all its classes and goes on with the slices, in which classes that became equal are
-merged. The feature is the one whose slices have the fewest cells after that. Equal slices are grown once.
+A branch splits one feature into all its classes and continues with the slices, in which classes that became equal are
+merged. It takes the feature whose slices then have the fewest cells. Equal slices are grown once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Words = npt.NDArray[np.uint64]
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Outcomes in the cells of features, where values that no condition distinguishes are one class."""
+    """Outcomes in the cells of features; values that no condition distinguishes are one class."""
 
     bounds: Mapping[int, Floats | None]  # upper ends of all intervals but the last; None for categories
     classes: Mapping[int, Sequence[int]]  # the first of the intervals of each class, or a mask of its categories
@@ -36,8 +36,6 @@ class Table:
 
 @dataclasses.dataclass(frozen=True)
 class Branch:
-    """A split into all classes of a feature, and what is grown for each."""
-
     feature: int
     subtrees: Sequence[Subtree]
     n_leaves: int
@@ -58,7 +56,7 @@ class Subtree:
 def tabulate(
     conditions: Mapping[int, Condition], outcomes: Callable[[Mapping[int, Bools]], Ints], max_cells: int
 ) -> Table | None:
-    """The table of conditions; None if it has too many cells.
+    """Return the table of conditions; None if it has too many cells.
 
     `outcomes` gives a number per cell from the conditions on the cells, which broadcast against each other.
     """
@@ -78,7 +76,7 @@ def tabulate(
 
 
 def _common_bounds(conditions: Iterable[Condition]) -> dict[int, Floats | None]:
-    """Bounds of the intervals that some condition distinguishes, for each feature, by position."""
+    """Return bounds of the intervals that some condition distinguishes, for each feature, by position."""
     common: dict[int, Floats | None] = {}
     for condition in conditions:
         for feature, bounds in zip(condition.features, condition.bounds, strict=True):
@@ -102,7 +100,7 @@ def _class_numbers(
     refined: Mapping[int, Bools],
     bounds: Mapping[int, Floats | None],
 ) -> list[int]:
-    """The class of each interval or category of a feature: those with the same outcome of all conditions."""
+    """Give intervals or categories with the same outcome of all conditions the same class."""
     slices = [
         np.moveaxis(array, conditions[number].features.index(feature), 0)
         for number, array in refined.items()
@@ -113,7 +111,7 @@ def _class_numbers(
 
 
 def _numbered(rows: npt.NDArray[np.generic], *, in_order: bool) -> list[int]:
-    """A number for each row, the same for equal ones; `in_order` only for equal neighbours."""
+    """Number the rows; equal rows (`in_order`: only equal neighbours) share a number."""
     if in_order:
         return [0, *np.cumsum((rows[1:] != rows[:-1]).any(axis=1)).tolist()]
     number_of: dict[bytes, int] = {}
@@ -121,7 +119,7 @@ def _numbered(rows: npt.NDArray[np.generic], *, in_order: bool) -> list[int]:
 
 
 def _first_places(numbers: Sequence[int]) -> list[int]:
-    """The first place of each number, where numbers first appear in ascending order."""
+    """Return the first place of each number; numbers first appear in ascending order."""
     highest, places = -1, []
     for place, number in enumerate(numbers):
         if number > highest:
@@ -140,7 +138,7 @@ def _class_values(numbers: Sequence[int], first: list[int], bounds: Floats | Non
 
 
 def _on_cells(array: Bools, features: Sequence[int], first: Mapping[int, Sequence[int]]) -> Bools:
-    """A condition on one value of each class, with an axis for each feature of the table."""
+    """Evaluate a condition at one value of each class, with an axis for each feature of the table."""
     cells = array[np.ix_(*(first[feature] for feature in features))]
     return cells.reshape([len(places) if feature in features else 1 for feature, places in first.items()])
 
@@ -187,7 +185,7 @@ class _Growth:
         return self._grown[key]
 
     def _best_axis(self, outcomes: Ints) -> int:
-        """The axis whose slices have the fewest cells after equal classes are merged, by sums with random weights."""
+        """Return the axis with the fewest cells after merging equal slices, found by sums with random weights."""
         words = self._of_outcome[outcomes]
         n_cells = [np.ones(size) for size in outcomes.shape]
         for pair in itertools.combinations(range(outcomes.ndim), 2):
@@ -220,7 +218,7 @@ _Item = TypeVar("_Item", bound=np.generic)
 def unfold(
     nodes: Nodes, splits: Splits, missing_left: Mapping[int, bool], n_bins: Mapping[int, int]
 ) -> tuple[Nodes, Splits]:
-    """Nodes and splits of the same trees without splits on combinations of features; unreached nodes are left behind.
+    """Return nodes and splits of the same trees without splits on combinations; unreached nodes remain.
 
     `missing_left` tells for each numeric feature, by position, whether missing values are below all borders; `n_bins`
     is for each categorical feature the number of its known categories, plus one for all others.
@@ -233,8 +231,6 @@ def unfold(
 
 
 class _Builder:
-    """Old nodes and splits, and new ones after them."""
-
     def __init__(self, nodes: Nodes, splits: Splits, n_bins: Mapping[int, int]) -> None:
         self._split, self._left, self._right = nodes.split.tolist(), nodes.left.tolist(), nodes.right.tolist()
         self._leaf, self._label = nodes.leaf.tolist(), nodes.label.tolist()
@@ -249,7 +245,6 @@ class _Builder:
         return Nodes(*(np.array(column, dtype=np.int64) for column in columns))
 
     def splits(self, missing_left: Mapping[int, bool]) -> Splits:
-        """All splits; the last entry is still "no split"."""
         old, new = self._splits, list(self._new_splits)
         features = np.array([feature for feature, _ in new], dtype=np.int64)
         bounds = [np.nan if feature in self._n_bins else value for feature, value in new]
@@ -266,7 +261,7 @@ class _Builder:
         )
 
     def root(self, node: int) -> int:
-        """The root of the unfolded tree: the same where there is nothing to unfold."""
+        """Return the root of the unfolded tree: the same if there is nothing to unfold."""
         root = self.unfolded(node) if self._combines(self._splits_below(node)) else node
         self._grown.clear()
         return root
@@ -285,7 +280,6 @@ class _Builder:
         return list(below)
 
     def unfolded(self, node: int) -> int:
-        """A new node for a subtree, which may be needed in several places."""
         split, left, right = self._split[node], self._left[node], self._right[node]
         if left < 0:
             self._reserve_leaves(1)
@@ -304,7 +298,7 @@ class _Builder:
             raise _size_error()
 
     def _grow(self, node: int) -> _Emission | None:
-        """What replaces a subtree, or its first split if the subtree is large; None if that split can stay."""
+        """Return what replaces a subtree, or its first split if the subtree is large; None if that split can stay."""
         below = self._splits_below(node)
         if not self._combines(below):
             return None
@@ -338,7 +332,6 @@ class _Builder:
         return np.where(goes_right[self._split[node]], right, left)
 
     def branch(self, feature: int, value: float, left: int, right: int) -> int:
-        """A new node that splits a feature at a bound, or by a mask of categories that go left."""
         first = len(self._splits.feature) - 1
         split = self._new_splits.setdefault((feature, value), first + len(self._new_splits))
         return self._append(split, left, right, 0, 0)
@@ -362,7 +355,7 @@ class _Emission:
     ends: Sequence[int]
 
     def node(self, subtree: Subtree, classes: _Classes) -> int:
-        """A node for a subtree, whose classes of features are given by their values."""
+        """Return a node for a subtree; `classes` gives the values of each feature's classes."""
         if isinstance(subtree.content, int):
             return self.builder.unfolded(self.ends[subtree.content])
         merged = {feature: self._merged(feature, classes[feature], new) for feature, new in subtree.merged.items()}
@@ -370,7 +363,7 @@ class _Emission:
         return self._halves(subtree.content, branched, merged, 0, len(branched))
 
     def _halves(self, branch: Branch, branched: Sequence[int], classes: _Classes, low: int, high: int) -> int:
-        """Nodes that halve the classes of a branch from `low` to `high` until one is left."""
+        """Add nodes that halve the classes of a branch from `low` to `high` until one is left."""
         if high - low == 1:
             return self.node(branch.subtrees[low], classes)
         middle = (low + high) // 2
@@ -382,7 +375,6 @@ class _Emission:
         return self.builder.branch(branch.feature, float(bounds[branched[middle] - 1]), left, right)
 
     def _merged(self, feature: int, old: Sequence[int], new: Sequence[int]) -> Sequence[int]:
-        """Values of merged classes: the first interval, or all categories."""
         size = max(new) + 1
         if size == len(new):
             return old

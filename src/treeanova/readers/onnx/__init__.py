@@ -1,19 +1,19 @@
 """ONNX: TreeEnsembleRegressor and TreeEnsembleClassifier (ai.onnx.ml 1 to 5) and TreeEnsemble (5) as a Forest.
 
-The facts that the reader relies on, as onnxruntime 1.31 computes them (1.23 differs for some classifiers):
+Facts, as onnxruntime 1.31 computes them (1.23 differs for some classifiers):
 
 - The graph must be one tree operator that sees the input itself; Identity may be before it, and Identity, ZipMap, Cast
   to floats and multiplication by 1 after it. What changes columns or scores is refused.
 - Inputs of float32 are compared with float32 thresholds, those of float64 with float64 thresholds. A node's condition
-  is one of x <= t, x < t, x > t, x >= t, x == t and x != t. It is false for NaN, except x != t, which is true; where
-  `missing_value_tracks_true` is set, NaN counts as true. A node with x == t becomes two nodes of the Forest.
+  is one of x <= t, x < t, x > t, x >= t, x == t and x != t. It is false for NaN, except x != t, which is true; with
+  `missing_value_tracks_true`, NaN counts as true. A node with x == t becomes two nodes of the Forest.
 - A node that asks for a set (BRANCH_MEMBER) is a chain of equalities. It is read for whole numbers from 1 to 30: for
-  others, onnxruntime cuts off fractions of its input, so that 1.5 is in the set of 1 and 35.
+  others, onnxruntime cuts off fractions of its input, so 1.5 is in the set of 1 and 35.
 - A node may have several parents, as in chains of equalities for a set of categories; it is copied for each.
 - Scores are base values and the sum of the leaves' weights, or their mean over trees; MIN and MAX are refused.
 - A classifier of two classes whose weights are all for the first gives one score s of the second, after which the
   probabilities are (1 - s, s) if no weight is negative, and the logistic function of (-s, s) for LOGISTIC.
-- A regressor of one target has no post_transform in onnxruntime, which other runtimes may apply: link "other".
+- A regressor of one target has no post_transform in onnxruntime, but other runtimes may apply it: link "other".
 
 The score is the sum before `post_transform`, which is the link. No part of `onnx` is needed: files are read here.
 """
@@ -60,8 +60,6 @@ _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
 @dataclasses.dataclass(frozen=True)
 class Ensemble:
-    """What both families of operators say: conditions, roots, and a weight per entry of (node, output)."""
-
     conditions: Conditions
     roots: Ints
     weight_node: Ints
@@ -163,7 +161,7 @@ def _classifier(tree: TreeOperator, ensemble: Ensemble, values: Floats, labels: 
 
 
 def _older_ensemble(attributes: dict[str, Any], tree: TreeOperator) -> Ensemble:
-    """TreeEnsembleRegressor and TreeEnsembleClassifier: nodes are named by their tree and a number in it."""
+    """Read TreeEnsembleRegressor and TreeEnsembleClassifier: nodes are named by their tree and a number in it."""
     is_classifier = tree.operator.kind == "TreeEnsembleClassifier"
     prefix = "class" if is_classifier else "target"
     trees = _integers(attributes, "nodes_treeids")
@@ -204,7 +202,7 @@ def _older_ensemble(attributes: dict[str, Any], tree: TreeOperator) -> Ensemble:
 
 
 def _newer_ensemble(attributes: dict[str, Any], tree: TreeOperator) -> Ensemble:
-    """TreeEnsemble: inner nodes and leaves are in lists of their own; each branch gets a leaf of its own here."""
+    """Read TreeEnsemble: inner nodes and leaves are in separate lists; each branch gets a leaf here."""
     mode = np.asarray(attributes["nodes_modes"], dtype=np.int64)
     check_values("nodes of ONNX trees must have known modes", mode, (mode >= 0) & (mode < len(MODES)))
     n_nodes = len(mode)
@@ -247,7 +245,7 @@ def _newer_ensemble(attributes: dict[str, Any], tree: TreeOperator) -> Ensemble:
 
 
 def _sets(values: Floats) -> list[Floats]:
-    """Sets of numbers, each of which ends in NaN; that after the last may be left out."""
+    """Return sets of numbers, each of which ends in NaN; the last NaN may be missing."""
     pieces = np.split(values, np.flatnonzero(np.isnan(values)) + 1)
     return [piece[~np.isnan(piece)] for piece in pieces if len(piece)]
 
@@ -275,14 +273,13 @@ def _integers(attributes: dict[str, Any], name: str, size: int | None = None) ->
 
 
 def _floats(attributes: dict[str, Any], name: str, tree: TreeOperator, size: int | None = None) -> Floats:
-    """Numbers in an attribute, or in the tensor of the same name, which may be of float64; empty without both."""
+    """Return an attribute, or the tensor of the same name, which may be of float64; empty without both."""
     values = attributes.get(name)
     tensor = attributes.get(f"{name}_as_tensor")
     return _sized(_array(values or (() if tensor is None else tensor), tree), size)
 
 
 def _array(values: npt.ArrayLike, tree: TreeOperator) -> Floats:
-    """Numbers as float64; those of a model whose input is float32 are float32."""
     array = np.asarray(values)
     if array.dtype == np.dtype("<f8") and isinstance(values, np.ndarray) and not tree.is_double:
         raise UnsupportedModelError(
@@ -310,7 +307,7 @@ def _flags(numbers: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 
 
 def _positions(position: dict[tuple[int, int], int], trees: Ints, numbers: Ints, wanted: npt.NDArray[np.bool_]) -> Ints:
-    """Positions of nodes that are named by tree and number; -1 where none is wanted."""
+    """Return positions of nodes that are named by tree and number; -1 where none is wanted."""
     result = np.full(len(trees), -1, dtype=np.int64)
     keys = zip(trees[wanted].tolist(), numbers[wanted].tolist(), strict=True)
     try:

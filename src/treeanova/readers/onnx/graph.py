@@ -26,10 +26,9 @@ Range = tuple[float, float]
 
 @dataclasses.dataclass(frozen=True)
 class Conditions:
-    """Inner nodes and leaves as a file has them; a leaf has mode -1.
+    """Inner nodes and leaves as stored; a leaf has mode -1.
 
-    `true` and `false` are the children; `tracks` tells whether NaN counts as true; `is_double` whether numbers are
-    compared in float64.
+    `true` and `false` are the children; `tracks`: whether NaN counts as true; `is_double`: compare in float64.
     """
 
     feature: Ints
@@ -42,7 +41,7 @@ class Conditions:
 
 
 def with_chains(conditions: Conditions, sets: Sequence[Floats]) -> Conditions:
-    """Conditions with a chain of equalities in place of each node that asks whether x is in a set."""
+    """Replace each node that asks whether x is in a set by a chain of equalities."""
     asked = np.flatnonzero(conditions.mode == MEMBER)
     if len(asked) != len(sets) or any(not len(members) for members in sets):
         raise damaged(f"ONNX trees must have a set for each of {len(asked)} nodes, got others")
@@ -68,7 +67,7 @@ def with_chains(conditions: Conditions, sets: Sequence[Floats]) -> Conditions:
 def forest_of_conditions(
     schema: Schema, intercept: Floats, conditions: Conditions, roots: Ints, values: Floats
 ) -> Forest:
-    """The Forest of trees of conditions; `values` has a row for each node of the file, which labels leaves."""
+    """Build the Forest; `values` has a row for each node of the file, which labels leaves."""
     _check(conditions, roots)
     up_to, below = _bounds(conditions)
     mode = conditions.mode
@@ -106,14 +105,14 @@ def _check(conditions: Conditions, roots: Ints) -> None:
 
 
 def _is_shared(conditions: Conditions) -> bool:
-    """Whether a node has several parents, as where a set of categories is a chain of equalities with one outcome."""
+    """Whether a node has several parents, such as the outcome of a chain of equalities."""
     inner = conditions.mode >= 0
     children = np.concatenate([conditions.true[inner], conditions.false[inner]])
     return len(np.unique(children)) < len(children)
 
 
 def _is_acyclic(conditions: Conditions) -> bool:
-    """Whether no node comes after itself: nodes are taken away once all of their parents are."""
+    """Whether no node comes after itself: nodes are removed once all of their parents are."""
     inner = conditions.mode >= 0
     n_parents = np.bincount(
         np.concatenate([conditions.true[inner], conditions.false[inner]]), minlength=len(conditions.mode)
@@ -141,8 +140,7 @@ _Waiting = tuple[int, dict[int, Range], list[int] | None, int]
 class _Expansion:
     """Trees with equalities or shared nodes: x == t is two nodes, after which the branch of x != t comes twice.
 
-    Where the values that reach a node leave one answer only, the node is left out, so that chains of equalities of one
-    feature stay small.
+    If the values that reach a node leave one answer only, the node is left out, so chains of equalities stay small.
     """
 
     def __init__(self, conditions: Conditions, up_to: Floats, below: Floats, values: Floats) -> None:
@@ -164,7 +162,7 @@ class _Expansion:
         return start
 
     def _undecided(self, node: int, ranges: dict[int, Range]) -> int:
-        """The first node from here on whose answer the ranges leave open."""
+        """Return the first node from here on whose answer the ranges leave open."""
         conditions = self.conditions
         for _ in range(len(conditions.mode)):
             mode = conditions.mode[node]
@@ -194,7 +192,7 @@ class _Expansion:
             return [(true, ranges, left, position), (false, ranges, right, position)]
         equal, other = (true, false) if mode == EQ else (false, true)
         low, high = ranges.get(feature, (-np.inf, np.inf))
-        # NaN is not equal to anything; where it counts as true at x == t, it goes with equal values.
+        # NaN equals nothing; if it counts as true at x == t, it goes with equal values.
         position = self.trees.append(feature, up_to, missing_left=tracks and mode == EQ)
         second = left[position] = self.trees.append(feature, below)
         return [
@@ -209,7 +207,7 @@ Message = dict[int, list[Value]]
 
 
 def fields(data: bytes) -> Message:
-    """Values of a message by the numbers of their fields: whole numbers, or bytes.
+    """Return values of a message by field number: whole numbers, or bytes.
 
     >>> fields(bytes([8, 150, 1, 18, 2, 72, 105]))
     {1: [150], 2: [b'Hi']}
@@ -242,7 +240,6 @@ def _entries(data: bytes) -> Iterator[tuple[int, Value]]:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """A whole number of up to 64 bits, and the position after it."""
     result = 0
     for shift in range(0, 70, 7):
         if position >= len(data):
@@ -268,7 +265,6 @@ def signed(value: Value) -> int:
 
 
 def raw(value: Value) -> bytes:
-    """Bytes: of text, of a message inside, or of a number with a fixed size."""
     if isinstance(value, int):
         raise damaged("an ONNX file must hold bytes here, got a number")
     return value
@@ -282,7 +278,7 @@ def text(value: Value) -> str:
 
 
 def integers(values: list[Value]) -> list[int]:
-    """Whole numbers of a repeated field, one by one or packed together."""
+    """Return whole numbers of a repeated field, one by one or packed."""
     result: list[int] = []
     for value in values:
         if isinstance(value, int):
@@ -296,7 +292,7 @@ def integers(values: list[Value]) -> list[int]:
 
 
 def floats(values: list[Value], code: str = "f") -> list[float]:
-    """Numbers of a repeated field of float32 (code "f") or float64 ("d"), one by one or packed together."""
+    """Return numbers of a repeated field of float32 (code "f") or float64 ("d"), one by one or packed."""
     data = b"".join(raw(value) for value in values)
     size = struct.calcsize(code)
     if len(data) % size:
@@ -311,8 +307,6 @@ _CODES = {_FLOAT: "<f4", 2: "<u1", 3: "<i1", 6: "<i4", 7: "<i8", _DOUBLE: "<f8"}
 
 @dataclasses.dataclass(frozen=True)
 class Operator:
-    """One operator of a graph: its kind, its attributes, and names of what goes in and out."""
-
     kind: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -405,7 +399,7 @@ def _tensor(tensor: Message) -> npt.NDArray[Any]:
 
 
 def _input(value: Value) -> tuple[str, int, int | None]:
-    """Name of an input, the type of its entries (0 if it is no tensor) and the number of its columns."""
+    """Return name, type of entries (0 if not a tensor) and number of columns."""
     info = fields(raw(value))
     name = text(single(info, 1))
     kind = fields(raw(single(info, 2))) if 2 in info else {}
@@ -440,7 +434,7 @@ def _check_connected(tree: Operator, operators: Sequence[Operator], outputs: Seq
 
 
 def _source(name: str, operators: Sequence[Operator], inputs: dict[str, list[Any]]) -> str:
-    """The graph's input that a tree operator sees, with nothing between that changes columns."""
+    """Return the graph's input that a tree operator sees, if nothing between changes columns."""
     makers = {output: operator for operator in operators for output in operator.outputs}
     while name not in inputs:
         maker = makers.get(name)
@@ -460,7 +454,7 @@ def _source(name: str, operators: Sequence[Operator], inputs: dict[str, list[Any
 
 
 def _ones(graph: Message) -> set[str]:
-    """Names of constants that are 1, by which LightGBM's converter multiplies probabilities."""
+    """Return names of constants that are 1, by which LightGBM's converter multiplies probabilities."""
     tensors = [fields(raw(value)) for value in graph.get(5, [])]
     named = [tensor for tensor in tensors if 8 in tensor and 13 not in tensor]
     numbers = [tensor for tensor in named if integers(tensor.get(2, [0]))[0] in _CODES]

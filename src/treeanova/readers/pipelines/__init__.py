@@ -1,28 +1,25 @@
 """Pipelines of scikit-learn: the model at their end, on the columns that enter it or on those of the user.
 
 A *column map* takes one raw column to one column that the model sees. `origins.py` finds, from the classes of the
-transformers, which raw column each of the model's columns comes from, and refuses what mixes columns. The maps
-themselves are never rewritten: `maps.py` asks the fitted transformers for their values, and the model's own
-encoders for what its splits compare, so that all rounding (also that of float32) is theirs.
+transformers, which raw column each of the model's columns comes from, and refuses what mixes columns. The maps are
+never rewritten: `maps.py` asks the fitted transformers for their values, and the model's encoders for what its splits
+compare, so all rounding (also that of float32) is theirs.
 
-- A raw column of numbers: a split z <= t becomes the set of numbers x whose z goes left. Where this set changes is
-  found by bisection over the floats, down to two neighbours; the neighbourhood of each change is looked at for more
-  changes, which rounding may cause. Bisection starts between probes, floats of all sizes and those where a transformer
-  is known to jump. Functions of the user must be monotone at the probes.
+- A raw column of numbers: a split z <= t becomes the set of numbers x whose z goes left. Bisection over the floats
+  finds where this set changes, down to two neighbours; around each change, more changes are sought, which rounding may
+  cause. Bisection starts between probes: floats of all sizes and those where a transformer is known to jump. Functions
+  of the user must be monotone at the probes.
 - A raw column of categories, one that an encoder sees: each known category, an unseen one, None and NaN are tried. A
-  split on any of the encoder's columns becomes a set of categories of the one raw feature, so that all its columns are
-  one feature again.
+  split on any of the encoder's columns becomes a set of categories of the one raw feature, so all its columns are one
+  feature again.
 - Missing values go where the transformed missing value goes: for an imputer, where the imputed value goes.
 
-`check_agreement` compares the result with the transformers at rows of the user, which finds functions of the user that
-are not what they seem at the numbers tried.
-
 Values that the transformers refuse need no answer: if they are missing or unseen values, they are refused here too.
-Rows are numbers in float64: scikit-learn computes in float32 on float32 columns, with other rounding, so that these are
-refused.
+float32 columns are refused, because scikit-learn then computes in float32, with other rounding.
 
 Transformers of scikit-learn are known to work column by column. A function of the user is tried at many numbers, which
-proves nothing for those between; and it may depend on more than numbers, such as the type of a column.
+proves nothing for those between, and it may depend on more than numbers, such as the type of a column; so
+`check_agreement` compares the result with the transformers at rows of the user.
 """
 
 from __future__ import annotations
@@ -83,7 +80,6 @@ def check_agreement(steps: Sequence[Any], last: Forest, pulled: Forest, X: Any) 
 
 
 def _some_rows(X: Any, forest: Forest) -> Any:
-    """Rows spread evenly over X, a table with the model's columns only."""
     if isinstance(X, np.ndarray) or scipy.sparse.issparse(X) or not nw.dependencies.is_into_dataframe(X):
         matrix = X.tocsr() if scipy.sparse.issparse(X) else np.asarray(X)
         return matrix[_spread(matrix.shape[0])]
@@ -170,7 +166,7 @@ class Nodes:
 def _with_chains(
     arrays: dict[str, npt.NDArray[Any]], several: dict[int, Cuts], roots: Ints
 ) -> dict[str, npt.NDArray[Any]]:
-    """Nodes with one threshold each: a node with several is followed by others, over copies of its branches."""
+    """Return nodes with one threshold each: a node with several is followed by others, over copies of its branches."""
     table = {name: array.tolist() for name, array in arrays.items()}
     downwards: list[int] = roots.tolist()
     for node in downwards:
@@ -196,7 +192,6 @@ def _chain(table: Table, node: int, cuts: Cuts) -> None:
 
 
 def _copied(table: Table, node: int, *, whole: bool = True) -> int:
-    """A copy of a node, with copies of all nodes below it if `whole`."""
     copy = len(table["left"])
     for column in table.values():
         column.append(column[node])
@@ -211,7 +206,7 @@ _USUAL = (1.0, 0.5, 0.0, 100.0, -1.0)
 
 
 def in_raw_columns(steps: Sequence[Any], forest: Forest) -> Forest:
-    """The forest whose score on raw rows is that of `forest` on rows that fitted transformers have changed.
+    """Return the forest whose score on raw rows is that of `forest` on rows that fitted transformers have changed.
 
     Raises UnsupportedModelError for transformers that do not work column by column.
     """
@@ -232,8 +227,6 @@ def in_raw_columns(steps: Sequence[Any], forest: Forest) -> Forest:
 
 
 class _Pulled:
-    """All that is known of a pipeline while its forest is pulled back."""
-
     def __init__(
         self, steps: Sequence[Any], forest: Forest, walk: Walk, columns: list[Origin], names: list[str] | None
     ) -> None:
@@ -253,7 +246,7 @@ class _Pulled:
             self._check_function()
 
     def _usable(self, steps: Sequence[Any]) -> Transformation:
-        """The transformation with a usual value of each column, which it accepts."""
+        """Return the transformation with a usual value of each column, which it accepts."""
         for number in _USUAL:
             usual = [self._usual(j, number) for j in range(len(self._walk.raw))]
             result = Transformation(steps, self._forest.schema, self._names, usual)
@@ -293,7 +286,7 @@ class _Pulled:
         return nodes.forest(self._schema(features))
 
     def _split_all_numbers(self, nodes: Nodes) -> dict[int, bool]:
-        """Split nodes on numbers; whether each raw column may be missing."""
+        """Split nodes on numbers; return whether each raw column may be missing."""
         patterns = {output: self._patterns(output) for j in self._numbers for output in self._outputs[j].tolist()}
         questions = {
             j: {k: self._thresholds(patterns[k][1], k) for k in self._outputs[j].tolist()} for j in self._numbers
@@ -311,7 +304,7 @@ class _Pulled:
         return {j: self._accepts(j, missing[j].values[0], missing[j].refused[0]) for j in self._numbers}
 
     def _patterns(self, output: int) -> tuple[Ints, Ints, Ints]:
-        """Nodes that split on a column, one node of each kind of split, and the kind of each node."""
+        """Return nodes that split on a column, one node of each kind of split, and the kind of each node."""
         forest = self._forest
         which = np.flatnonzero(forest.feature == output)
         start = forest.category_start[which]
@@ -354,7 +347,7 @@ class _Pulled:
         return Feature(name, Numeric(cast="float64 only" if j in self._computed else "float64"), accepts_missing[j])
 
     def _unused(self, j: int, name: str) -> Feature:
-        """A column that no split sees; it may hold anything only if no transformer refuses text in it."""
+        """Return a column that no split sees; it may hold anything only if no transformer refuses text in it."""
         text, missing = self._transformation.answers({j: objects(["text"])}), self._transformation.answers({j: _NAN})
         if not text[j].refused[0]:
             return Feature(name, IgnoredColumn())
@@ -387,12 +380,12 @@ def is_pipeline(model: Any) -> bool:
 
 
 def final_step(model: Any) -> Any:
-    """The model at the end of a Pipeline, also of nested ones; a model that is not a Pipeline unchanged."""
+    """Return the model at the end of a Pipeline, also of nested ones; other models unchanged."""
     return final_step(model.steps[-1][1]) if is_pipeline(model) else model
 
 
 def changing_steps(model: Any) -> list[Any]:
-    """Steps of a Pipeline, also of nested ones at its end, that may change columns before they enter the model.
+    """Return steps of a Pipeline, also of nested ones at its end, that may change columns.
 
     Samplers of imbalanced-learn are left out: they act on training data only.
     """
@@ -405,10 +398,10 @@ def changing_steps(model: Any) -> list[Any]:
 def read_in_raw_columns(
     pipeline: Any, read_model: Callable[[Any], Forest | Effects], X: Any = None
 ) -> Forest | Effects:
-    """The model at the end of a Pipeline as a function of the columns that enter the Pipeline.
+    """Read the model at the end of a Pipeline as a function of the columns that enter the Pipeline.
 
-    Raises UnsupportedModelError if the steps before it do not change columns one by one, as far as can be seen from
-    their classes and from rows X, if they are given.
+    Raises UnsupportedModelError if the steps before it do not change columns one by one, judged by their classes and by
+    rows X, if given.
     """
     steps, last = changing_steps(pipeline), final_step(pipeline)
     if not steps:
@@ -429,7 +422,7 @@ def _check_model(last: Any) -> None:
 
 
 def read_pipeline(pipeline: Any, read_model: Callable[[Any], Forest | Effects]) -> Forest | Effects:
-    """The final step of a Pipeline as `read_model` reads it, its features named by the earlier steps."""
+    """Read the final step of a Pipeline; the earlier steps name its features."""
     last = pipeline.steps[-1][1]
     _check_model(last)
     content = read_model(last)

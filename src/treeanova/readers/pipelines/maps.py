@@ -43,7 +43,7 @@ class Transformation:
         self.last_error: Exception | None = None
 
     def answers(self, queries: Queries) -> dict[int, Answer]:
-        """For values of some raw columns, what the model compares; a row is a query of all these columns at once."""
+        """Return what the model compares for values of raw columns; a row queries all these columns at once."""
         if not queries:
             return {}
         n_rows = max(len(values) for values in queries.values())
@@ -57,7 +57,7 @@ class Transformation:
         return {j: self._sorted_answer(j, values) for j, values in queries.items()}
 
     def _sorted_answer(self, j: int, values: npt.NDArray[Any]) -> Answer:
-        """Values of one raw column; numbers in order, so that those that are refused are next to each other."""
+        """Query one raw column; numbers in order, so refused ones are next to each other."""
         if values.dtype == object:
             return self._answer(j, values)
         order = np.argsort(values)
@@ -76,7 +76,7 @@ class Transformation:
         return Answer(np.concatenate([low.values, high.values]), np.concatenate([low.refused, high.refused]))
 
     def _are_refused(self, j: int, values: npt.NDArray[Any]) -> bool:
-        """Whether all of many numbers in order are refused, as five of them are, the first and the last included."""
+        """Whether all of many ordered numbers are refused, judged by five of them, including the first and the last."""
         if values.dtype == object or len(values) < 16:
             return False
         some = values[np.linspace(0, len(values) - 1, 5).astype(np.int64)]
@@ -111,8 +111,6 @@ class Transformation:
 
 @dataclasses.dataclass(frozen=True)
 class CategoryMap:
-    """A raw column of categories: its encoder, and what the model compares for each."""
-
     encoder: Labels
     values: Floats  # encoded, of all of the model's columns, one row per category and a last one for unseen ones
     missing: Floats  # the same for NaN
@@ -125,7 +123,7 @@ def is_numeric(labels: Sequence[Hashable]) -> bool:
 
 
 def tokens(labels: Sequence[Hashable], *, as_objects: bool) -> npt.NDArray[Any]:
-    """The labels, one that is not among them, NaN and, in a column of objects, None."""
+    """Return the labels, one that is not among them, NaN and, in a column of objects, None."""
     values = [*labels, _unseen(labels), np.nan]
     return objects([*values, None]) if as_objects else np.array(values, dtype=np.float64)
 
@@ -164,7 +162,6 @@ def category_map(labels: Sequence[Hashable], answer: Answer, outputs: Ints) -> C
 
 
 def _none(answer: Answer, outputs: Ints) -> str:
-    """What None, the last value tried, is compared with NaN, the one before it."""
     nan_is_refused, none_is_refused = answer.refused[-2:]
     if none_is_refused:
         return "missing" if nan_is_refused else "refused"
@@ -190,7 +187,7 @@ _OFFSETS = np.unique(np.concatenate([-_NEAR, _NEAR + 1]))
 
 
 def ranks(numbers: Floats) -> Ints:
-    """Positions of floats among all floats, 0 for zero; neighbours differ by 1."""
+    """Return positions among all floats, 0 for zero; neighbours differ by 1."""
     bits = np.abs(numbers).view(np.int64)
     return np.where(numbers < 0, -bits, bits)
 
@@ -217,7 +214,7 @@ class Changes:
     side: Ints
 
     def inner(self) -> Ints:
-        """Ranks in between that divide each range evenly, shape (n_changes, n_ranks): the more, the fewer changes."""
+        """Return ranks that divide each range evenly, shape (n_changes, n_ranks): the more, the fewer changes."""
         n_ranks = min(max(_N_QUERIES // len(self.low), 1), 31)
         # Ranges lie between neighbouring probes, so that the products are far below the largest integer.
         steps = (self.high - self.low)[:, None] * np.arange(1, n_ranks + 1) // (n_ranks + 1)
@@ -225,7 +222,6 @@ class Changes:
         return inner
 
     def narrow(self, inner: Ints, answer: Answer) -> None:
-        """Keep the first part in which the side changes."""
         n_ranks = inner.shape[1]
         sides = _sides(answer, np.repeat(self.output, n_ranks), np.repeat(self.threshold, n_ranks))
         differs = sides.reshape(inner.shape) != self.side[:, None]
@@ -241,7 +237,7 @@ _KIND = np.array([np.nan])  # the threshold that asks for changes between number
 
 
 def _sides(answer: Answer, output: Ints, threshold: Floats) -> Ints:
-    """1 for values up to the threshold, else 0; for a threshold of NaN 0 for numbers, 1 for missing, 2 for refused."""
+    """Return 1 up to the threshold, else 0; for a threshold of NaN 0 for numbers, 1 for missing, 2 for refused."""
     values = answer.values[np.arange(len(output)), output]
     kind = np.where(answer.refused, 2, np.isnan(values))
     sides: Ints = np.where(np.isnan(threshold), kind, values <= threshold)
@@ -251,9 +247,9 @@ def _sides(answer: Answer, output: Ints, threshold: Floats) -> Ints:
 def breakpoints(
     transformation: Transformation, raw: Mapping[int, RawColumn], questions: Mapping[int, Questions]
 ) -> dict[int, Floats]:
-    """For each raw column, closed upper ends of the intervals on which no split changes its side.
+    """Return for each raw column closed upper ends of the intervals on which no split changes its side.
 
-    The last end is the largest number that the transformers accept, infinity where they accept it.
+    The last end is the largest number that the transformers accept, perhaps infinity.
     """
     infinite = transformation.answers(dict.fromkeys(questions, np.array([-np.inf, np.inf])))
     ends = {j: np.array([-_LARGEST, _LARGEST]) + infinite[j].refused * np.array([1, -1]) for j in questions}
@@ -276,7 +272,7 @@ def _changes(
     questions: Mapping[int, Questions],
     raw: Mapping[int, RawColumn] | None = None,
 ) -> dict[int, Changes]:
-    """Changes between neighbouring probes; maps of the raw columns given must be monotone at the probes."""
+    """Return changes between neighbouring probes; maps of the raw columns given must be monotone at the probes."""
     answers = transformation.answers({j: floats(probes[j]) for j in questions})
     for j in raw or ():
         for output in questions[j]:
@@ -285,7 +281,6 @@ def _changes(
 
 
 def _probes(raw: RawColumn, ends: Ints) -> Ints:
-    """Ranks of floats of all sizes, and of jumps with their neighbours."""
     spread = (np.linspace(-1, 1, 515)[1:-1] * _LARGEST).astype(np.int64)
     small = ranks(np.concatenate([[0.0, 5e-324, 1e-35], np.logspace(-12, 12, 97)]))
     jumps = ranks(np.array([number for number in raw.probes if np.isfinite(number)], dtype=np.float64))
@@ -302,7 +297,6 @@ def _check_monotone(answer: Answer, output: int, raw: RawColumn) -> None:
 
 
 def _between_probes(probes: Ints, answer: Answer, questions: Questions) -> Changes:
-    """All pairs of neighbouring probes with different sides."""
     changes = [_NO_CHANGES]
     for column, thresholds in questions.items():
         output = np.full(len(probes), column)
@@ -317,7 +311,6 @@ def _between_probes(probes: Ints, answer: Answer, questions: Questions) -> Chang
 
 
 def _bisect(transformation: Transformation, changes: Mapping[int, Changes]) -> None:
-    """Narrow all changes down to neighbouring floats."""
     while any((change.high - change.low > 1).any() for change in changes.values()):
         inner = {j: change.inner() for j, change in changes.items() if len(change.low)}
         answers = transformation.answers({j: floats(ranks_.ravel()) for j, ranks_ in inner.items()})
@@ -328,7 +321,7 @@ def _bisect(transformation: Transformation, changes: Mapping[int, Changes]) -> N
 def _nearby(
     transformation: Transformation, changes: Mapping[int, Changes], ends: Mapping[int, Ints]
 ) -> dict[int, Changes]:
-    """Changes, and those between floats around them that rounding may have caused."""
+    """Return changes, and those between floats around them that rounding may have caused."""
     around = {j: np.clip(change.low[:, None] + _OFFSETS, *ends[j]) for j, change in changes.items() if len(change.low)}
     answers = transformation.answers({j: floats(window.ravel()) for j, window in around.items()})
     result = dict(changes)
@@ -346,7 +339,7 @@ def _nearby(
 
 
 def without_refused(left: Bools, is_refused: Bools) -> Bools:
-    """Sides in which intervals that are refused follow a neighbour."""
+    """Let refused intervals follow a neighbour."""
     if not is_refused.any() or is_refused.all():
         return left
     accepted = np.flatnonzero(~is_refused)

@@ -20,8 +20,6 @@ _ADVICE = (
 
 @dataclasses.dataclass
 class RawColumn:
-    """What the transformers tell of a raw column."""
-
     labels: dict[Hashable, None] | None = None  # categories that an encoder knows; None for numbers
     as_objects: bool = False  # whether an encoder has seen them in a column of objects (text), not of numbers
     probes: list[float] = dataclasses.field(default_factory=list)  # numbers at which a transformer may jump
@@ -39,8 +37,6 @@ class RawColumn:
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
-    """Where a column comes from."""
-
     source: int  # the raw column
     is_raw: bool = True  # whether its values are those of the raw column, missing ones perhaps filled
     by_label: bool = False  # whether it is the same for all values that are no known category
@@ -51,8 +47,6 @@ class Origin:
 
 @dataclasses.dataclass
 class Walk:
-    """The raw columns, and whether a function of the user is among the transformers."""
-
     raw: list[RawColumn]
     has_function: bool = False
 
@@ -130,7 +124,6 @@ def _note_sentinel(walk: Walk, sentinel: Any, columns: Sequence[Origin]) -> None
 
 
 def _add_jumps(walk: Walk, columns: Sequence[Origin], jumps: Sequence[Iterable[float]]) -> None:
-    """Note numbers at which a function of raw columns may jump and turn."""
     for column, numbers in zip(columns, jumps, strict=True):
         if not column.is_raw:
             raise refused("a transformer whose jumps are at numbers that other steps made")
@@ -144,7 +137,6 @@ def _check_raw(step: Any, columns: Sequence[Origin]) -> None:
 
 
 def _encoder(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
-    """Encoders of categories with one column for each."""
     _check_raw(step, columns)
     for column, categories in zip(columns, step.categories_, strict=True):
         walk.raw[column.source].add_labels(categories)
@@ -192,7 +184,6 @@ def _category_encoder(walk: Walk, step: Any, columns: list[Origin]) -> list[Orig
 
 
 def _mapping_of(encoder: Any, name: Hashable) -> Any:
-    """The fitted table of a column, whose index is its categories or their positions."""
     mapping = encoder.mapping
     return mapping[name] if isinstance(mapping, dict) else next(m["mapping"] for m in mapping if m["col"] == name)
 

@@ -1,6 +1,6 @@
 """PMML: TreeModel, and MiningModel that adds up or averages TreeModels, as a Forest.
 
-The facts that the reader relies on (PMML 4.x):
+Facts (PMML 4.x):
 
 - Children of a node are tried in their order, and the first whose predicate is true is taken. If none is true, the
   prediction is that of the node for noTrueChildStrategy="returnLastPrediction", else there is none.
@@ -71,7 +71,7 @@ class _Choice:
 
 
 class _Trees:
-    """Trees of TreeModels, on one field at a time; features for which a row may have no prediction are noted."""
+    """Trees of TreeModels, on one field at a time; notes features for which a row may have no prediction."""
 
     def __init__(self, fields: Fields, n_elements: int) -> None:
         self.fields, self.builder = fields, TreeBuilder()
@@ -108,7 +108,6 @@ class _Trees:
         return self.append(values=self.leaf_values(element))
 
     def choose(self, element: Element, start: int) -> int:
-        """Append the splits by which the children from `start` on are chosen."""
         self.n_choices += 1
         check_size("trees on one field at a time", self.n_choices, self.max_nodes)
         if (id(element), start) not in self.choices:
@@ -128,7 +127,7 @@ class _Trees:
         return self.numbers(choice.field, choice, follow)
 
     def choice(self, element: Element, start: int) -> _Choice:
-        """How children from `start` on are chosen, as far as their predicates are on one field."""
+        """Return how children from `start` on are chosen, as far as their predicates are on one field."""
         children = element.all("Node")
         names, end = set[str](), start
         while end < len(children):
@@ -145,14 +144,13 @@ class _Trees:
         return _Choice(end, field, edges, self.outcomes(element, tested, start, values))
 
     def values(self, field: Field | None, tested: Sequence[Element]) -> tuple[Values, Floats]:
-        """All values of a field between which predicates differ, last a missing one, and the bounds of numbers."""
+        """Return values of a field between which predicates differ, last a missing one, and the bounds of numbers."""
         if field is not None and field.categories is not None:
             return Values(field, np.arange(len(field.categories) + 2.0)), np.empty(0)
         edges = sorted(set().union({np.inf}, *(bounds(predicate, self.fields) for predicate in tested)))
         return Values(field or Field(0), np.array([*edges, np.nan])), np.array(edges)
 
     def outcomes(self, element: Element, tested: Sequence[Element], start: int, values: Values) -> Ints:
-        """Where each value of the tested field leads."""
         has_rest = start + len(tested) < len(element.all("Node"))
         otherwise = _REST if has_rest else _STAY if self.stays and _has_score(element) else _NULL
         result = np.full(len(values.is_missing), otherwise, dtype=np.int64)
@@ -175,7 +173,6 @@ class _Trees:
         return _NULL
 
     def numbers(self, field: Field, choice: _Choice, follow: Callable[[int], int]) -> int:
-        """Append splits of a number: intervals with the same outcome are joined."""
         *known, last = choice.outcomes.tolist()
         _check_certain(choice.outcomes[:-1])
         pairs = zip(choice.edges.tolist(), known, strict=True)
@@ -204,7 +201,6 @@ class _Trees:
         return position
 
     def categories(self, field: Field, outcomes: Ints, follow: Callable[[int], int]) -> int:
-        """Append splits of a category: one set for each outcome but the last."""
         known, (unseen, missing) = outcomes[:-2], outcomes[-2:].tolist()
         _check_certain(known)
         unseen = missing if field.unseen_is_missing else unseen
@@ -240,7 +236,7 @@ _METHODS = {"sum", "average", "weightedAverage", "weightedSum"} | _VOTES
 
 
 def read(model: Any) -> Forest:
-    """Models in memory of other classes are refused: PMML is a file format."""
+    """Refuse models in memory of other classes: PMML is a file format."""
     raise UnsupportedModelError(f"PMML must be given as the path of a file, got {type(model).__name__}; save it first.")
 
 
@@ -254,8 +250,6 @@ def read_file(path: str | pathlib.Path) -> Forest:
 
 
 class _Member(NamedTuple):
-    """A TreeModel and its share in the score; whether it votes for a class."""
-
     model: Element
     factor: float
     is_vote: bool
@@ -283,7 +277,7 @@ def _read(document: Element) -> Forest:
 
 
 def _accepting(trees: _Trees, j: int, feature: Feature) -> Feature:
-    """The feature, without missing values and unseen categories for which there is no prediction."""
+    """Return the feature without missing values and unseen categories for which there is no prediction."""
     return dataclasses.replace(
         feature,
         accepts_missing=feature.accepts_missing and j not in trees.without_missing,
@@ -328,7 +322,6 @@ def _factors(segments: list[Element], method: str) -> Floats:
 
 
 def _rescaling(model: Element) -> tuple[float, float]:
-    """Factor and constant that a model's Targets apply to its prediction."""
     targets = model.first("Targets")
     listed = targets.all("Target") if targets else []
     for target in listed:

@@ -18,7 +18,7 @@ from treeanova.model.forest import bound_below, bound_up_to
 from treeanova.readers.checks import damaged, decimal_number, whole_number
 
 _MAX_DEPTH = 300
-# Others have several bytes per letter, which the parser would misread, or are not known to it.
+# Others have several bytes per letter, which the parser would misread, or are unknown to it.
 _ENCODINGS = {"utf-8", "utf-16", "utf-16-le", "utf-16-be", "ascii", *(f"iso8859-{k}" for k in range(1, 17))}
 _ENCODINGS |= {f"cp125{k}" for k in range(9)}
 _PREDICATES = "SimplePredicate SimpleSetPredicate CompoundPredicate True False"
@@ -91,7 +91,6 @@ class Element:
         return entries
 
     def check_names(self) -> None:
-        """Raise ModelFileError for attributes and children that PMML does not know here."""
         attributes, names = _ALLOWED.get(self.name, (set(self.attributes), {child.name for child in self.children}))
         below = [child.name for child in self.children]
         unknown = {name for name in self.attributes if not name.startswith("x-")} - attributes
@@ -150,7 +149,7 @@ def _check_encoding(_version: str, encoding: str | None, _standalone: int) -> No
 
 
 def words(text: str) -> list[str]:
-    """Entries of an array: separated by spaces, in quotes where they contain some.
+    """Split an array at spaces; entries that contain some are in quotes.
 
     >>> words('red "light blue" 3')
     ['red', 'light blue', '3']
@@ -171,7 +170,7 @@ def words(text: str) -> list[str]:
 
 
 def _quoted(text: str, position: int) -> tuple[str, int]:
-    """The text up to the closing quote; a quote inside comes after a backslash."""
+    """Return the text up to the closing quote; a quote inside comes after a backslash."""
     letters = []
     while position < len(text) and text[position] != '"':
         position += text.startswith('\\"', position)
@@ -189,8 +188,6 @@ def refusal(reason: str) -> UnsupportedModelError:
 
 @dataclasses.dataclass(frozen=True)
 class Field:
-    """A field that predicates may use: the position of its feature, and how values are compared."""
-
     position: int
     is_single: bool = False
     categories: tuple[str, ...] | None = None
@@ -201,7 +198,6 @@ class Field:
         return {text: code for code, text in enumerate(self.categories or ())}
 
     def bound(self, value: str, *, is_closed: bool) -> float:
-        """The closed float64 bound of x <= value, or of x < value."""
         number = decimal_number(value)
         if np.isnan(number):
             raise refusal("predicates must compare with numbers, got NaN")
@@ -213,8 +209,6 @@ class Field:
 
 @dataclasses.dataclass(frozen=True)
 class Fields:
-    """All fields by name, and the features that they become."""
-
     by_name: dict[str, Field]
     features: tuple[Feature, ...]
 
@@ -228,7 +222,7 @@ class Fields:
 
 
 def read_fields(document: Element, model: Element) -> Fields:
-    """The active fields of a model, in the order of its MiningSchema, and copies of them among derived fields."""
+    """Return the active fields of a model, in the order of its MiningSchema, and derived fields that copy them."""
     dictionary, schema = document.first("DataDictionary"), model.first("MiningSchema")
     listed = dictionary.all("DataField") if dictionary else []
     declared = {field.get("name"): field for field in listed}
@@ -256,7 +250,6 @@ def read_fields(document: Element, model: Element) -> Fields:
 
 
 def _add_copy(by_name: dict[str, Field], element: Element) -> None:
-    """Add a derived field that is another one, possibly cast to float."""
     source = element.first("FieldRef")
     if source is None or len(element.children) > 1 or source.get("field") not in by_name or source.get("mapMissingTo"):
         return
@@ -306,10 +299,7 @@ _CLOSED = {"lessOrEqual": True, "greaterThan": True, "lessThan": False, "greater
 
 @dataclasses.dataclass(frozen=True)
 class Values:
-    """Values of one field: numbers, NaN where missing, or positions of categories.
-
-    After all categories come one that no predicate names and a missing one.
-    """
+    """Numbers (NaN: missing), or positions of categories; the last two are one that no predicate names and missing."""
 
     field: Field
     numbers: Floats
@@ -331,7 +321,7 @@ class Values:
         return np.asarray((before > 0) & (self.numbers <= high[before]), dtype=bool)
 
     def is_up_to(self, text: str, operator: str) -> Bools:
-        """Where numbers are below a bound of the document; texts have no order that all scorers agree on."""
+        """Where numbers are below a bound of the document; scorers disagree on the order of texts."""
         if self.field.categories is not None:
             raise refusal(f"texts must be compared by equal or notEqual, got {operator} {text!r:.40}")
         return self.numbers <= self.field.bound(text, is_closed=_CLOSED[operator])
@@ -354,7 +344,6 @@ def field_names(predicate: Element) -> set[str]:
 
 
 def bounds(predicate: Element, fields: Fields) -> set[float]:
-    """Closed bounds between which a predicate on a number does not change."""
     if predicate.name == "CompoundPredicate":
         return set().union(*(bounds(inner, fields) for inner in predicate.all(*NAMES)))
     if predicate.name not in {"SimplePredicate", "SimpleSetPredicate"}:

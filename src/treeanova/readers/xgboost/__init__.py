@@ -1,6 +1,6 @@
 """XGBoost models and their files (.json, .ubj) as a Forest.
 
-The facts that the reader relies on, all measured with XGBoost 3.0 to 3.4:
+Facts, all measured with XGBoost 3.0 to 3.4:
 
 - A value is cast to float32 and goes left when below the threshold; NaN, absent sparse entries and values equal to
   ``missing`` in float32 go the node's default way.
@@ -77,7 +77,6 @@ def objective_of(learner: Document) -> str:
 
 
 def objective_words(learner: Document) -> str:
-    """The model's objective in the words of `validate(loss=...)`."""
     stated = learner["objective"]
     name = word_for(objective_of(learner), _OBJECTIVES, objective_of(learner))
     if name == "pinball":
@@ -95,7 +94,7 @@ def objective_words(learner: Document) -> str:
 
 
 def stored_margin(learner: Document, version: Any) -> Floats:
-    """The base margin from the stored base score, in float32 as XGBoost computes it."""
+    """Return the base margin from the stored base score, in float32 as XGBoost does."""
     name = objective_of(learner)
     link = word_for(name, _LINKS, "other")
     # The margin of binary:hinge is a plain sum; `predict` turns it into 0 or 1, for which there is no link.
@@ -117,7 +116,7 @@ def stored_margin(learner: Document, version: Any) -> Floats:
 
 
 def predicted_margin(booster: Any, learner: Document, version: Any) -> Floats:
-    """The base margin as XGBoost gives it: what the model without its trees predicts."""
+    """Return the base margin that XGBoost gives: the prediction of the model without its trees."""
     model = {**tree_model(learner), "trees": [], "tree_info": [], "iteration_indptr": [0]}
     model.pop("weight_drop", None)
     model["gbtree_model_param"] = {**model["gbtree_model_param"], "num_trees": "0"}
@@ -138,7 +137,7 @@ def predicted_margin(booster: Any, learner: Document, version: Any) -> Floats:
 
 
 def _log(values: Singles) -> Singles:
-    """float32 logarithms by the C library's logf, which XGBoost calls; logarithms rounded once differ in 1 of 100."""
+    """Take float32 logarithms by the C library's logf, as XGBoost does; logarithms rounded once differ in 1 of 100."""
     try:
         logf = ctypes.CDLL(None).logf
     except (AttributeError, OSError, TypeError):  # the library cannot be loaded: at most one unit in the last place
@@ -158,7 +157,7 @@ _COUNTS_BYTES = (3, 4)  # since this version, names of categories from pandas ar
 def forest_of(
     learner: Document, version: Sequence[int], *, margin: Floats, last: int | None, missing: float, is_custom: bool
 ) -> Forest:
-    """The Forest of a document with the iterations up to and including `last` (None: all)."""
+    """Build the Forest with the iterations up to and including `last` (None: all)."""
     n_outputs = n_outputs_of(learner)
     _check_tree_count(tree_model(learner))
     trees = tree_model(learner)["trees"][: _n_trees(tree_model(learner), n_outputs, last)]
@@ -207,7 +206,7 @@ def _outputs(learner: Document, n_outputs: int) -> tuple[str, ...]:
 
 
 def _check_tree_count(model: Document) -> None:
-    """Raise ModelFileError unless the trees and iterations that the document announces are there."""
+    """Raise ModelFileError unless the document has the trees and iterations that it announces."""
     n_announced, n_trees = count_of(model["gbtree_model_param"], "num_trees"), len(model["trees"])
     if n_announced != n_trees:
         raise damaged(f"the model must have {n_announced} trees as num_trees says, got {n_trees}")
@@ -228,7 +227,7 @@ def _n_trees(model: Document, n_outputs: int, last: int | None) -> int:
 
 
 def _iteration_ends(model: Document, n_outputs: int) -> range:
-    """Where iterations end, for files without `iteration_indptr`; these have no vector leaves."""
+    """Return where iterations end, for files without `iteration_indptr`; these have no vector leaves."""
     size = max(1, count_of(model["gbtree_model_param"], "num_parallel_tree")) * n_outputs
     return range(0, len(model["trees"]) + 1, size)
 
@@ -237,10 +236,7 @@ _KIND = "an XGBoost model"
 
 
 def read(model: Any) -> Forest:
-    """The Forest of a fitted Booster or scikit-learn wrapper, with the trees that its `predict` uses.
-
-    Raises UnsupportedModelError for models that are not fitted and for those that are not sums of trees.
-    """
+    """Read a fitted Booster or scikit-learn wrapper, with the trees that its `predict` uses."""
     booster = _booster(model)
     last = None if model is booster else getattr(model, "best_iteration", None)
     return checks.read_live(
@@ -264,10 +260,7 @@ def _read_live(model: Any, booster: Any, last: int | None) -> Forest:
 
 
 def read_file(path: str | pathlib.Path) -> Forest:
-    """The Forest of a file that ``save_model`` wrote as .json or .ubj; XGBoost itself is not needed.
-
-    A file does not hold the wrappers' ``missing``: missing values are NaN here.
-    """
+    """Read a file that ``save_model`` wrote; it does not hold the wrappers' ``missing``, so missing values are NaN."""
     path = pathlib.Path(path)
     data = path.read_bytes()
     with damage_reported(_KIND, path):
@@ -283,14 +276,13 @@ def read_file(path: str | pathlib.Path) -> Forest:
 
 
 def _load(library: Any, data: bytes, version: tuple[int, ...], last: int | None) -> checks.Predict | None:
-    """XGBoost's prediction for a file, None if XGBoost is older than the file."""
     if checks.numbers(library.__version__) < version:
         return None
     return functools.partial(_margin_of, library.Booster(model_file=bytearray(data)), last)
 
 
 def _best_iteration(document: Document) -> int | None:
-    """The last iteration that a wrapper predicts with; None for a plain Booster, which uses all of them."""
+    """Return the last iteration that a wrapper predicts with; None for a plain Booster, which uses all of them."""
     attributes = document["learner"].get("attributes", {})
     best = attributes.get("best_iteration") if "scikit_learn" in attributes else None
     return None if best is None else whole_number(best)

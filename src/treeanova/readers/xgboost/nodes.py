@@ -32,7 +32,7 @@ _UBJSON_STARTS = {b"L", b"i", b"U", b"I", b"l", b"#", b"$"}
 
 
 def parse(data: bytes) -> Any:
-    """The document in a file of either format, recognised by what follows the first brace."""
+    """Parse a file of either format, recognised by what follows the first brace."""
     if data[:1] != b"{":
         raise ModelFileError(
             f"an XGBoost file must start with a brace, got {data[:10]!r}; save the model as .json or .ubj."
@@ -41,7 +41,6 @@ def parse(data: bytes) -> Any:
 
 
 def learner_of(document: Any) -> Document:
-    """The learner, whose booster must be made of trees."""
     learner: Document = document["learner"]
     name = learner["gradient_booster"]["name"]
     if name not in {"gbtree", "dart"}:
@@ -58,7 +57,6 @@ def tree_model(learner: Document) -> Document:
 
 
 def count_of(parameters: Document, name: str) -> int:
-    """A parameter that counts something; absent means 0."""
     count = whole_number(parameters.get(name, 0))
     if count < 0:
         raise damaged(f"{name} must be 0 or more, got {count}")
@@ -78,7 +76,7 @@ Singles = npt.NDArray[np.float32]
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
-    """One way to read the stored names of categories; `lengths` are their numbers of characters where they are texts.
+    """One way to read the stored names of categories; `lengths` are their numbers of characters if they are texts.
 
     A text shorter than its length is the beginning of a name that XGBoost has cut.
     """
@@ -92,14 +90,14 @@ class Reading:
         return tuple(code for code, (name, length) in enumerate(pairs) if len(str(name)) < length)
 
     def codes(self, labels: Sequence[Hashable]) -> list[int] | None:
-        """The code of each label; None if a label has no code, or if two labels could be the same cut name."""
+        """Return the code of each label; None if a label has no code, or if two labels could be the same cut name."""
         cut = self.cut
         whole = {name: code for code, name in enumerate(self.names) if code not in set(cut)}
         codes = [whole[label] if label in whole else self._cut_code(label, cut) for label in labels]
         return None if -1 in codes or len(set(codes)) < len(codes) else codes
 
     def _cut_code(self, label: Hashable, cut: tuple[int, ...]) -> int:
-        """The code of the only cut name that a label can be, else -1."""
+        """Return the code of the only cut name that a label can be, else -1."""
         text = str(label)
         fits = [code for code in cut if len(text) == self.lengths[code] and text.startswith(str(self.names[code]))]
         return fits[0] if len(fits) == 1 else -1
@@ -129,7 +127,7 @@ class NamedCategory(Encoder):
         return tuple(f"{name}… ({code})" if code in cut else name for code, name in enumerate(first.names))
 
     def of_table(self, column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:  # noqa: ARG002
-        """Numbers as objects, which `encode` reads as labels, where they could be labels."""
+        """Return numbers that could be labels as objects, which `encode` reads as labels."""
         is_number = column.dtype.kind in "biuf"
         return column.astype(object) if is_number and could_be_labels(self.readings[0].names) else column
 
@@ -197,7 +195,6 @@ class Nodes:
 
 
 def read_nodes(trees: Sequence[Document]) -> Nodes:
-    """The nodes of some trees; each must link nodes of its own tree."""
     left, sizes = _joined(trees, "left_children")
     slot = _aligned(trees, "right_children", sizes)
     _check_children(left, slot, sizes)
@@ -221,7 +218,7 @@ def read_nodes(trees: Sequence[Document]) -> Nodes:
 
 
 def _joined(trees: Sequence[Document], key: str, kinds: str = "iu") -> tuple[npt.NDArray[Any], Ints]:
-    """The arrays of all trees in one, as int64 or, where `kinds` has f, as float32; and the length of each."""
+    """Join the arrays of all trees, as int64 or, if `kinds` has f, as float32; return also the length of each."""
     noun = "numbers" if "f" in kinds else "integers"
     for tree in trees:
         # XGBoost writes 2 as 2E0 where it wants a number, and reads nothing else.
@@ -238,7 +235,6 @@ def _joined(trees: Sequence[Document], key: str, kinds: str = "iu") -> tuple[npt
 
 
 def _aligned(trees: Sequence[Document], key: str, expected: Ints, kinds: str = "iu") -> npt.NDArray[Any]:
-    """The arrays of all trees in one; they must have the lengths expected."""
     joined, lengths = _joined(trees, key, kinds)
     check_values(f"{key} must have an entry per node or list of its tree", lengths, lengths == expected)
     return joined
@@ -261,7 +257,7 @@ def _check_children(left: Ints, right: Ints, sizes: Ints) -> None:
 
 
 def leaf_values(learner: Document, trees: Sequence[Document], nodes: Nodes, n_outputs: int) -> Singles:
-    """Leaf values times weights of trees, in float32 as XGBoost multiplies; shape (n_nodes, n_outputs)."""
+    """Return leaf values times weights of trees, in float32 as XGBoost multiplies; shape (n_nodes, n_outputs)."""
     check_size("leaf values", len(nodes.left) * n_outputs, _MAX_ENTRIES)
     weight = np.repeat(_tree_weights(learner, len(trees)), nodes.sizes)
     with np.errstate(all="ignore"):
@@ -271,7 +267,7 @@ def leaf_values(learner: Document, trees: Sequence[Document], nodes: Nodes, n_ou
 
 
 def _tree_weights(learner: Document, n_trees: int) -> Singles:
-    """Weights of the trees after dropout, wherever a version of XGBoost stores them; 1 without dropout."""
+    """Return weights of the trees after dropout, wherever a version of XGBoost stores them; 1 without dropout."""
     booster, model = learner["gradient_booster"], tree_model(learner)
     stored = [place["weight_drop"] for place in (booster, model) if "weight_drop" in place]
     if not stored and booster["name"] != "dart":
@@ -285,7 +281,7 @@ def _tree_weights(learner: Document, n_trees: int) -> Singles:
 
 
 def _scattered(leaf: Singles, learner: Document, nodes: Nodes, n_outputs: int) -> Singles:
-    """Values of the nodes at the output of their tree, zero at the other outputs."""
+    """Put each node's value at the output of its tree, zero at the other outputs."""
     n_trees = len(nodes.sizes)
     model = tree_model(learner)
     output = np.asarray(model["tree_info"])
@@ -302,7 +298,6 @@ def _scattered(leaf: Singles, learner: Document, nodes: Nodes, n_outputs: int) -
 
 
 def _vectors(trees: Sequence[Document], nodes: Nodes, n_outputs: int) -> Singles:
-    """Vectors of outputs of the nodes, zero at inner ones."""
     if not all("leaf_weights" in tree for tree in trees):
         raise UnsupportedModelError(
             "an XGBoost model with vector leaves must be of version 3.2 or later, got trees without `leaf_weights`; "
@@ -322,7 +317,6 @@ def _vectors(trees: Sequence[Document], nodes: Nodes, n_outputs: int) -> Singles
 
 
 def _lists(trees: Sequence[Document], starts: Ints, sizes: Ints) -> tuple[Ints, Ints, Ints]:
-    """Nodes with a list of categories, the lists' lengths, and the lists one after the other."""
     if trees and "split_type" not in trees[0]:  # a file from before there were categories
         empty = np.zeros(0, dtype=np.int64)
         return empty, empty, empty
@@ -344,7 +338,7 @@ def _lists(trees: Sequence[Document], starts: Ints, sizes: Ints) -> tuple[Ints, 
 
 
 def category_sets(nodes: Nodes, features: tuple[Feature, ...]) -> tuple[Ints, Bools]:
-    """Where each node's set of categories starts (-1: none), and the sets of those that go left, one after another."""
+    """Return where each node's set of categories starts (-1: none), and the joined sets of those that go left."""
     n_categories = np.array([feature.n_categories for feature in features], dtype=np.int64)
     is_split = nodes.is_inner[nodes.listed]
     node = nodes.listed[is_split]
@@ -364,7 +358,7 @@ _MAX_CATEGORIES = 1 << 20
 
 
 def features_of(learner: Document, nodes: Nodes, missing: float, *, counts_bytes: bool) -> tuple[Feature, ...]:
-    """The features; `counts_bytes` tells whether the names of categories were stored whole."""
+    """`counts_bytes` tells whether the names of categories were stored whole."""
     n_features = count_of(learner["learner_model_param"], "num_feature")
     if not 0 < n_features <= _MAX_FEATURES:
         raise UnsupportedModelError(f"an XGBoost model must have 1 to {_MAX_FEATURES} features, got {n_features}.")
@@ -387,7 +381,7 @@ def _per_feature(learner: Document, key: str, n_features: int) -> list[str]:
 
 
 def _n_codes(nodes: Nodes, types: list[str], n_features: int) -> list[int]:
-    """For each feature one more than the largest code in its lists; -1 for a numeric one."""
+    """Return for each feature one more than the largest code in its lists; -1 for a numeric one."""
     _check_splits(nodes, n_features)
     inner, is_category = nodes.is_inner, nodes.is_category
     result = np.array([0 if kind == "c" else -1 for kind in types] or [-1] * n_features)
@@ -432,7 +426,6 @@ def _encoder(n_codes: int, readings: tuple[Reading, ...], missing: float) -> Enc
 
 
 def _readings(stored: Document) -> tuple[Reading, ...]:
-    """The possible readings of the stored names of a feature's categories; none for a numeric feature."""
     values = np.asarray(stored["values"])
     if len(values) and values.dtype.kind not in "iu":
         raise damaged(f"categories must be named by text or by integers, got {values.dtype}")
@@ -447,10 +440,10 @@ def _readings(stored: Document) -> tuple[Reading, ...]:
 
 
 def _text_readings(data: bytes, offsets: list[int]) -> tuple[Reading, ...]:
-    """Names of categories from UTF-8 bytes.
+    """Read names of categories from UTF-8 bytes.
 
     From polars and arrow, offsets count bytes. From pandas, XGBoost before 3.4 counts characters and cuts the bytes to
-    that number, so that beyond ASCII the last names are known by their length and at most a beginning. Both may be
+    that number, so beyond ASCII only the length and at most a beginning of the last names is known. Both may be
     possible, also in later files: names stay as they are when a later XGBoost saves a model again.
     """
     pieces = list(itertools.pairwise(offsets))

@@ -36,7 +36,7 @@ _TYPE, _COUNT, _LONG_KIND = b"$#L"
 
 
 def decode(data: bytes) -> Any:
-    """The value that the bytes hold: dicts, lists, strings, numbers, None, and 1-d arrays; else ValueError."""
+    """Return dicts, lists, strings, numbers, None, and 1-d arrays; else ValueError."""
     reader = _Reader(data)
     try:
         value = reader.value(reader.byte(), 0)
@@ -48,8 +48,6 @@ def decode(data: bytes) -> Any:
 
 
 class _Reader:
-    """A position in the bytes, moved on by each value."""
-
     __slots__ = ("at", "data")
 
     def __init__(self, data: bytes) -> None:
@@ -79,7 +77,7 @@ class _Reader:
         return packer.unpack_from(self.data, self.at - packer.size)[0]
 
     def _length(self, kind: int) -> int:
-        """A length of a type whose byte was read; at most the number of bytes that are left."""
+        """Return a length of a type whose byte was read; at most the number of bytes that are left."""
         if kind == _LONG_KIND:  # what XGBoost writes
             length: int = _LONG.unpack_from(self.data, self.at)[0]
             self.at += 8
@@ -124,14 +122,12 @@ class _Reader:
         return result
 
     def _count(self) -> int | None:
-        """The length given after #, if it is given."""
         if self.data[self.at] != _COUNT:
             return None
         self.at += 2
         return self._length(self.data[self.at - 1])
 
     def _array(self) -> Any:
-        """Numbers of one type: a view on the bytes."""
         dtype = _NUMBERS.get(self.data[self.at + 1])
         self.at += 2
         count = self._count()
