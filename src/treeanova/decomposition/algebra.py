@@ -50,7 +50,7 @@ def combined_source(summands: Sequence[Summand], factors: Sequence[float]) -> So
 
 
 def _common_objective(summands: Sequence[Summand], factors: Sequence[float]) -> str:
-    """Return the objective that all models share; empty for differences, which do not predict the outcome."""
+    """Return the objective that all models share; empty unless the sum is a weighted mean, a prediction too."""
     different = {s.schema.objective for s in summands}
     is_mean = len(different) == 1 and min(factors) >= 0 and math.isclose(sum(factors), 1)
     return different.pop() if is_mean else ""

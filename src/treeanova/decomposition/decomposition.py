@@ -479,7 +479,7 @@ class Decomposition(Answers):
         return _decomposition, (self._saved(density, self._known_moments()),)
 
     def _known_moments(self, *, rows: bool = True) -> Moments | None:
-        """Return moments for a file; None if rows in it give them quickly, or if rows are gone."""
+        """Return moments for a file; None if they take long and follow from its rows, or if rows are gone."""
         is_known = "_moments" in self.__dict__ or self._saved_moments is not None
         if rows and not is_known and self.statistics is not None and moments_take_long(self._function):
             return None

@@ -272,7 +272,7 @@ class Differentiable(HeldOut):
 
     @abc.abstractmethod
     def by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
-        """Return each unit's contribution to the derivative along a direction; `shrinkage` is a regression's."""
+        """Return each unit's contribution to the derivative along a direction, with a regression's shrinkage undone."""
 
     def shrinkage(self, score: Floats, columns: Floats, curved: Floats, inverse: Floats) -> Any:
         """Return 1 minus the leverage of each row: how much a regression on columns shrinks its residual."""

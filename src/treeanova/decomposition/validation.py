@@ -177,7 +177,7 @@ class _Design:
 
 
 class _Regression:
-    """The regression at its fit; coefficients of terms are relative to the model's own, which is 1."""
+    """The regression at its fit; coefficients of terms add to the model's own, which are 1."""
 
     def __init__(self, held: Differentiable, design: _Design, values: Floats) -> None:
         columns = design.columns

@@ -91,7 +91,7 @@ class TermSet(abc.ABC):
         return ()
 
     def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int = 1) -> Floats:
-        """Return sums of unlisted terms, (n_rows, n_rest_orders, n_outputs); `listed` are known values of others."""
+        """Return sums of unlisted terms, (n_rows, n_rest_orders, n_outputs); `listed` has values known already."""
         del listed, n_jobs
         return np.zeros((len(codes), 0, self.n_outputs))
 
