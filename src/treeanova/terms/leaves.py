@@ -460,7 +460,7 @@ def leaf_keys(used: Bools) -> tuple[list[Key], Ints]:
 
 
 def paths_of(forest: Forest) -> Paths:
-    """Yield steps up from all leaves at once: leaves, their ancestors, whether they lie to its left."""
+    """Return steps up from all leaves at once: leaves, their ancestors, whether they lie to its left."""
     inner = np.flatnonzero(forest.feature >= 0)
     parent = np.full(len(forest.feature), -1, dtype=np.int64)
     parent[forest.left[inner]] = inner
