@@ -110,7 +110,7 @@ def quoted(name: str) -> str:
 
 
 def _to_be_quoted(names: Sequence[str]) -> list[str]:
-    """Return names that start with another name and continue like the start of a third, and names with quotes.
+    """Return names that start with another name and continue like a third starts; if any, also names with quotes.
 
     If two sequences of names give the same label, the first names that differ are such a pair.
     """

@@ -36,10 +36,7 @@ def has_numba() -> bool:
 
 
 def is_worthwhile(seconds: float) -> bool:
-    """Whether Numba, including the time to load it, beats numpy at a job that takes numpy this long.
-
-    The answer ignores what is already loaded, so the same call always gives the same digits.
-    """
+    """Whether Numba, with its loading time, beats numpy; the answer, and so the digits, ignores what is loaded."""
     return seconds >= _SECONDS_WORTH_LOADING and has_numba()
 
 

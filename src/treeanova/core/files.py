@@ -90,10 +90,7 @@ def _remove_if_stale(path: pathlib.Path) -> None:
 
 
 def _lock(descriptor: int) -> bool:
-    """Lock an open file or folder until it is closed; False if another process holds the lock.
-
-    Return True on systems without such locks.
-    """
+    """Lock an open file or folder until it is closed; False if another process has, True without such locks."""
     if fcntl is None:
         return True
     try:

@@ -24,10 +24,7 @@ class _Memo(dict[str, dict[Any, Any]]):
 
 
 def memo_of(instance: object, name: str) -> dict[Any, Any]:
-    """Return the remembered results of one kind, for methods that store several at once.
-
-    This works for frozen instances. A class with slots needs a slot named `_memo`.
-    """
+    """Return the remembered results of one kind; a class with slots needs a slot named `_memo`."""
     memo = getattr(instance, _ATTRIBUTE, None)
     if memo is None or memo.owner != id(instance):  # `copy.copy` hands the memo of another instance on
         memo = _Memo(id(instance))

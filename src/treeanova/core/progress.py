@@ -32,7 +32,7 @@ class Bar:
 
     On a terminal or in a notebook it is one line that is rewritten (tqdm); with `keeps_lines`, stages of two seconds or
     more leave theirs. Elsewhere, such as in a log file, it writes plain lines that begin with the time since the start:
-    when a stage of two seconds ends, when the time since the last line has doubled, and at the end.
+    when a stage of two seconds ends, when that time has doubled since the last line, and at the end.
     """
 
     def __init__(
