@@ -42,7 +42,7 @@ def descend(
     """Solve terms from the highest order down, adding the faces of each to what the terms below receive.
 
     `solve` returns results and faces of terms of one order: face i goes to the term without feature i, brought to its
-    axes by `widen`. `received` is changed in place: the rest was received by terms not among `keys`.
+    axes by `widen`. `received` is changed in place; at the end it holds what terms not among `keys` received.
     """
     by_order: dict[int, list[Key]] = {}
     for key in keys:
@@ -56,10 +56,7 @@ def descend(
 
 
 def in_turn(solve: Solve[Result], *, n_jobs: int = 1, is_large: Callable[[Key], bool]) -> SolveOrder[Result]:
-    """Solve the terms of an order one after another, or in `n_jobs` threads if one of them is large.
-
-    Threads on small terms wait for each other more than they gain.
-    """
+    """Solve terms in turn, or in `n_jobs` threads if one is large: on small ones threads wait more than they gain."""
 
     def solve_order(keys: Sequence[Key], received: Received) -> Iterator[tuple[Result, Sequence[Floats]]]:
         if n_jobs == 1 or not any(map(is_large, keys)):

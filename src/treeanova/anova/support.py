@@ -119,10 +119,7 @@ def slice_indicators(shape: Sequence[int]) -> Floats:
 
 
 def sweep_product(values: Floats, bin_masses: Sequence[Floats]) -> Faces:
-    """Return faces that make values pure under a product of marginals; values are made pure in place.
-
-    Under a product one sweep is exact: the means along different axes commute.
-    """
+    """Return faces and make values pure in place; one sweep is exact, because means along different axes commute."""
     faces = []
     for axis, masses in enumerate(bin_masses):
         faces.append(axis_means(values, masses, axis))
@@ -156,10 +153,7 @@ def is_product(weights: Floats) -> bool:
 
 
 def bin_components(weights: Floats) -> tuple[int, list[Ints]]:
-    """Return the number of connected components, and one label per bin and axis; every bin must have mass.
-
-    A cell with mass connects its bins.
-    """
+    """Return the number of components that cells with mass connect, and one label per bin; every bin must have mass."""
     sizes = weights.shape
     if weights.all() or (weights.ndim == 2 and _is_known_connected(weights)):
         return 1, [np.zeros(size, dtype=np.int64) for size in sizes]
@@ -352,10 +346,7 @@ _TIE_ITERATIONS = 20_000
 
 
 def tie_support(scores: Floats, faces: Faces, weights: Floats) -> None:
-    """Change the faces to take out of scores, in place, to those of the convention; every bin must have mass.
-
-    Their sum on the support does not change.
-    """
+    """Change faces, in place, to those of the convention; their sum on the support stays. Every bin must have mass."""
     if weights.all():
         return
     if weights.ndim == 2:

@@ -49,7 +49,7 @@ def method_for(sizes: Sequence[int], weights: Floats | None = None) -> MethodCho
 def solve(term: Floats, weights: Floats, options: Options) -> Solution:
     """Return the faces to take out of a term, by the solver that the options ask for.
 
-    If some weights are tiny, slice means do not show the error of iterations. Then the solver that "auto" takes
+    If some weights are tiny, slice means do not show the error of iterations. So the solver that "auto" takes
     measures the error of another method.
     """
     solver, reference = solver_for(weights, options.method), solver_for(weights, AUTO)

@@ -50,10 +50,7 @@ _SAFETY = 10.0  # between what is left of one random probe and the error of any 
 
 
 class ConjugateGradients(SeenBinsSolver):
-    """Any order and any number of bins; a probe measures the error.
-
-    With "auto", `exact` takes over if the error is too large and it can.
-    """
+    """Any order and number of bins; a probe measures the error. With "auto", `exact` replaces it if inaccurate."""
 
     method = name = "cg"
 
