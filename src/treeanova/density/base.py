@@ -103,10 +103,7 @@ class Density(abc.ABC):
         return max(sizes, default=1) > 1 and all(np.count_nonzero(self.table((j,))) == 1 for j in range(len(sizes)))
 
     def check_trees(self, *, has_merged_bins: bool) -> None:
-        """Raise ValueError if the density cannot serve trees whose high-order terms have no tables.
-
-        `has_merged_bins`: tables have fewer bins than the trees.
-        """
+        """Raise ValueError if high-order terms need tables; `has_merged_bins`: tables have fewer bins than trees."""
         del has_merged_bins  # most densities can
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:

@@ -42,10 +42,7 @@ _LARGEST_EXPONENT = 40  # weights from 2**-40 to 2**40 are kept as they are give
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RowsInMemory(RowSource):
-    """Encoded rows in memory, shape (n_rows, n_features).
-
-    `numbers` are those of the rows in their table; weights are multiples of `unit`, or None if all weigh the same.
-    """
+    """Encoded rows in memory; `numbers` are those of the rows in their table, weights are multiples of `unit`."""
 
     values: Floats
     weights: Floats | None

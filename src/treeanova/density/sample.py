@@ -48,10 +48,7 @@ def hashes_of(source: int, rows: Ints) -> Hashes:
 
 
 def order_of_contents(bins: BinIndices, values: Floats, weights: Floats | None) -> Ints:
-    """Return the positions of rows in an order that looks random and depends only on what the rows contain.
-
-    Equal rows are adjacent. Draws from rows in this order do not depend on the order of the input.
-    """
+    """Return positions in an order that looks random and depends only on contents; equal rows are adjacent."""
     keys: list[Any] = [_content_hashes(values + 0.0, np.uint64), _content_hashes(bins, np.uint32)]  # -0.0 is 0.0
     return np.lexsort(keys if weights is None else [weights, *keys])
 
@@ -185,10 +182,7 @@ def all_rows(shares: Floats) -> Distinct:
 
 
 def without_copies(values: Floats, shares: Floats) -> Distinct:
-    """Return one row of each set of copies, or all rows if equal rows are not copies.
-
-    The answer depends neither on the order of the rows nor on their weights.
-    """
+    """Return one row of each set of copies, or all rows if equal rows are not copies, whatever order and weights."""
     if min(values.shape) < 2:
         return all_rows(shares)
     whole, *halves = column_sums_of_hashes(values, _halves(values.shape[1]))

@@ -202,10 +202,7 @@ class Statistics:
         return self.grid.index(Rows(self.sample.values)) if self.origin is None else self.origin.bins
 
     def counts(self, key: Key, binnings: Binnings | None = None, *, may_estimate: bool = False) -> Floats:
-        """Return the share of the rows in each cell of some features, with axes in the order of the key.
-
-        `may_estimate` allows the shares of the sample if rows cannot be counted again.
-        """
+        """Return shares of the rows, axes in the order of the key; `may_estimate` allows those of the sample."""
         request = Request(key, merging(binnings))
         sums = self._counted_sums(request)
         if sums is None and not self.is_complete and self.source is not None:
@@ -265,10 +262,7 @@ class Statistics:
                 self._later_tables.setdefault(request.key, []).append(CountedTable(request.binnings, sums))
 
     def score_sums(self, key: Key, binnings: Binnings | None = None) -> Floats | None:
-        """Return Σ weight · score in each cell of a term, over the weight of all rows; outputs are the last axis.
-
-        None if scores were not added up on these bins.
-        """
+        """Return Σ weight · score in each cell over the weight of all rows, outputs last; None if not added up."""
         tables = [table for table in (memo_of(self, "scores").get(key), self.tables.get(key)) if table is not None]
         fitting = (table.scores for table in tables if _are_same(merging(table.binnings), merging(binnings)))
         scores = next((scores for scores in fitting if scores is not None), None)
@@ -434,10 +428,7 @@ class Statistics:
         return dataclasses.replace(self, grid=grid, required=(), tables={}, features=features, origin=None)
 
     def merge(self, other: Statistics) -> Statistics:
-        """Return statistics of the rows of both, such as two months, on the same bins.
-
-        The result is as if all rows had been counted together with their given weights, those of `other` last.
-        """
+        """Return statistics as if the rows of both, those of `other` last, had been counted together."""
         if not self.grid.has_bins_of(other.grid):
             raise ValueError(
                 "statistics must have the same bins to be merged, got those of different features or models; count "

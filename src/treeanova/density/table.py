@@ -28,10 +28,7 @@ _LARGEST_SCALE = 1e100
 
 
 def rake_to_tables(table: Floats, marginals: Mapping[Key, Floats]) -> Floats:
-    """Rake a table to given marginals, each of some of its axes, of sum 1.
-
-    Raise ValueError if that does not converge: the marginals contradict each other, or too few cells have mass.
-    """
+    """Rake a table to marginals; raise ValueError if these contradict each other, or too few cells have mass."""
     gap = np.inf
     for _ in range(_SWEEPS):
         gap = 0.0

@@ -268,10 +268,7 @@ class Choice(NamedTuple):
 
 
 def choose(pairs: PairStack, candidates: Iterator[Candidates]) -> tuple[list[Choice], Floats]:
-    """Return, for each pair of a stack, the candidate of highest leave-one-out likelihood, and the ratios.
-
-    A simple candidate wins if it is less than a standard error below.
-    """
+    """Choose by leave-one-out likelihood for each pair; a simple candidate wins if less than a standard error below."""
     shape, n_pairs = pairs.shares.shape, len(pairs)
     best = Candidates([""] * n_pairs, np.empty(shape), np.empty(shape), np.full(n_pairs, -np.inf), pairs.places)
     simple = dict[str, Candidates]()

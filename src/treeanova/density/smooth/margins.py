@@ -308,10 +308,7 @@ class Margin:
 
     @functools.cached_property
     def positions(self) -> Floats:
-        """Mean value of each ordered group in robust standard deviations, interpolated for groups without values.
-
-        These are the scores if values are unknown or do not vary.
-        """
+        """Mean values of ordered groups, interpolated, in robust standard deviations; scores if they do not vary."""
         known = self._group_values()
         if known is None:
             return self.scores
@@ -423,10 +420,7 @@ def shape_of(margin: Margin) -> Hashable:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Margins:
-    """Margins of the same shape, one for each pair of a stack: `distinct[places]`.
-
-    What is computed of the distinct margins is shared with all that `take` returns.
-    """
+    """Margins of one shape, `distinct[places]` for the pairs of a stack; all that `take` returns share results."""
 
     distinct: Sequence[Margin]
     places: Ints

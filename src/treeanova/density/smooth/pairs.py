@@ -107,10 +107,7 @@ class Candidates(NamedTuple):
 def make_candidates(
     pairs: PairStack, names: str | Sequence[str], ratio: Floats, left_out: Floats, shrinkage: float = 0.0
 ) -> Candidates:
-    """Mix both ratios with independence: by `shrinkage`, and by at least 1 % for a left-out row.
-
-    Both are changed in place, because tables of many categories are large.
-    """
+    """Mix both ratios, in place, with independence: by `shrinkage`, and by at least 1 % for a left-out row."""
     share = max(shrinkage, _FLOOR)
     if shrinkage:
         ratio *= 1 - shrinkage
