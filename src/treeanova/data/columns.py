@@ -62,10 +62,7 @@ def with_labels(schema: Schema, X: Any) -> Schema:
 
 
 def without_column(X: Any, name: str, schema: Schema | None = None) -> tuple[Any, npt.NDArray[Any]]:
-    """Return a table without a column, and that column; raise ValueError if there is none.
-
-    With a schema, the table has the model's columns, of which the column may be one.
-    """
+    """Split a column off a table; with a schema, the table has the model's columns, of which it may be one."""
     table = as_table(X) if nw.dependencies.is_into_dataframe(X) else None
     if table is None or name not in table.columns:
         got = "an array" if table is None else f"the columns {', '.join(map(repr, table.columns))}"
@@ -201,10 +198,7 @@ def _column_of(feature: Feature, series: nw.Series[Any]) -> npt.NDArray[Any]:
 
 
 def column_positions(columns: Sequence[Any], schema: Schema, beside: Collection[str] = ()) -> list[int]:
-    """Return the positions of a table's columns in the model's order.
-
-    Columns in `beside` have another purpose; they are features too if columns are matched by name.
-    """
+    """Return positions in the model's order; columns in `beside` are features only if matched by name."""
     names = [str(name) for name in columns]
     if schema.named:
         return _by_name(names, schema)

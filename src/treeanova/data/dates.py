@@ -29,10 +29,7 @@ _RESOLUTIONS = ("D", "m", "s", "ms", "us")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DateNumber(Encoder):
-    """A date that the model has as a number; also takes the numbers themselves.
-
-    `unit` is "ns", "us", "ms", "s" or "D" since 1970, or "ordinal"; `number` is how the model reads these numbers.
-    """
+    """A date as a number in `unit` ("ns", "us", "ms", "s" or "D" since 1970, or "ordinal"); also takes the numbers."""
 
     unit: str
     number: Encoder

@@ -64,10 +64,7 @@ class Encoder(_Value, abc.ABC):
         return self
 
     def of_table(self, column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:  # noqa: ARG002
-        """Return a raw column of a table for `encode`: its numbers may be labels, those of a matrix are codes.
-
-        Raise TypeError if that is ambiguous.
-        """
+        """Prepare a table's column for `encode`: numbers may be labels, unlike a matrix's; TypeError if ambiguous."""
         return column
 
     @abc.abstractmethod
@@ -420,10 +417,7 @@ def distinct(column: npt.NDArray[Any]) -> tuple[Sequence[Any], npt.NDArray[np.in
 
 
 def positions_of(keys: Sequence[Hashable]) -> tuple[list[Any], npt.NDArray[np.int64]]:
-    """Return distinct keys in the order of their first appearance, and the position of each key among them.
-
-    Missing values may appear several times, because NaN does not equal itself.
-    """
+    """Return distinct keys by first appearance (NaN may repeat), and the position of each key among them."""
     positions = {key: position for position, key in enumerate(dict.fromkeys(keys))}
     return list(positions), np.fromiter(map(positions.__getitem__, keys), dtype=np.int64, count=len(keys))
 

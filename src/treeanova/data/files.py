@@ -159,10 +159,7 @@ def _header(line: bytes, file_name: str) -> tuple[list[str], str]:
 
 
 def _checked_rows(content: bytes, separator: str, n_columns: int, file_name: str) -> bytes:
-    """Return rows without blank lines; raise TableError if a row has too many or too few cells.
-
-    Libraries treat blank lines, extra or missing cells, and stray quotes differently.
-    """
+    """Drop blank lines and raise TableError for rows of wrong length, which libraries treat differently."""
     content = content if content.endswith(b"\n") or not content else content + b"\n"
     quotes = _quotes(content, file_name, separator.encode())
     ends = _outside(content, b"\n", quotes)

@@ -195,10 +195,7 @@ def _weights(column: nw.Series[Any]) -> Floats:
 
 
 def _check_kinds(batch: Batch, schema: Schema | None, kinds: dict[str, tuple[str, str]]) -> None:
-    """Raise TypeError if a column has another kind of values than before, unless all are missing.
-
-    `kinds` has the kind of each column so far, and the source where it was first seen.
-    """
+    """Raise TypeError if a column, unless all missing, changes its kind; `kinds` has each kind and its first source."""
     if schema is None or not nw.dependencies.is_into_dataframe(batch.table):
         return
     table = as_table(batch.table)
