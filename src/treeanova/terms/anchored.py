@@ -108,21 +108,21 @@ class AnchoredTerms(Anchored):
         pairs = zip(self.references.weights, self.references.codes, strict=True)
         for weight, row in blocks(_STAGE, pairs, len(self.references.weights)):
             for key in self.terms.keys:
-                wanted = [subset for subset in _subsets(key) if subset in place]
-                if wanted:
-                    corners = self._corners(codes, row, key, max(map(len, wanted)), n_jobs)
-                    for subset in wanted:
+                subsets = [subset for subset in _subsets(key) if subset in place]
+                if subsets:
+                    corners = self._corners(codes, row, key, max(map(len, subsets)), n_jobs)
+                    for subset in subsets:
                         values[:, place[subset]] += weight * _difference(corners, subset)
         return values
 
     def _corners(self, codes: BinIndices, row: BinIndices, key: Key, max_order: int, n_jobs: int) -> dict[Key, Floats]:
         """Return a term at rows with some of its features from `codes` and all others from the reference."""
         corners = {}
-        for chosen in _subsets(key):
-            if len(chosen) <= max_order:
+        for subset in _subsets(key):
+            if len(subset) <= max_order:
                 mixed = np.repeat(row[None], len(codes), axis=0)
-                mixed[:, list(chosen)] = codes[:, list(chosen)]
-                corners[chosen] = self.terms.at(mixed, [key], n_jobs)[:, 0]
+                mixed[:, list(subset)] = codes[:, list(subset)]
+                corners[subset] = self.terms.at(mixed, [key], n_jobs)[:, 0]
         return corners
 
     def totals_at(self, codes: BinIndices, orders: Sequence[int], n_jobs: int = 1) -> Floats:
@@ -146,6 +146,6 @@ def _subsets(key: Key) -> Iterator[Key]:
 
 
 def _difference(corners: dict[Key, Floats], key: Key) -> Floats:
-    signed = [(-1) ** (len(key) - len(chosen)) * corners[chosen] for chosen in _subsets(key)]
+    signed = [(-1) ** (len(key) - len(subset)) * corners[subset] for subset in _subsets(key)]
     total: Floats = np.sum(signed, axis=0)
     return total

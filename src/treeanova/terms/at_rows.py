@@ -82,8 +82,8 @@ class OrderTotals:
             keys = np.array([sets.keys[i] for i in groups], dtype=np.int64).reshape(len(groups), n_features)
             paths = np.repeat(keys, [len(sets.members[i]) for i in groups], axis=0)
             for start in range(0, len(leaves), size):
-                part = slice(start, start + size)
-                yield Block(leaves[part], [self._runs(column, leaves[part]) for column in paths[part].T])
+                chunk = slice(start, start + size)
+                yield Block(leaves[chunk], [self._runs(column, leaves[chunk]) for column in paths[chunk].T])
 
     def _runs(self, features: Ints, leaves: Ints) -> list[tuple[int, slice, Ints]]:
         ends = np.flatnonzero(np.diff(features)) + 1
@@ -106,14 +106,14 @@ class OrderTotals:
         """Return totals without the intercept, shape as `at_rows`."""
         values, n_orders = self.form.leaf_sets.values, self.top_order + 1
         totals = each_in_one_piece(len(codes), n_orders, values.shape[1])
-        parts = [slice(start, start + costs.KERNEL_ROWS) for start in range(0, len(codes), costs.KERNEL_ROWS)]
+        row_slices = [slice(start, start + costs.KERNEL_ROWS) for start in range(0, len(codes), costs.KERNEL_ROWS)]
         flat = self.form.flat()
 
         def fill(task: tuple[slice, Span]) -> tuple[slice, Floats]:
             rows, leaves = task
             return rows, sum_polynomials(codes[rows].T, leaves, n_orders, values, flat)
 
-        tasks = list(itertools.product(parts, spans(len(values), costs.LEAVES_OF_A_TASK)))
+        tasks = list(itertools.product(row_slices, spans(len(values), costs.LEAVES_OF_A_TASK)))
         with ThreadPoolExecutor(n_jobs) as pool:
             for rows, total in blocks(_STAGE, pool.map(fill, tasks), len(tasks)):
                 totals[rows] += total.transpose(2, 0, 1)
@@ -122,7 +122,7 @@ class OrderTotals:
     def at_rows_by_numpy(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
         values = self.form.leaf_sets.values
         totals = each_in_one_piece(len(codes), self.top_order + 1, values.shape[1])
-        parts = [slice(start, start + costs.TOTALS_ROWS) for start in range(0, len(codes), costs.TOTALS_ROWS)]
+        row_slices = [slice(start, start + costs.TOTALS_ROWS) for start in range(0, len(codes), costs.TOTALS_ROWS)]
 
         def fill(task: tuple[slice, Span]) -> tuple[slice, Floats]:
             rows, numbers = task
@@ -131,7 +131,7 @@ class OrderTotals:
                 self._add(total, np.asfortranarray(codes[rows]), block)
             return rows, total
 
-        tasks = list(itertools.product(parts, spans(len(self.blocks), costs.BLOCKS_OF_A_TASK)))
+        tasks = list(itertools.product(row_slices, spans(len(self.blocks), costs.BLOCKS_OF_A_TASK)))
         with ThreadPoolExecutor(n_jobs) as pool:
             for rows, total in blocks(_STAGE, pool.map(fill, tasks), len(tasks)):
                 totals[rows] += total
@@ -218,9 +218,9 @@ class TotalShares:
         rows = [slice(start, start + costs.SHARES_ROWS) for start in range(0, len(codes), costs.SHARES_ROWS)]
         tasks = list(itertools.product(rows, leaves))
         with ThreadPoolExecutor(n_jobs) as pool:
-            parts = pool.map(lambda task: shares(codes[task[0]], task[1]), tasks)
-            for (own, _), part in zip(tasks, parts, strict=True):
-                total[own] += part
+            results = pool.map(lambda task: shares(codes[task[0]], task[1]), tasks)
+            for (task_rows, _), result in zip(tasks, results, strict=True):
+                total[task_rows] += result
         return total
 
     def _add(self, total: Floats, codes: BinIndices, block: Block, order_weights: Floats) -> None:
@@ -276,8 +276,8 @@ class LeafTerms(abc.ABC):
         """Products per row: those of the listed terms, or of all terms if fewer."""
         sets = self.trees.leaf_sets
         listed = sum(len(key) * float(sets.n_leaves_with(key)) for key in self.keys)
-        rests = totals_cost(sets) if self.rest_orders else 0.0
-        return max(min(listed, self.trees.row_cost) + rests, 1.0)
+        cost_of_totals = totals_cost(sets) if self.rest_orders else 0.0
+        return max(min(listed, self.trees.row_cost) + cost_of_totals, 1.0)
 
     def up_to(self, max_order: int) -> Self:
         return self.keep(lambda key: len(key) <= max_order)
@@ -308,17 +308,17 @@ class PureLeafTerms(LeafTerms):
     leftover: Leftover = dataclasses.field(default_factory=nothing_left)
 
     def keep(self, wanted: Callable[[Key], bool]) -> Self:
-        kept = tuple(key for key in self.keys if wanted(key))
-        return dataclasses.replace(self, keys=kept, screened_orders=())
+        selected_keys = tuple(key for key in self.keys if wanted(key))
+        return dataclasses.replace(self, keys=selected_keys, screened_orders=())
 
     @property
     def rest_orders(self) -> tuple[int, ...]:
         return self.screened_orders
 
     def up_to(self, max_order: int) -> Self:
-        kept = tuple(key for key in self.keys if len(key) <= max_order)
+        selected_keys = tuple(key for key in self.keys if len(key) <= max_order)
         orders = tuple(order for order in self.screened_orders if order <= max_order)
-        return dataclasses.replace(self, keys=kept, screened_orders=orders)
+        return dataclasses.replace(self, keys=selected_keys, screened_orders=orders)
 
     @property
     def gives_low_orders(self) -> bool:
@@ -331,12 +331,12 @@ class PureLeafTerms(LeafTerms):
 
     def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int) -> Floats:
         orders = self.screened_orders
-        rests = self._totals.at_rows(codes, n_jobs)[:, list(orders)]
+        unlisted_sums = self._totals.at_rows(codes, n_jobs)[:, list(orders)]
         for key, values in self._changes_of_totals(codes, listed, n_jobs):
-            rests[:, orders.index(len(key))] += values
+            unlisted_sums[:, orders.index(len(key))] += values
         if self._allotment.order in orders:
-            rests[:, orders.index(self._allotment.order)] -= self.leftover.at_rows(codes)
-        return rests
+            unlisted_sums[:, orders.index(self._allotment.order)] -= self.leftover.at_rows(codes)
+        return unlisted_sums
 
     def rest_shares_at(self, codes: BinIndices, n_jobs: int) -> Floats:
         if not self.screened_orders:

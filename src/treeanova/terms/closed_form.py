@@ -57,10 +57,10 @@ def outer_sum(factors: Sequence[Floats], values: Floats) -> Floats:
     result = np.zeros((n_outputs, n_left, n_right))
     block = max(1, costs.OUTER_CELLS // max(n_left + n_right, 1))
     for start in range(0, len(values), block):
-        part = slice(start, start + block)
-        left, right = (_row_products(half, part, len(values)) for half in (factors[:middle], factors[middle:]))
+        chunk = slice(start, start + block)
+        left, right = (_row_products(half, chunk, len(values)) for half in (factors[:middle], factors[middle:]))
         for output in range(n_outputs):
-            result[output] += (left * values[part, output : output + 1]).T @ right
+            result[output] += (left * values[chunk, output : output + 1]).T @ right
     return np.ascontiguousarray(np.moveaxis(result.reshape(n_outputs, *sizes), 0, -1))
 
 
@@ -117,14 +117,14 @@ class ClosedForm:
         inverses = 1 / np.where(is_zero, 1.0, masses)
         product, zeros = self._products[0][leaves], self._products[1][leaves]
         values = self.leaf_sets.values[leaves] * product[:, None]
-        found = {}
+        coefficients = {}
         for key in keys:
             at = [features.index(j) for j in key]
             factors = inverses[at].prod(axis=0)
             if zeros.any():
                 factors[is_zero[at].sum(axis=0) < zeros] = 0.0
-            found[key] = values * factors[:, None]
-        return found
+            coefficients[key] = values * factors[:, None]
+        return coefficients
 
     def coefficients_without(self, features: Key, leaves: Ints) -> Floats:
         """Return values times the masses of all other features, on the paths or not, shape (n_leaves, n_outputs)."""
@@ -161,7 +161,7 @@ class ClosedForm:
         positions = [self.leaf_sets.positions(j, leaves) for j in key]
         masses = [self.set_masses[j][at] for j, at in zip(key, positions, strict=True)]
         columns = coefficients.T
-        corners = [own for own in (self._corners[j] for j in key) if own is not None]
+        corners = [of_feature for of_feature in (self._corners[j] for j in key) if of_feature is not None]
         if len(corners) == len(key) == 2:
             leaves_of_pair = Leaves(positions[0], positions[1], coefficients, masses[0], masses[1])
             return np.moveaxis(centred_products(corners[0], corners[1], leaves_of_pair), 0, -1)
@@ -178,8 +178,8 @@ class ClosedForm:
             return np.arange(len(self.leaf_sets.values))
         having = [self.leaf_sets.sets[j].leaves for j in key]
         leaves = min(having, key=len)
-        for j, own in zip(key, having, strict=True):
-            if own is not leaves:
+        for j, leaves_of_feature in zip(key, having, strict=True):
+            if leaves_of_feature is not leaves:
                 leaves = leaves[self.leaf_sets.have(j, leaves)]
         return leaves
 
@@ -197,11 +197,11 @@ class ClosedForm:
         return sum(len(sets.leaves) * binning.size for sets, binning in pairs)
 
     def _small_tensor(self, key: Key, leaves: Ints, coefficients: Floats) -> Floats:
-        parts = [self._centred_sets(j)[self.leaf_sets.positions(j, leaves)] for j in key]
+        centred_sets = [self._centred_sets(j)[self.leaf_sets.positions(j, leaves)] for j in key]
         if len(key) == 1:
-            single: Floats = parts[0].T @ coefficients
+            single: Floats = centred_sets[0].T @ coefficients
             return single
-        sums = np.stack([(parts[0] * column[:, None]).T @ parts[1] for column in coefficients.T])
+        sums = np.stack([(centred_sets[0] * column[:, None]).T @ centred_sets[1] for column in coefficients.T])
         return np.moveaxis(sums, 0, -1)
 
     @memo
@@ -221,8 +221,8 @@ class ClosedForm:
         total = np.zeros((*(binning.size for binning in binnings), self.leaf_sets.values.shape[1]))
         for start in range(0, len(leaves), costs.OUTER_LEAVES):
             block = leaves[start : start + costs.OUTER_LEAVES]
-            parts = [self.centred(j, binning, block) for j, binning in zip(key, binnings, strict=True)]
-            total += outer_sum(parts, self.coefficients(key, block))
+            factors = [self.centred(j, binning, block) for j, binning in zip(key, binnings, strict=True)]
+            total += outer_sum(factors, self.coefficients(key, block))
         return total
 
     def centred(self, feature: int, binning: Binning, leaves: Ints) -> Floats:
@@ -272,15 +272,15 @@ class ClosedForm:
     def _parts(self, keys: Sequence[Key]) -> list[Part]:
         if len(keys) < costs.FEW_KEYS or self._n_calls(keys) > costs.MANY_GROUPS * len(keys):
             return [self._part_of_one(key, i) for i, key in enumerate(keys)]
-        wanted = {key: position for position, key in enumerate(keys)}
-        parts = []
-        for own, leaves in zip(self.leaf_sets.keys, self.leaf_sets.members, strict=True):
-            held = [key for key in wanted if set(key) <= set(own)] if len(wanted) < 2 ** len(own) else None
-            subsets = held if held is not None else [key for key in _all_subsets(own) if key in wanted]
+        columns = {key: position for position, key in enumerate(keys)}
+        groups = []
+        for features, leaves in zip(self.leaf_sets.keys, self.leaf_sets.members, strict=True):
+            held = [key for key in columns if set(key) <= set(features)] if len(columns) < 2 ** len(features) else None
+            subsets = held if held is not None else [key for key in _all_subsets(features) if key in columns]
             if subsets:
-                coefficients = self._coefficients_of_subsets(own, leaves, subsets)
-                parts.append(Part(leaves, coefficients, {key: wanted[key] for key in subsets}))
-        return parts
+                coefficients = self._coefficients_of_subsets(features, leaves, subsets)
+                groups.append(Part(leaves, coefficients, {key: columns[key] for key in subsets}))
+        return groups
 
     def _part_of_one(self, key: Key, column: int) -> Part:
         """Return all leaves with the features of a key, pooled if their sets are equal."""
@@ -311,13 +311,13 @@ def _all_subsets(key: Key) -> Iterator[Key]:
 
 def raw_at_rows(leaf_sets: LeafSets, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
     """Return raw terms, each leaf in the term of its features: shape (n_rows, n_keys, n_outputs)."""
-    wanted = {key: position for position, key in enumerate(keys)}
-    parts = [
-        Part(leaves, {key: leaf_sets.values[leaves]}, {key: wanted[key]})
+    columns = {key: position for position, key in enumerate(keys)}
+    groups = [
+        Part(leaves, {key: leaf_sets.values[leaves]}, {key: columns[key]})
         for key, leaves in zip(leaf_sets.keys, leaf_sets.members, strict=True)
-        if key in wanted
+        if key in columns
     ]
-    return Sums(leaf_sets, parts).at_rows(codes, len(keys), n_jobs)
+    return Sums(leaf_sets, groups).at_rows(codes, len(keys), n_jobs)
 
 
 def totals_cost(leaf_sets: LeafSets) -> float:

@@ -203,7 +203,7 @@ def coarse_means(
         limit: {j: binning_by(binnings[j].coarser(limit), form.masses[j]) for j in sorted(set().union(*some))}
         for limit, some in by_limit.items()
     }
-    sizes = {limit: {j: binning.size for j, binning in own.items()} for limit, own in merged.items()}
+    sizes = {limit: {j: binning.size for j, binning in by_feature.items()} for limit, by_feature in merged.items()}
     dense = {limit: _tables_for(form, some, sizes[limit]) for limit, some in by_limit.items()}
     is_compiled = is_worthwhile(sum(_seconds(form, tables, sizes[limit]) for limit, tables in dense.items()))
     plans = {limit: _covering(some, sizes[limit]) for limit, some in by_limit.items()} if is_compiled else dense
@@ -255,10 +255,10 @@ def _covering(keys: Sequence[Key], sizes: Mapping[int, int]) -> Tables:
         features = set(next(key for key in sorted(left) if len(key) == max(map(len, left))))
         while True:
             room = costs.COMPILED_CELLS // math.prod(sizes[j] + 1 for j in features)
-            others = [j for j in sizes if j not in features and sizes[j] + 1 <= room]
-            if not others:
+            candidates = [j for j in sizes if j not in features and sizes[j] + 1 <= room]
+            if not candidates:
                 break
-            features.add(max(others, key=lambda j: _gain(features | {j}, left)))
+            features.add(max(candidates, key=lambda j: _gain(features | {j}, left)))
         tables.append((tuple(sorted(features)), lowest))
         left = {key for key in left if not features.issuperset(key)}
     return tables

@@ -188,10 +188,10 @@ class _CoarseTerms:
         cells = [ObservedCells.of(self._weights(key, limit) + self.unsampled.get(key, 0.0)) for key in keys]
         all_faces = faces_of_all(cells, values, [self._tolerance(key, limit) for key in keys])
         solved = []
-        for term, whole, own, faces in zip(closed, values, cells, all_faces, strict=True):
-            before = own.mean_squares(whole)
+        for term, whole, cells_of_term, faces in zip(closed, values, cells, all_faces, strict=True):
+            before = cells_of_term.mean_squares(whole)
             take_out(whole, faces)
-            impurity = np.sqrt(own.mean_squares_of_slices(whole) * safe_inverse(before)).max()
+            impurity = np.sqrt(cells_of_term.mean_squares_of_slices(whole) * safe_inverse(before)).max()
             solved.append((Solved(np.moveaxis(whole - term, 0, -1), float(impurity)), faces))
         return solved
 
@@ -265,7 +265,7 @@ class Leftover:
     def _at(self, key: Key, bins: Sequence[Ints | BinIndices]) -> Floats:
         table = self.tables[key]
         sizes = table.shape[: len(key)]
-        cells = (self.binnings[j].coarser(size)[own] for j, size, own in zip(key, sizes, bins, strict=True))
+        cells = (self.binnings[j].coarser(size)[column] for j, size, column in zip(key, sizes, bins, strict=True))
         values: Floats = table[tuple(cells)]
         return values
 
@@ -320,14 +320,14 @@ def find_leftover(form: ClosedForm, keys: Sequence[Key], rows: Points, values: F
     tables: dict[Key, Floats] = {}
     for key in _affordable(form, keys, values.size):
         options = [cells_of_rows(binnings, key, rows, limit) for limit in costs.LEFTOVER_BINS[len(key)]]
-        found = [option.shrunk_means(left, rows.weights) for option in options]
+        estimates = [option.shrunk_means(left, rows.weights) for option in options]
         gains = [
             option.gain(left, rows.weights, is_first) if told > 0 else 0.0
-            for option, (_, told) in zip(options, found, strict=True)
+            for option, (_, told) in zip(options, estimates, strict=True)
         ]
         best = int(np.argmax(gains))
         if gains[best] > 0:
-            means, cells = found[best][0], options[best]
+            means, cells = estimates[best][0], options[best]
             tables[key] = means.reshape(*cells.shape, -1)
             left -= means[cells.numbers]
     return Leftover(binnings, tables)
@@ -369,9 +369,9 @@ class _Cells:
             from_noise = float(self.masses[used] @ noise)
             signal = between - from_noise
             if signal > threshold * from_noise * np.sqrt(2 / n_used):
-                kept = signal / (signal + noise)
-                result[used, output] = kept * means
-                told += signal * float(self.masses[used] @ kept)
+                signal_share = signal / (signal + noise)
+                result[used, output] = signal_share * means
+                told += signal * float(self.masses[used] @ signal_share)
         return result, told
 
     def gain(self, values: Floats, weights: Floats, is_first: Bools) -> float:
@@ -380,8 +380,8 @@ class _Cells:
         for half in (is_first, ~is_first):
             cells = _cells_of(self.shape, self.numbers[half], weights[half])
             guess = cells.shrunk_means(values[half], weights[half], threshold=0.0)[0][self.numbers[~half]]
-            others = values[~half]
-            gain += float((weights[~half] @ (others**2 - (others - guess) ** 2)).sum())
+            held_out = values[~half]
+            gain += float((weights[~half] @ (held_out**2 - (held_out - guess) ** 2)).sum())
         return gain
 
 

@@ -190,21 +190,21 @@ def _sorted_parts(partners: Key, columns: tuple[Ints, ...], parts: tuple[Bools, 
     lengths = [int(of_partner.max()) + 1 for of_partner in columns]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     singles = [np.zeros(length) for length in lengths]
-    constant, kept, may_be_zero = 0.0, [], []
+    constant, joint_slices, may_be_zero = 0.0, [], []
     for start, stop in itertools.pairwise([*_firsts(tree).tolist(), len(tree)]):
-        own = slice(start, stop)
-        places = [i for i in range(len(lengths)) if not boxes[own, offsets[i] : offsets[i + 1]].all()]
+        tree_slice = slice(start, stop)
+        places = [i for i in range(len(lengths)) if not boxes[tree_slice, offsets[i] : offsets[i + 1]].all()]
         if not places:
-            constant += float(values[own].sum())
+            constant += float(values[tree_slice].sum())
         elif len(places) == 1:
             [i] = places
-            singles[i] += values[own] @ boxes[own, offsets[i] : offsets[i + 1]]
+            singles[i] += values[tree_slice] @ boxes[tree_slice, offsets[i] : offsets[i + 1]]
         else:
-            kept.append(own)
-            may_be_zero.append(_leave_cells_out(boxes[own], offsets))
-    inside = np.concatenate([boxes[:0], *(boxes[own] for own in kept)])
-    starts = np.cumsum([0, *(own.stop - own.start for own in kept)])[:-1].astype(np.int64)
-    changes = np.concatenate([values[:0], *(values[own] for own in kept)])
+            joint_slices.append(tree_slice)
+            may_be_zero.append(_leave_cells_out(boxes[tree_slice], offsets))
+    inside = np.concatenate([boxes[:0], *(boxes[tree_slice] for tree_slice in joint_slices)])
+    starts = np.cumsum([0, *(tree_slice.stop - tree_slice.start for tree_slice in joint_slices)])[:-1].astype(np.int64)
+    changes = np.concatenate([values[:0], *(values[tree_slice] for tree_slice in joint_slices)])
     several = Boxes(inside, changes, starts, np.array(may_be_zero, dtype=bool))
     return StepFunction(partners, columns, constant, tuple(singles), (), several)
 
@@ -288,13 +288,13 @@ class Search:
 
     def _along(self, place: int, cell: tuple[int, ...]) -> Floats:
         function, boxes = self.function, self.function.boxes
-        own = [float(single[c]) for single, c in zip(function.singles, cell, strict=True)]
-        values = function.constant + sum(own[:place] + own[place + 1 :]) + function.singles[place]
+        single_values = [float(single[c]) for single, c in zip(function.singles, cell, strict=True)]
+        values = function.constant + sum(single_values[:place] + single_values[place + 1 :]) + function.singles[place]
         for places, table in function.tables:
             values = values + table[tuple(slice(None) if i == place else cell[i] for i in places)]
         if len(boxes.values):
-            others = np.delete(self._offsets[:-1] + np.array(cell), place)
-            meets = np.flatnonzero(boxes.inside[:, others].all(axis=1))
+            other_columns = np.delete(self._offsets[:-1] + np.array(cell), place)
+            meets = np.flatnonzero(boxes.inside[:, other_columns].all(axis=1))
             inside = boxes.inside[meets, self._offsets[place] : self._offsets[place + 1]]
             values = values + boxes.values[meets] @ inside
         return values
@@ -351,8 +351,8 @@ class Search:
         """Return a partner and those of the product's columns that a box holds, if not all."""
         inside = self.function.boxes.inside[box]
         ends = itertools.pairwise(self._offsets.tolist())
-        own = [inside[start:stop] for start, stop in ends]
-        return next((i, own[i]) for i, mask in enumerate(masks) if (mask & ~own[i]).any())
+        box_masks = [inside[start:stop] for start, stop in ends]
+        return next((i, box_masks[i]) for i, mask in enumerate(masks) if (mask & ~box_masks[i]).any())
 
     def _dive(self, masks: Masks) -> Extreme:
         """Return a low cell: greedily the lowest box of each function that meets those chosen before."""
@@ -371,9 +371,9 @@ class Search:
 
 
 def _halves(masks: Masks, partner: int, columns: Bools) -> tuple[Masks, Masks]:
-    own = masks[partner]
-    parts = own & columns, own & ~columns
-    return tuple((*masks[:partner], part, *masks[partner + 1 :]) for part in parts)  # type: ignore[return-value]
+    mask = masks[partner]
+    halves = mask & columns, mask & ~columns
+    return tuple((*masks[:partner], half, *masks[partner + 1 :]) for half in halves)  # type: ignore[return-value]
 
 
 def _around(masks: Masks, places: tuple[int, ...], table: Floats) -> tuple[int, Bools]:
@@ -381,9 +381,9 @@ def _around(masks: Masks, places: tuple[int, ...], table: Floats) -> tuple[int, 
     inner = [np.flatnonzero(masks[i]) for i in places]
     cell = np.unravel_index(int(np.argmin(table[np.ix_(*inner)])), [len(columns) for columns in inner])
     widest = int(np.argmax([len(columns) for columns in inner]))
-    chosen: Bools = np.zeros(len(masks[places[widest]]), dtype=bool)
-    chosen[inner[widest][cell[widest]]] = True
-    return places[widest], chosen
+    mask: Bools = np.zeros(len(masks[places[widest]]), dtype=bool)
+    mask[inner[widest][cell[widest]]] = True
+    return places[widest], mask
 
 
 def _ranges(boxes: Boxes, counts: Ints, n_columns: list[int]) -> tuple[Floats, Floats, Ints]:

@@ -102,13 +102,13 @@ def pull_back(share: Floats, weights: Floats, polynomial: Floats, mass: float, c
     """Put (z - p) Σ_k weights_k polynomial_k into `share`, then update the weights for the factor mass + t centred."""
     share[:] = 0.0
     for power in range(len(polynomial)):
-        own, coefficient = weights[power], polynomial[power]
+        weight, coefficient = weights[power], polynomial[power]
         for row in range(len(share)):
-            share[row] += own[row] * coefficient[row]
+            share[row] += weight[row] * coefficient[row]
         if power + 1 < len(polynomial):
             above = weights[power + 1]
             for row in range(len(share)):
-                own[row] = mass * own[row] + centred[row] * above[row]
+                weight[row] = mass * weight[row] + centred[row] * above[row]
     for row in range(len(share)):
         share[row] *= centred[row]
 
@@ -167,12 +167,12 @@ def sum_products(codes: BinIndices, n_columns: int, parts: FlatParts, flat: Flat
     sums = np.zeros((n_columns, n_outputs, n_rows))
     factors = np.empty((n_features, n_rows))
     products = np.ones((n_features + 1, n_rows))
-    for part in range(len(part_leaves) - 1):
+    for part_number in range(len(part_leaves) - 1):
         is_used = np.zeros(n_features, dtype=np.bool_)
-        for place in range(key_starts[part_keys[part]], key_starts[part_keys[part + 1]]):
+        for place in range(key_starts[part_keys[part_number]], key_starts[part_keys[part_number + 1]]):
             is_used[key_features[place]] = True
-        at = part_starts[part]
-        for place in range(part_leaves[part], part_leaves[part + 1]):
+        at = part_starts[part_number]
+        for place in range(part_leaves[part_number], part_leaves[part_number + 1]):
             leaf = leaves[place]
             for entry in range(starts[leaf], starts[leaf + 1]):
                 j = feature[entry]
@@ -185,12 +185,12 @@ def sum_products(codes: BinIndices, n_columns: int, parts: FlatParts, flat: Flat
                         code = codes[j, row]
                         is_inside = ((code >= first) & (code < last)) | (code >= missing)
                         factors[j, row] = np.float64(is_inside) - p
-            for key in range(part_keys[part], part_keys[part + 1]):
+            for key in range(part_keys[part_number], part_keys[part_number + 1]):
                 start, order = key_starts[key], key_starts[key + 1] - key_starts[key]
                 for length in range(n_shared[key], order):
-                    own = key_features[start + length]
+                    next_feature = key_features[start + length]
                     for row in range(n_rows):
-                        products[length + 1, row] = products[length, row] * factors[own, row]
+                        products[length + 1, row] = products[length, row] * factors[next_feature, row]
                 for output in range(n_outputs):
                     coefficient = coefficients[at, output]
                     if coefficient != 0.0:
@@ -228,8 +228,8 @@ class Sums:
 
     @functools.cached_property
     def _seconds_per_row(self) -> float:
-        n_factors = sum(len(part.leaves) * len({j for key in part.columns for j in key}) for part in self.parts)
-        n_products = sum(len(part.leaves) * len(part.columns) for part in self.parts)
+        n_factors = sum(len(group.leaves) * len({j for key in group.columns for j in key}) for group in self.parts)
+        n_products = sum(len(group.leaves) * len(group.columns) for group in self.parts)
         return n_factors * costs.SECONDS_PER_FACTOR + n_products * costs.SECONDS_PER_PRODUCT
 
     def at_rows_by_kernel(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
@@ -248,9 +248,9 @@ class Sums:
 
     @functools.cached_property
     def _flat(self) -> tuple[FlatParts, FlatLeaves]:
-        parts = flatten_parts(self.parts, self.leaf_sets.values.shape[1])
-        known = self.flat_leaves
-        return parts, flatten(self.leaf_sets, self.set_masses) if known is None else known()
+        flat_parts = flatten_parts(self.parts, self.leaf_sets.values.shape[1])
+        flat_leaves = self.flat_leaves
+        return flat_parts, flatten(self.leaf_sets, self.set_masses) if flat_leaves is None else flat_leaves()
 
     def at_rows_by_numpy(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
         """Return the sums by numpy, blocks of rows in threads; blocks are smaller if a part has many leaves."""
@@ -258,12 +258,12 @@ class Sums:
         parts_of_rows = [slice(start, start + costs.SUM_ROWS) for start in range(0, len(codes), costs.SUM_ROWS)]
 
         def fill(rows: slice) -> None:
-            for part in self.parts:
-                n_rows = max(16, costs.SUM_CELLS // max(len(part.leaves), 1))
+            for group in self.parts:
+                n_rows = max(16, costs.SUM_CELLS // max(len(group.leaves), 1))
                 for first in range(rows.start, min(rows.stop, len(codes)), n_rows):
                     some = slice(first, min(first + n_rows, rows.stop))
-                    for start in range(0, len(part.leaves), costs.SUM_LEAVES):
-                        self._add(values[some], codes[some], part, slice(start, start + costs.SUM_LEAVES))
+                    for start in range(0, len(group.leaves), costs.SUM_LEAVES):
+                        self._add(values[some], codes[some], group, slice(start, start + costs.SUM_LEAVES))
 
         with ThreadPoolExecutor(n_jobs) as pool:
             collections.deque(blocks(_STAGE, pool.map(fill, parts_of_rows), len(parts_of_rows)), maxlen=0)
@@ -277,8 +277,8 @@ class Sums:
             while products and key[: len(products[-1][0])] != products[-1][0]:
                 products.pop()
             for length in range(len(products), len(key)):
-                own = factor(key[length])
-                products.append((key[: length + 1], products[-1][1] * own if products else own))
+                next_factor = factor(key[length])
+                products.append((key[: length + 1], products[-1][1] * next_factor if products else next_factor))
             coefficients = part.coefficients[key][some]
             values[:, part.columns[key]] += (
                 sum_at_rows(products[-1][1], coefficients) if products else coefficients.sum(axis=0)
@@ -309,17 +309,17 @@ def sum_at_rows(products: Floats, coefficients: Floats) -> Floats:
 
 
 def flatten_parts(parts: Sequence[Part], n_outputs: int) -> FlatParts:
-    keys = [sorted(part.columns) for part in parts]
+    keys = [sorted(group.columns) for group in parts]
     all_keys = list(itertools.chain.from_iterable(keys))
     shared = [[0, *(_n_shared(*pair) for pair in itertools.pairwise(of_part))] for of_part in keys if of_part]
-    columns = [part.columns[key] for part, of_part in zip(parts, keys, strict=True) for key in of_part]
+    columns = [group.columns[key] for group, of_part in zip(parts, keys, strict=True) for key in of_part]
     coefficients = [
-        np.stack([part.coefficients[key] for key in of_part], axis=1).reshape(-1, n_outputs)
-        for part, of_part in zip(parts, keys, strict=True)
+        np.stack([group.coefficients[key] for key in of_part], axis=1).reshape(-1, n_outputs)
+        for group, of_part in zip(parts, keys, strict=True)
     ]
     return FlatParts(
-        part_leaves=_starts([len(part.leaves) for part in parts]),
-        leaves=np.concatenate([np.zeros(0, np.int64), *(part.leaves for part in parts)]),
+        part_leaves=_starts([len(group.leaves) for group in parts]),
+        leaves=np.concatenate([np.zeros(0, np.int64), *(group.leaves for group in parts)]),
         part_keys=_starts([len(of_part) for of_part in keys]),
         column=np.array(columns, dtype=np.int64),
         n_shared=np.array(list(itertools.chain.from_iterable(shared)), dtype=np.int64),
@@ -359,10 +359,10 @@ class Corners(NamedTuple):
         """Return rows for begin, end and missing bins; each has two entries, as it may begin within a merged bin."""
         ends = sets.ends(binning)
         whole = np.floor(ends).astype(np.int32)
-        parts = np.stack([1 - (ends - whole), ends - whole], axis=1)
-        bins, values = np.stack([whole, whole + 1], axis=1), parts
+        fractions = np.stack([1 - (ends - whole), ends - whole], axis=1)
+        bins, values = np.stack([whole, whole + 1], axis=1), fractions
         rows = [sets.low, len(ends) + np.maximum(sets.low, sets.high)]
-        bins, values = np.concatenate([bins, bins]), np.concatenate([parts, -parts])
+        bins, values = np.concatenate([bins, bins]), np.concatenate([fractions, -fractions])
         if len(binning.bins) > sets.n_intervals and sets.missing.any():
             rows.append(len(values) + sets.missing)
             apart, share = binning.bins[-1], binning.shares[-1]
@@ -439,12 +439,12 @@ def add_corners_by_numpy(first: Corners, second: Corners, leaves: Leaves) -> Cor
     total = np.zeros((n_outputs, first.n_bins * second.n_bins))
     rows, columns = np.zeros((n_outputs, first.n_bins)), np.zeros((n_outputs, second.n_bins))
     for start in range(0, len(leaves.weights), costs.CORNER_LEAVES):
-        part = slice(start, start + costs.CORNER_LEAVES)
-        row_bins, row_values = first.take(leaves.first[part]).of_leaves()
-        column_bins, column_values = second.take(leaves.second[part]).of_leaves()
-        p, q = leaves.first_masses[part], leaves.second_masses[part]
+        chunk = slice(start, start + costs.CORNER_LEAVES)
+        row_bins, row_values = first.take(leaves.first[chunk]).of_leaves()
+        column_bins, column_values = second.take(leaves.second[chunk]).of_leaves()
+        p, q = leaves.first_masses[chunk], leaves.second_masses[chunk]
         cells = (row_bins[:, :, None].astype(np.int64) * second.n_bins + column_bins[:, None, :]).ravel()
-        for output, weights in enumerate(leaves.weights[part].T):
+        for output, weights in enumerate(leaves.weights[chunk].T):
             scaled = row_values * weights[:, None]
             corners = (scaled[:, :, None] * column_values[:, None, :]).ravel()
             total[output] += np.bincount(cells, corners, total.shape[1])

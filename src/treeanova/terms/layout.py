@@ -167,12 +167,12 @@ class Plan:
         orders = sorted({len(key) for key in self.cells})
         lines = []
         for order in orders:
-            own = {key: cells for key, cells in self.cells.items() if len(key) == order}
-            methods = ", ".join(sorted({self.method(key) for key in own}))
-            lines.append(f"order {order}: {len(own):,} terms, {sum(own.values()):,} cells, {methods}")
+            sizes = {key: cells for key, cells in self.cells.items() if len(key) == order}
+            methods = ", ".join(sorted({self.method(key) for key in sizes}))
+            lines.append(f"order {order}: {len(sizes):,} terms, {sum(sizes.values()):,} cells, {methods}")
         outputs = "1 output" if self.n_outputs == 1 else f"{self.n_outputs} outputs"
-        others = f", {size_text(self.work_bytes)} of it besides tables" if self.work_bytes else ""
-        lines += [*self.notes, f"{outputs}, {size_text(self.n_bytes)} in all{others}"]
+        work_note = f", {size_text(self.work_bytes)} of it besides tables" if self.work_bytes else ""
+        lines += [*self.notes, f"{outputs}, {size_text(self.n_bytes)} in all{work_note}"]
         if self.n_working_bytes > costs.WORTH_A_WORD:
             lines[-1] += f", and up to {size_text(self.n_working_bytes)} while tables are made"
         return "\n".join(lines)
@@ -261,9 +261,9 @@ def choose_layout(
         reported = top
     else:
         reported, lists_all = highest, True
-    wanted = () if isinstance(terms, str) else tuple(key for key in terms if len(key) > highest)
-    _check_orders(wanted, sets.grid, reported)
-    asked = () if lists_all else wanted
+    requested = () if isinstance(terms, str) else tuple(key for key in terms if len(key) > highest)
+    _check_orders(requested, sets.grid, reported)
+    asked = () if lists_all else requested
     layout = TermLayout(highest, reported, top, max_bins, held, lists_all, asked, has_many_terms)
     return dataclasses.replace(layout, plan=dataclasses.replace(layout.plan, notes=tuple(_notes(layout))))
 
@@ -417,9 +417,9 @@ def _notes(layout: TermLayout) -> Iterator[str]:
     if at_rows:
         which = "" if layout.lists_all else "those terms that carry weight, the others added up, "
         yield f"{_orders(at_rows)}: {which}evaluated at rows"
-    rest = range(max(layout.row_order, 0) + 1, layout.top_order + 1)
-    if rest:
-        yield f"{_orders(rest)}: in a remainder"
+    remainder_orders = range(max(layout.row_order, 0) + 1, layout.top_order + 1)
+    if remainder_orders:
+        yield f"{_orders(remainder_orders)}: in a remainder"
 
 
 def _orders(orders: range) -> str:

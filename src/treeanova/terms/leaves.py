@@ -112,8 +112,8 @@ def _walk_compiled(
     nodes = np.concatenate([np.zeros(0, np.int64), *levels])
     places = forest.feature[nodes] - features.start
     splits = Splits(nodes, forest.left[nodes], forest.right[nodes], places, ends[nodes], forest.missing_left[nodes])
-    made: NodeBins = walk_down(splits, limits, len(ends))
-    return made
+    node_bins: NodeBins = walk_down(splits, limits, len(ends))
+    return node_bins
 
 
 class Splits(NamedTuple):
@@ -231,8 +231,8 @@ class Intervals(BinSets):
         everyone = np.arange(len(self.leaves))
         for position, sign in ((ends[self.low], 1.0), (ends[np.maximum(self.high, self.low)], -1.0)):
             whole = np.floor(position)
-            part = position - whole
-            for shift, value in ((0, 1 - part), (1, part)):
+            fraction = position - whole
+            for shift, value in ((0, 1 - fraction), (1, fraction)):
                 rows.append(everyone)
                 columns.append(whole.astype(np.int64) + shift)
                 values.append(sign * value)
@@ -425,10 +425,10 @@ class LeafSets:
 
     def has_more_subsets(self, order: int, limit: int) -> bool:
         """Whether sets of `order` features exceed a limit, without listing them all."""
-        found: set[Key] = set()
+        subsets: set[Key] = set()
         for key in self.keys:
-            found.update(itertools.islice(itertools.combinations(key, order), limit + 1))
-            if len(found) > limit:
+            subsets.update(itertools.islice(itertools.combinations(key, order), limit + 1))
+            if len(subsets) > limit:
                 return True
         return False
 
@@ -487,8 +487,8 @@ def memberships(forest: Forest, grid: Grid, paths: Paths, feature: int) -> tuple
     with_feature = np.flatnonzero(reached)
     sets = np.ones((len(with_feature), grid.axes[feature].size), dtype=bool)
     for step_leaves, step_nodes, step_left in paths:
-        own = forest.feature[step_nodes] == feature
-        leaves, nodes, left = step_leaves[own], step_nodes[own], step_left[own]
+        is_of_feature = forest.feature[step_nodes] == feature
+        leaves, nodes, left = step_leaves[is_of_feature], step_nodes[is_of_feature], step_left[is_of_feature]
         here = goes_left(forest, grid.axes[feature], nodes)
         sets[np.searchsorted(with_feature, leaves)] &= here == left[:, None]
     return with_feature, sets

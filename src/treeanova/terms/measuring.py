@@ -47,10 +47,10 @@ from treeanova.terms.trees import Trees
 def mean_score(trees: Trees, joint: Joint) -> Floats | None:
     """Return the mean, shape (n_outputs,); None if it would take too long or rows can be read only once."""
     if isinstance(joint, Mixture):
-        means = [mean_score(trees, part) for _, part in joint.components()]
+        means = [mean_score(trees, component) for _, component in joint.components()]
         shares = [share for share, _ in joint.components()]
-        known = [mean for mean in means if mean is not None]
-        return None if len(known) < len(means) else np.asarray(sum(s * m for s, m in zip(shares, known, strict=True)))
+        scores = [mean for mean in means if mean is not None]
+        return None if len(scores) < len(means) else np.asarray(sum(s * m for s, m in zip(shares, scores, strict=True)))
     if isinstance(joint, EmpiricalJoint):
         return _mean_at_rows(trees, joint)
     masses = _leaf_masses(trees, joint, range(len(trees.binnings)))
@@ -92,9 +92,9 @@ def _leaf_masses(trees: Trees, joint: Joint, features: Sequence[int]) -> Floats 
     if isinstance(joint, Product):
         return _product_masses(trees, joint.masses, features)
     if isinstance(joint, Blocks):
-        parts = [_leaf_masses(trees, inner, [features[i] for i in own]) for own, inner in joint.blocks]
-        known = [part for part in parts if part is not None]
-        return None if len(known) < len(parts) else np.prod(known, axis=0)
+        factors = [_leaf_masses(trees, inner, [features[i] for i in places]) for places, inner in joint.blocks]
+        known_factors = [factor for factor in factors if factor is not None]
+        return None if len(known_factors) < len(factors) else np.prod(known_factors, axis=0)
     if isinstance(joint, Cells) and joint.has_exact_points:
         codes, weights = joint.points(0, np.random.default_rng(0))
         shares = [trees.leaf_sets.sets[j].onto(trees.binnings[j]) for j in features]
@@ -108,9 +108,9 @@ def _leaf_masses(trees: Trees, joint: Joint, features: Sequence[int]) -> Floats 
 
 def _product_masses(trees: Trees, masses: Sequence[Floats], features: Sequence[int]) -> Floats:
     product = np.ones(len(trees.leaf_sets.values))
-    for j, own in zip(features, masses, strict=True):
+    for j, bin_masses in zip(features, masses, strict=True):
         binning, sets = trees.binnings[j], trees.leaf_sets.sets[j]
-        product[sets.leaves] *= sets.mass(own[binning.bins] * binning.shares)
+        product[sets.leaves] *= sets.mass(bin_masses[binning.bins] * binning.shares)
     return product
 
 
@@ -179,8 +179,10 @@ def cell_means(
     means = {}
     for key in keys[: max(int(costs.LEFTOVER_STEPS / max(values.size, 1)), 1)]:
         cells = cells_of_rows(binnings, key, rows, limit)
-        found = cells.shrunk_means(centred, rows.weights, 0.0)[0] if are_drawn else cells.means(centred, rows.weights)
-        means[key] = found.reshape(*cells.shape, -1)
+        flat_means = (
+            cells.shrunk_means(centred, rows.weights, 0.0)[0] if are_drawn else cells.means(centred, rows.weights)
+        )
+        means[key] = flat_means.reshape(*cells.shape, -1)
     return binnings, means
 
 
@@ -216,9 +218,9 @@ class TableErrors:
             return 0.0
         firsts = self.trees.first_bins(tuple(range(len(bins))))
         merged = [binning_by(of_feature[first]) for of_feature, first in zip(bins, firsts, strict=True)]
-        kept = [np.unique(of_feature[first]) for of_feature, first in zip(bins, firsts, strict=True)]
+        used_bins = [np.unique(of_feature[first]) for of_feature, first in zip(bins, firsts, strict=True)]
         raw = {
-            key: np.ascontiguousarray(np.moveaxis(values[np.ix_(*(kept[j] for j in key))], -1, 0))
+            key: np.ascontiguousarray(np.moveaxis(values[np.ix_(*(used_bins[j] for j in key))], -1, 0))
             for key, values in changes.items()
         }
         pure = cascade(raw, lambda key: self._weights(key, [merged[j] for j in key]), Options())
@@ -322,13 +324,13 @@ def _some_points(terms: PureLeafTerms, density: Density, keys: Sequence[Key]) ->
     codes, weights = points = terms.trees.points(density, n_rows, rng)
     if len(codes) <= n_rows:
         return points, False
-    chosen = rng.choice(len(codes), size=n_rows, p=weights / weights.sum())
-    return Points(codes[chosen], np.full(n_rows, 1 / n_rows)), True
+    drawn_rows = rng.choice(len(codes), size=n_rows, p=weights / weights.sum())
+    return Points(codes[drawn_rows], np.full(n_rows, 1 / n_rows)), True
 
 
 def _largest(sizes: Floats, orders: Sequence[int]) -> list[int]:
     ranked = [int(i) for i in np.argsort(-sizes, kind="stable")]
-    chosen = ranked[: costs.MEASURED_TERMS]
+    places = ranked[: costs.MEASURED_TERMS]
     for order in sorted(set(orders)):
-        chosen += [i for i in ranked if orders[i] == order][: costs.MEASURED_TERMS_OF_ORDER]
-    return sorted(set(chosen))
+        places += [i for i in ranked if orders[i] == order][: costs.MEASURED_TERMS_OF_ORDER]
+    return sorted(set(places))

@@ -64,8 +64,8 @@ def moments(
     variance, mean_abs = _moments_of_tables(effects.terms, weights)
     if joint is None:
         return Moments(variance, np.zeros_like(variance), mean_abs)
-    parts = [(share, _raw_moments(effects, part, rng, is_whole=is_whole)) for share, part in joint.components()]
-    first, squares, products = (np.sum([share * raw[i] for share, raw in parts], axis=0) for i in range(3))
+    raw_moments = [(share, _raw_moments(effects, inner, rng, is_whole=is_whole)) for share, inner in joint.components()]
+    first, squares, products = (np.sum([share * raw[i] for share, raw in raw_moments], axis=0) for i in range(3))
     return Moments(variance, products - first * first.sum(axis=0) - (squares - first**2), mean_abs)
 
 
@@ -90,11 +90,11 @@ def covariance_changes(
     changes = np.zeros((len(place), effects.n_outputs))
     for pair, difference in differences.items():
         centred = _centred_mains(effects, weights, pair, bin_masses)
-        others = {key: values for key, values in centred.items() if key != (pair[0],)}
+        other_terms = {key: values for key, values in centred.items() if key != (pair[0],)}
         if pair in effects.terms:
-            others[pair] = effects.terms[pair]
+            other_terms[pair] = effects.terms[pair]
         for one, main in centred.items():
-            for other, values in others.items():
+            for other, values in other_terms.items():
                 if one != other and (other == pair or one == (pair[0],)):
                     change = np.einsum("ij,ijk->k", difference, main * values)
                     changes[place[one]] += change
@@ -132,9 +132,9 @@ def _raw_moments(effects: Effects, part: Joint, rng: np.random.Generator, *, is_
         return _raw_moments_of_product(effects, part)
     if isinstance(part, EmpiricalJoint) and is_whole and not part.has_exact_points:
         sums = {key: part.statistics.score_sums(key, effects.binnings.get(key)) for key in effects.terms}
-        known = {key: of_key for key, of_key in sums.items() if of_key is not None}
-        if len(known) == len(sums):
-            return _raw_moments_of_sums(effects, part, known)
+        known_sums = {key: of_key for key, of_key in sums.items() if of_key is not None}
+        if len(known_sums) == len(sums):
+            return _raw_moments_of_sums(effects, part, known_sums)
     codes, shares = part.points(costs.MOMENT_DRAWS, rng)
     first, squares, products = np.zeros((3, len(effects.terms), effects.n_outputs))
     for start in range(0, len(codes), costs.MOMENT_ROWS):
@@ -179,29 +179,30 @@ class _Part(NamedTuple):
 
 def _raw_moments_of_product(effects: Effects, part: Product) -> RawMoments:
     pure = [_pure_parts(effects, key, part) for key in effects.terms]
-    subsets = dict.fromkeys(subset for parts in pure for subset in parts)
+    subsets = dict.fromkeys(subset for by_subset in pure for subset in by_subset)
     axes = {
-        subset: common_refinements([parts[subset].binnings for parts in pure if subset in parts]) for subset in subsets
+        subset: common_refinements([by_subset[subset].binnings for by_subset in pure if subset in by_subset])
+        for subset in subsets
     }
     tables = {subset: part.table(subset, axes[subset]) if subset else np.ones(()) for subset in subsets}
-    spread = [{subset: one.on(axes[subset]) for subset, one in parts.items()} for parts in pure]
-    total = {subset: sum(parts[subset] for parts in spread if subset in parts) for subset in subsets}
-    first = np.array([parts[()] for parts in spread])
-    squares = np.array([sum(_mean(v**2, tables[s]) for s, v in parts.items()) for parts in spread])
-    products = np.array([sum(_mean(v * total[s], tables[s]) for s, v in parts.items()) for parts in spread])
+    spread = [{subset: one.on(axes[subset]) for subset, one in by_subset.items()} for by_subset in pure]
+    total = {subset: sum(by_subset[subset] for by_subset in spread if subset in by_subset) for subset in subsets}
+    first = np.array([by_subset[()] for by_subset in spread])
+    squares = np.array([sum(_mean(v**2, tables[s]) for s, v in by_subset.items()) for by_subset in spread])
+    products = np.array([sum(_mean(v * total[s], tables[s]) for s, v in by_subset.items()) for by_subset in spread])
     return first, squares, products
 
 
 def _pure_parts(effects: Effects, key: Key, part: Product) -> dict[Key, _Part]:
     binnings = dict(zip(key, effects.binnings_of(key), strict=True))
-    parts: dict[Key, Floats] = {(): effects.terms[key]}
+    by_subset: dict[Key, Floats] = {(): effects.terms[key]}
     for j in key:  # axes before that of j are gone or kept: its own axis follows those kept
         masses = binnings[j].pool(part.masses[j])
-        for kept, array in list(parts.items()):
-            mean = np.tensordot(masses, array, axes=(0, len(kept)))
-            parts[kept] = mean
-            parts[*kept, j] = array - np.expand_dims(mean, len(kept))
-    return {subset: _Part(values, tuple(binnings[j] for j in subset)) for subset, values in parts.items()}
+        for kept_axes, array in list(by_subset.items()):
+            mean = np.tensordot(masses, array, axes=(0, len(kept_axes)))
+            by_subset[kept_axes] = mean
+            by_subset[*kept_axes, j] = array - np.expand_dims(mean, len(kept_axes))
+    return {subset: _Part(values, tuple(binnings[j] for j in subset)) for subset, values in by_subset.items()}
 
 
 def moments_of_values(values: Floats, weights: Floats) -> Moments:

@@ -265,17 +265,17 @@ def largest_with_subsets(
 
     Beyond the first hundred, only as many as hold `share` of the total size.
     """
-    chosen: set[Key] = set()
+    selected_keys: set[Key] = set()
     held, enough = 0.0, share * (sum(sizes.values()) if total is None else total)
     for key in sorted(sizes, key=lambda key: -sizes[key]):
-        if held >= enough and len(chosen) >= costs.ALWAYS_CORRECTED:
+        if held >= enough and len(selected_keys) >= costs.ALWAYS_CORRECTED:
             break
         held += sizes[key]
-        added = {subset for subset in with_subsets([key]) if len(subset) >= lowest} - chosen
-        if chosen and len(chosen) + len(added) > limit:
+        added = {subset for subset in with_subsets([key]) if len(subset) >= lowest} - selected_keys
+        if selected_keys and len(selected_keys) + len(added) > limit:
             break
-        chosen |= added
-    return sorted(chosen, key=lambda key: (len(key), key))
+        selected_keys |= added
+    return sorted(selected_keys, key=lambda key: (len(key), key))
 
 
 class Screened(NamedTuple):
@@ -313,15 +313,15 @@ def screen(
     reported = {verified[i] for i in largest if shares[i] >= costs.REPORTED_SHARE} | set(asked)
     keys = tuple(sorted(reported, key=lambda key: (len(key), key)))
     n_of_order, n_reported = collections.Counter(n_terms or map(len, sizes)), collections.Counter(map(len, keys))
-    rests = tuple(order for order in orders if not n_of_order[order] or n_reported[order] < n_of_order[order])
+    rest_orders = tuple(order for order in orders if not n_of_order[order] or n_reported[order] < n_of_order[order])
     missed = [float(share) for key, share in zip(verified, shares, strict=True) if key not in reported]
     largest_other = next((sizes[key] for key in ranked[len(verified) :] if key not in reported), None)
     ratios = [share / sizes[key] for key, share in zip(verified, shares, strict=True) if sizes[key] > 0]
     if largest_other is not None and ratios:
         missed.append(largest_other * float(np.quantile(ratios, 0.95)))
-    n_left_out = max(sum(n_of_order[order] for order in orders) - len(reported), len(rests))
-    known = dict(zip(verified, shares.tolist(), strict=True))
-    return Screened(keys, rests, n_left_out, max(missed, default=0.0), known)
+    n_left_out = max(sum(n_of_order[order] for order in orders) - len(reported), len(rest_orders))
+    share_by_key = dict(zip(verified, shares.tolist(), strict=True))
+    return Screened(keys, rest_orders, n_left_out, max(missed, default=0.0), share_by_key)
 
 
 def _affordable(ranked: Sequence[Key], n_leaves_with: Callable[[Key], int], steps: float) -> tuple[list[Key], int]:

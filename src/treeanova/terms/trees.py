@@ -74,8 +74,8 @@ class Trees:
         if len(points.codes) <= n_rows:
             return points
         shares = points.weights / points.weights.sum()
-        chosen = np.random.default_rng(0).choice(len(points.codes), size=n_rows, p=shares)
-        return Points(points.codes[chosen], np.full(n_rows, 1 / n_rows))
+        drawn_rows = np.random.default_rng(0).choice(len(points.codes), size=n_rows, p=shares)
+        return Points(points.codes[drawn_rows], np.full(n_rows, 1 / n_rows))
 
     def first_bins(self, key: Key) -> list[Ints]:
         """Return one bin on `grid` of each bin of the tensors, per feature."""
