@@ -38,7 +38,7 @@ def column_named(X: Any, name: str, schema: Schema) -> npt.NDArray[Any]:
     """Return a column of a table, whether or not a feature, or a feature of a matrix by name."""
     if not scipy.sparse.issparse(X) and not isinstance(X, np.ndarray) and _is_table(X):
         table = as_table(X)
-        names = [str(known) for known in table.columns]
+        names = [str(column) for column in table.columns]
         if name in names:
             return raw_column(table[:, names.index(name)])
     if name not in schema.names:
@@ -68,8 +68,8 @@ def without_column(X: Any, name: str, schema: Schema | None = None) -> tuple[Any
         got = "an array" if table is None else f"the columns {', '.join(map(repr, table.columns))}"
         remedy = blanks_around([name], () if table is None else table.columns) or "check the name"
         raise ValueError(f"`X` must have a column {name!r}, got {got}; {remedy}.")
-    rest = table.drop(name) if schema is None else table[:, column_positions(table.columns, schema, {name})]
-    return rest.to_native(), raw_column(table[name])
+    other_columns = table.drop(name) if schema is None else table[:, column_positions(table.columns, schema, {name})]
+    return other_columns.to_native(), raw_column(table[name])
 
 
 def with_found_dates(schema: Schema, X: Any, thresholds: Callable[[int], Floats]) -> Schema:
@@ -208,8 +208,8 @@ def column_positions(columns: Sequence[Any], schema: Schema, beside: Collection[
 def _as_spelt(names: list[str], schema: Schema) -> list[str]:
     if not schema.underscores:
         return names
-    known = {name for spelling in schema.spellings for name in spelling}
-    return [name if name in known else name.replace(" ", "_") for name in names]
+    spelt_names = {name for spelling in schema.spellings for name in spelling}
+    return [name if name in spelt_names else name.replace(" ", "_") for name in names]
 
 
 def _by_name(columns: list[str], schema: Schema) -> list[int]:
@@ -235,11 +235,11 @@ def blanks_around(missing: Collection[str], columns: Iterable[str]) -> str:
     >>> blanks_around(["b"], ["a", " b"])
     "the column ' b' has blanks around its name, rename it"
     """
-    found = [name for name in columns if name.strip() != name and name.strip() in missing]
-    shown = ", ".join(map(repr, found[:5])) + (", …" if len(found) > 5 else "")
-    if len(found) > 1:
+    padded_names = [name for name in columns if name.strip() != name and name.strip() in missing]
+    shown = ", ".join(map(repr, padded_names[:5])) + (", …" if len(padded_names) > 5 else "")
+    if len(padded_names) > 1:
         return f"the columns {shown} have blanks around their names, rename them"
-    return f"the column {shown} has blanks around its name, rename it" if found else ""
+    return f"the column {shown} has blanks around its name, rename it" if padded_names else ""
 
 
 def _without_names(names: list[str], schema: Schema, beside: set[str]) -> list[int]:

@@ -49,10 +49,10 @@ class DateNumber(Encoder):
 def _as_dates(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if column.dtype.kind != "O":
         return column
-    known = [None if is_missing(value) else value for value in column]
-    if not any(known) or not all(value is None or isinstance(value, dt.date | np.datetime64) for value in known):
+    values = [None if is_missing(value) else value for value in column]
+    if not any(values) or not all(value is None or isinstance(value, dt.date | np.datetime64) for value in values):
         return column
-    plain = [_without_zone(value) for value in known]
+    plain = [_without_zone(value) for value in values]
     return np.array([_plain_date(value) for value in plain])
 
 

@@ -272,10 +272,10 @@ class Labels(Encoder):
         position = {label: float(code) for code, label in enumerate(self.names)}
         unseen = np.nan if self.is_ordered else float(len(self.names))
         is_absent = [is_missing(value) or (self.empty_is_missing and value == "") for value in values]
-        found = [np.nan if a else position.get(v, unseen) for v, a in zip(values, is_absent, strict=True)]
+        positions = [np.nan if a else position.get(v, unseen) for v, a in zip(values, is_absent, strict=True)]
         if self.spelling == "value":
             self._check_types([v for v, a in zip(values, is_absent, strict=True) if not a and v not in position], name)
-        encoded = np.array(found, dtype=np.float64)[inverse]
+        encoded = np.array(positions, dtype=np.float64)[inverse]
         return self._with_none(encoded, column, name) if column.dtype == object else encoded
 
     def of_table(self, column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:

@@ -149,8 +149,8 @@ def _is_local(fragment: Any) -> bool:
 
 def parquet_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Files:
     """Return the rows of Parquet files: a path, a folder, a pattern such as ``year/*.parquet``, or a list of these."""
-    given = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
-    files = [path for each in given for path in _files_of(each)]
+    locations = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
+    files = [path for each in locations for path in _files_of(each)]
     pyarrow, dataset = _pyarrow(), _pyarrow(".dataset")
     texts: dict[str, list[str]] = {}
     for name, text in (pair for path in files for pair in _folder_keys(path)):
@@ -162,7 +162,7 @@ def parquet_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str
     fragments = [
         file_format.make_fragment(str(path), filesystem, partitioning.parse(path.as_posix())) for path in files
     ]
-    return Files(fragments, partitions=partitions, given=given)
+    return Files(fragments, partitions=partitions, given=locations)
 
 
 def _folder_keys(path: pathlib.Path) -> list[tuple[str, str]]:
@@ -193,7 +193,9 @@ def would_read(given: str, file: pathlib.Path) -> bool:
         return source in target.parents and _is_data(target, source)
     if _is_pattern(given):
         return _is_matched(target.parts, source.parts) or any(
-            is_same_file(file, found) for match in _matches(given) for found in _matched(pathlib.Path(match))
+            is_same_file(file, matched_file)
+            for match in _matches(given)
+            for matched_file in _matched(pathlib.Path(match))
         )
     return is_same_file(file, source)
 
@@ -213,18 +215,18 @@ def _is_matched(parts: Sequence[str], pattern: Sequence[str]) -> bool:
 
 def _files_of(path: str) -> list[pathlib.Path]:
     if pathlib.Path(path).is_dir():
-        found = [file for file in pathlib.Path(path).rglob("*") if _is_data(file, pathlib.Path(path))]
+        data_files = [file for file in pathlib.Path(path).rglob("*") if _is_data(file, pathlib.Path(path))]
         rule = "a folder with Parquet files"
     elif _is_pattern(path):
-        found = [file for match in _matches(path) for file in _matched(pathlib.Path(match))]
+        data_files = [file for match in _matches(path) for file in _matched(pathlib.Path(match))]
         rule = "a pattern that matches Parquet files"
     else:
-        found = [pathlib.Path(path)]
+        data_files = [pathlib.Path(path)]
         rule = "the path of a file, a folder or a pattern"
-    if not found or not all(file.is_file() for file in found):
+    if not data_files or not all(file.is_file() for file in data_files):
         raise FileNotFoundError(f"`X` must be {rule}, got {path!r}, where there is none; check the path.")
-    _check_suffixes(found)
-    return sorted(set(found))
+    _check_suffixes(data_files)
+    return sorted(set(data_files))
 
 
 def _matches(pattern: str) -> list[str]:
@@ -237,8 +239,8 @@ def _matched(path: pathlib.Path) -> list[pathlib.Path]:
 
 def _is_data(file: pathlib.Path, folder: pathlib.Path) -> bool:
     """Whether a file holds rows: names that begin with . or _ do not."""
-    parts = file.relative_to(folder).parts
-    return file.suffix.lower() in _SUFFIXES and not any(part.startswith((".", "_")) for part in parts)
+    segments = file.relative_to(folder).parts
+    return file.suffix.lower() in _SUFFIXES and not any(segment.startswith((".", "_")) for segment in segments)
 
 
 def _check_suffixes(files: Iterable[pathlib.Path]) -> None:

@@ -57,8 +57,8 @@ def batches_of_part(tables: Iterable[Any], number: int, selection: Selection) ->
 
 
 def merged(first: Mapping[str, bytes], second: Mapping[str, bytes], merge: Merge) -> dict[str, bytes]:
-    both = {name: merge(part, second[name]) if name in second else part for name, part in first.items()}
-    return both | {name: part for name, part in second.items() if name not in first}
+    both = {name: merge(payload, second[name]) if name in second else payload for name, payload in first.items()}
+    return both | {name: payload for name, payload in second.items() if name not in first}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +104,7 @@ class DaskTable(Batches):
         delayed = importlib.import_module("dask").delayed
         shared = delayed((work, self.selection_of_tables), traverse=False)
         of_part = delayed(_counted_part)
-        results = [of_part(shared, part, number) for number, part in enumerate(self.partitions())]
+        results = [of_part(shared, partition, number) for number, partition in enumerate(self.partitions())]
         merge_two = delayed(functools.partial(merged, merge=merge))
         while len(results) > 1:
             pairs = itertools.zip_longest(results[::2], results[1::2])
@@ -120,8 +120,8 @@ class DaskTable(Batches):
         if self.reads_selection:
             no_rows = self.table._meta[:0]  # noqa: SLF001  the documented name for the shape of a partition
             return self.table.map_partitions(_mapped_part, shared, meta=meta.set_index(no_rows.index))
-        part = dask.delayed(_mapped_part)
-        blocks = [part(block, shared) for block in self.partitions()]
+        delayed_map = dask.delayed(_mapped_part)
+        blocks = [delayed_map(block, shared) for block in self.partitions()]
         return importlib.import_module("dask.dataframe").from_delayed(blocks, meta=meta)
 
 
@@ -168,11 +168,11 @@ class SparkTable(Batches):
 
     def reduced(self, work: Work, merge: Merge) -> dict[str, bytes]:
         functions = importlib.import_module("pyspark.sql.functions")
-        parts = self._columns().mapInArrow(_counting(work, self.selection_of_tables), _PARTS)
+        frame = self._columns().mapInArrow(_counting(work, self.selection_of_tables), _PARTS)
         for place in (f"place div {_MERGED_AT_ONCE}", "0L"):
-            parts = parts.withColumn("place", functions.expr(place))
-            parts = parts.groupBy("name", "place").applyInArrow(_merging(merge), _PARTS)
-        return {row["name"]: bytes(row["part"]) for row in parts.toLocalIterator()}
+            frame = frame.withColumn("place", functions.expr(place))
+            frame = frame.groupBy("name", "place").applyInArrow(_merging(merge), _PARTS)
+        return {row["name"]: bytes(row["part"]) for row in frame.toLocalIterator()}
 
     def mapped(self, work: Map, names: Iterable[str]) -> Any:
         """Return a lazy Spark DataFrame of the named columns that `work` returns, then those the model does not use."""
@@ -197,16 +197,16 @@ _PARTS = "name string, part binary, place long"
 def _counting(work: Work, selection: Selection) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def count(batches: Iterator[Any]) -> Iterator[Any]:
         number = importlib.import_module("pyspark").TaskContext.get().partitionId()
-        for name, part in work(batches_of_part(gathered(batches), number, selection)).items():
-            yield _row(name, part, number)
+        for name, payload in work(batches_of_part(gathered(batches), number, selection)).items():
+            yield _row(name, payload, number)
 
     return count
 
 
 def _merging(merge: Merge) -> Callable[[Any], Any]:
     def merge_group(table: Any) -> Any:
-        parts = (part.as_py() for part in table["part"])
-        row = _row(table["name"][0].as_py(), functools.reduce(merge, parts), table["place"][0].as_py())
+        payloads = (scalar.as_py() for scalar in table["part"])
+        row = _row(table["name"][0].as_py(), functools.reduce(merge, payloads), table["place"][0].as_py())
         return importlib.import_module("pyarrow").Table.from_batches([row])
 
     return merge_group

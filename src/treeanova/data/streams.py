@@ -183,9 +183,9 @@ def _selected(batch: Batch, selection: Selection) -> Batch:
     frame = as_table(batch.table)
     names = selection.columns(frame.columns)
     weights = None if selection.weight is None else _weights(frame[selection.weight])
-    kept = frame.select([nw.col(name) for name in selection.keep]).to_native() if selection.keep else None
+    kept_columns = frame.select([nw.col(name) for name in selection.keep]).to_native() if selection.keep else None
     columns = [nw.col(name) for name in names]  # names may be numbers
-    return batch._replace(table=frame.select(columns).to_native(), weights=weights, kept=kept)
+    return batch._replace(table=frame.select(columns).to_native(), weights=weights, kept=kept_columns)
 
 
 def _weights(column: nw.Series[Any]) -> Floats:
