@@ -281,10 +281,10 @@ def choose_method(weights: npt.ArrayLike) -> MethodChoice:
 
 def _reconstruction_error(values: Floats, result: Cascade) -> float:
     order = values.ndim - 1
-    rest = values - result.intercept.reshape(-1, *[1] * order)
+    residual = values - result.intercept.reshape(-1, *[1] * order)
     for axes, term in result.terms.items():
-        rest -= np.expand_dims(term, tuple(axis + 1 for axis in range(order) if axis not in axes))
-    return float((largest(rest) * safe_inverse(largest(values))).max())
+        residual -= np.expand_dims(term, tuple(axis + 1 for axis in range(order) if axis not in axes))
+    return float((largest(residual) * safe_inverse(largest(values))).max())
 
 
 def _as_purified(result: Cascade, certificate: Certificate, *, has_outputs: bool) -> Purified:
