@@ -336,7 +336,7 @@ def _merged(first: Any, second: Any) -> Any:
 
 def merge_parts(first: bytes, second: bytes) -> bytes:
     """Merge two parts of one name, for engines that reduce by key."""
-    merged = _merged(*(pickle.loads(part) for part in (first, second)))  # noqa: S301  from own workers
+    merged = _merged(*(pickle.loads(payload) for payload in (first, second)))  # noqa: S301  from own workers
     return pickle.dumps(merged.packed() if isinstance(merged, SampleLots) else merged, protocol=5)
 
 

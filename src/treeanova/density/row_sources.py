@@ -120,8 +120,8 @@ class RowsInBatches(RowSource):
 
 def _count_on_workers(batches: Distributed, counting: Counting) -> Accumulator:
     with one_step(listener(), _READING):
-        parts = batches.reduced(functools.partial(counted_parts, counting=counting), merge_parts)
-    return Accumulator.of_parts(counting, parts)
+        payloads = batches.reduced(functools.partial(counted_parts, counting=counting), merge_parts)
+    return Accumulator.of_parts(counting, payloads)
 
 
 def _check_totals(counted: Accumulator, *, has_weights: bool) -> None:
@@ -204,11 +204,11 @@ def _unit_of(largest: float) -> float:
 
 def checked_weights(sample_weight: npt.ArrayLike, n_rows: int) -> Floats:
     """Return weights as given; raise ValueError unless there is one number of at least zero for each row."""
-    given = np.asarray(sample_weight)
+    raw_weights = np.asarray(sample_weight)
     try:
-        weights = given.astype(np.float64, casting="unsafe" if given.dtype.kind == "O" else "same_kind")
+        weights = raw_weights.astype(np.float64, casting="unsafe" if raw_weights.dtype.kind == "O" else "same_kind")
     except (TypeError, ValueError) as error:
-        got = f"{given.dtype}: {given.ravel()[:3].tolist()}"
+        got = f"{raw_weights.dtype}: {raw_weights.ravel()[:3].tolist()}"
         raise TypeError(f"`sample_weight` must hold numbers, got {got}; convert them.") from error
     if weights.shape != (n_rows,):
         raise ValueError(f"`sample_weight` must have one entry per row, {n_rows}, got shape {weights.shape}.")

@@ -123,9 +123,9 @@ class Sample:
     def smallest(self, size: int) -> Sample:
         if len(self) <= size:
             return self
-        chosen = np.zeros(len(self), dtype=bool)
-        chosen[np.argpartition(self.hashes, size - 1)[:size] if size else slice(0)] = True
-        return self.take(chosen)
+        is_selected = np.zeros(len(self), dtype=bool)
+        is_selected[np.argpartition(self.hashes, size - 1)[:size] if size else slice(0)] = True
+        return self.take(is_selected)
 
     def take(self, chosen: Bools) -> Sample:
         values = np.asfortranarray(self.values[chosen])
@@ -147,12 +147,12 @@ def joined(samples: Sequence[Sample], size: int) -> Sample:
         return samples[0].smallest(size)
     hashes = np.concatenate([sample.hashes for sample in samples])
     limit = np.partition(hashes, size - 1)[size - 1] if len(hashes) > size else np.uint64(2**64 - 1)
-    kept = [sample if len(hashes) <= size else sample.take(sample.hashes <= limit) for sample in samples]
-    weights = [sample.weights for sample in kept if sample.weights is not None]
+    subsamples = [sample if len(hashes) <= size else sample.take(sample.hashes <= limit) for sample in samples]
+    weights = [sample.weights for sample in subsamples if sample.weights is not None]
     whole = Sample(
-        np.concatenate([sample.values for sample in kept]),
-        np.concatenate(weights) if len(weights) == len(kept) else None,
-        *(np.concatenate([getattr(sample, name) for sample in kept]) for name in ("hashes", "sources", "rows")),
+        np.concatenate([sample.values for sample in subsamples]),
+        np.concatenate(weights) if len(weights) == len(subsamples) else None,
+        *(np.concatenate([getattr(sample, name) for sample in subsamples]) for name in ("hashes", "sources", "rows")),
     )
     return _in_order(whole).smallest(size)
 
@@ -160,8 +160,8 @@ def joined(samples: Sequence[Sample], size: int) -> Sample:
 def _in_order(sample: Sample) -> Sample:
     order = np.lexsort((sample.rows, sample.sources))
     weights = None if sample.weights is None else sample.weights[order]
-    others = (getattr(sample, name)[order] for name in ("hashes", "sources", "rows"))
-    return Sample(np.asfortranarray(sample.values[order]), weights, *others)
+    row_ids = (getattr(sample, name)[order] for name in ("hashes", "sources", "rows"))
+    return Sample(np.asfortranarray(sample.values[order]), weights, *row_ids)
 
 
 class Distinct(NamedTuple):
@@ -211,9 +211,9 @@ def _are_values(sizes: Ints) -> Bools:
     """Return which groups of equal rows are values: the largest ones, each a large part of all repeated rows."""
     order = np.argsort(-sizes, kind="stable")
     repeated = np.where(sizes[order] > 1, sizes[order], 0)
-    rest = np.cumsum(repeated[::-1])[::-1]
+    tail_sums = np.cumsum(repeated[::-1])[::-1]
     are_values = np.empty(len(sizes), dtype=bool)
-    are_values[order] = np.logical_and.accumulate(repeated > _LARGEST_SHARE * rest)
+    are_values[order] = np.logical_and.accumulate(repeated > _LARGEST_SHARE * tail_sums)
     return are_values
 
 

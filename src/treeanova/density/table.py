@@ -33,11 +33,11 @@ def rake_to_tables(table: Floats, marginals: Mapping[Key, Floats]) -> Floats:
     for _ in range(_SWEEPS):
         gap = 0.0
         for key, target in marginals.items():
-            others = tuple(axis for axis in range(table.ndim) if axis not in key)
-            marginal = table.sum(axis=others)
+            other_axes = tuple(axis for axis in range(table.ndim) if axis not in key)
+            marginal = table.sum(axis=other_axes)
             gap = max(gap, float(np.abs(marginal - target).sum()))
             factors = np.divide(target, marginal, out=np.zeros_like(marginal), where=marginal > 0)
-            table = table * np.expand_dims(factors, others)
+            table = table * np.expand_dims(factors, other_axes)
         if gap <= _SWEEP_TOLERANCE:
             break
     if gap > _LARGEST_GAP:
@@ -245,36 +245,36 @@ class Table(Density):
 
     def _check_given(self, key: Key) -> None:
         grid = self._bound_grid
-        given = {j for other in self._tables for j in other}
-        lacking = [grid.schema.names[j] for j in key if j not in given and grid.sizes[j] > 1]
+        covered = {j for other in self._tables for j in other}
+        lacking = [grid.schema.names[j] for j in key if j not in covered and grid.sizes[j] > 1]
         if lacking:
             raise ValueError(
                 f"`density` must give weights for {', '.join(lacking)}, got tables of "
-                f"{', '.join(grid.schema.names[j] for j in sorted(given)) or 'no features'}; add them to the table."
+                f"{', '.join(grid.schema.names[j] for j in sorted(covered)) or 'no features'}; add them to the table."
             )
 
     @functools.cached_property
     def _tables(self) -> dict[Key, Floats]:
         """Tables by positions of features, of sum 1, each with its axes in the order of the features."""
         names = self._bound_grid.schema.names
-        given = self.weights if isinstance(self.weights, Mapping) else {names: self.weights}
-        tables = dict(self._ordered(features, array) for features, array in given.items())
+        arrays = self.weights if isinstance(self.weights, Mapping) else {names: self.weights}
+        tables = dict(self._ordered(features, array) for features, array in arrays.items())
         check_agreement(tables, names)
         return tables
 
     def _ordered(self, features: Any, array: Any) -> tuple[Key, Floats]:
         names = self._bound_grid.schema.names
-        given = (features,) if isinstance(features, str) else tuple(features)
-        unknown = [name for name in given if name not in names]
+        axis_names = (features,) if isinstance(features, str) else tuple(features)
+        unknown = [name for name in axis_names if name not in names]
         if unknown:
             raise ValueError(f"`density` must be of the model's features, got {unknown[0]!r}; see fx.schema.names.")
         table = _as_floats(array)
-        if table.ndim != len(given):
+        if table.ndim != len(axis_names):
             raise ValueError(
-                f"`density` must give {', '.join(given)} an array with {len(given)} axes, got {table.ndim}."
+                f"`density` must give {', '.join(axis_names)} an array with {len(axis_names)} axes, got {table.ndim}."
             )
-        order = sorted(range(len(given)), key=lambda i: names.index(given[i]))
-        key = tuple(names.index(given[i]) for i in order)
+        order = sorted(range(len(axis_names)), key=lambda i: names.index(axis_names[i]))
+        key = tuple(names.index(axis_names[i]) for i in order)
         return key, self._checked(key, table.transpose(order))
 
     def _call(self, key: Key) -> Floats:

@@ -107,10 +107,10 @@ def sharpened(pairs: PairStack, bandwidth: float, scale: Scale = "ranks") -> Can
     n = pairs.n_rows
     a, b = _kernels(pairs, bandwidth, scale)
     start = np.maximum(_between(a, pairs.shares, b), 1e-12)
-    rest = pairs.shares / start
-    mean = _between(a, rest, b)
+    quotient = pairs.shares / start
+    mean = _between(a, quotient, b)
     self_weight = _self_weights(a, b) / start
-    growth = _between(a.squares(), rest / start, b.squares()) - self_weight * self_weight / n
+    growth = _between(a.squares(), quotient / start, b.squares()) - self_weight * self_weight / n
     ratio, factors = _normalised(pairs, start * mean)
     start_without = np.maximum(n - self_weight, 0.0) * start
     left_out = start_without * np.maximum(n * mean - self_weight + growth, 0.0) / (n * max(n - 1, 1.0))
@@ -166,11 +166,11 @@ def family(pairs: PairStack) -> Candidates:
     n_a, n_b = coarse.first.n_ordered_groups, coarse.second.n_ordered_groups
     tau = np.clip(kendall_tau(coarse.shares[:, :n_a, :n_b]), -TAU_RANGE[1], TAU_RANGE[1])
     likelihoods = np.stack([_family_likelihood(coarse, law, tau) for law in FAMILIES])
-    chosen = likelihoods.argmax(axis=0)
+    best_laws = likelihoods.argmax(axis=0)
     ratio = np.empty(pairs.shares.shape)
     names, n_parameters = [""] * len(pairs), np.empty(len(pairs))
-    for number in np.unique(chosen):
-        law, places = FAMILIES[number], np.flatnonzero(chosen == number)
+    for number in np.unique(best_laws):
+        law, places = FAMILIES[number], np.flatnonzero(best_laws == number)
         refined = _refined_tau(coarse.take(places), law, tau[places], likelihoods[number, places])
         ratio[places] = _family_ratio(pairs.take(places), law, refined)
         n_parameters[places] = law.n_parameters

@@ -78,16 +78,16 @@ class KernelSearch:
     def _by_pairs(self, varied: Sequence[int]) -> dict[int, _Option]:
         """Return the best kernel of each feature, in sweeps over all, without features independent of all others."""
         options = {j: _options(self.margins[j], self.statistics.effective_rows) for j in varied}
-        chosen = {j: options[j][len(options[j]) // 2] for j in varied}
+        kernels = {j: options[j][len(options[j]) // 2] for j in varied}
         partners = self._partners(varied)
         is_independent = dict.fromkeys(varied, False)
         for _ in range(_SWEEPS):
             for j in varied:
-                others = {k: chosen[k] for k in partners[j] if not is_independent[k]}
-                best = self._best(j, options[j], others)
+                partner_kernels = {k: kernels[k] for k in partners[j] if not is_independent[k]}
+                best = self._best(j, options[j], partner_kernels)
                 is_independent[j] = best is None
-                chosen[j] = chosen[j] if best is None else best
-        return {j: option for j, option in chosen.items() if not is_independent[j]}
+                kernels[j] = kernels[j] if best is None else best
+        return {j: option for j, option in kernels.items() if not is_independent[j]}
 
     def _best(self, j: int, options: Sequence[_Option], others: Mapping[int, _Option]) -> _Option | None:
         """Return the likeliest kernel given those of other features; None if independence is about as likely."""
@@ -140,9 +140,9 @@ class KernelSearch:
         best: dict[int, tuple[float, float]] = {}
         triples = spaced_triples(varied, alone, costs.MAX_TRIPLES)
         for key in (triple for triple in triples if _is_small(self._coarse, triple)):
-            known = tuple(j for j in key if j not in alone)
+            dependent_features = tuple(j for j in key if j not in alone)
             for bandwidth in _TRIPLE_BANDWIDTHS:
-                gain = self._triple_gain(key, known, bandwidth)
+                gain = self._triple_gain(key, dependent_features, bandwidth)
                 for j in set(key) & set(alone):
                     best[j] = max(best.get(j, (0.0, 0.0)), (gain, bandwidth))
         return {j: self._triple_kernel(self.margins[j], width) for j, (gain, width) in best.items() if gain > 0}
@@ -214,8 +214,8 @@ def moved_by(kernel: KernelMatrix, table: Floats) -> Floats:
 
 def _left_out_logs(ratios: Floats, self_weight: Floats, n_rows: float) -> Floats:
     """Return log ratios of rows to independence, each without the row itself, with a share of independence."""
-    others = np.maximum(ratios * n_rows - self_weight, 0.0) / max(n_rows - 1, 1.0)
-    logs: Floats = np.log((1 - _FLOOR) * others + _FLOOR)
+    left_out_ratios = np.maximum(ratios * n_rows - self_weight, 0.0) / max(n_rows - 1, 1.0)
+    logs: Floats = np.log((1 - _FLOOR) * left_out_ratios + _FLOOR)
     return logs
 
 

@@ -203,8 +203,8 @@ class KernelMatrix:
 
 
 def stacked(matrices: Sequence[KernelMatrix]) -> KernelMatrix:
-    parts = ([getattr(matrix, name) for matrix in matrices] for name in ("ordered", "diagonals", "constants"))
-    return KernelMatrix(*(np.stack(part) for part in parts))
+    fields = ([getattr(matrix, name) for matrix in matrices] for name in ("ordered", "diagonals", "constants"))
+    return KernelMatrix(*(np.stack(arrays) for arrays in fields))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -309,10 +309,10 @@ class Margin:
     @functools.cached_property
     def positions(self) -> Floats:
         """Mean values of ordered groups, interpolated, in robust standard deviations; scores if they do not vary."""
-        known = self._group_values()
-        if known is None:
+        group_values = self._group_values()
+        if group_values is None:
             return self.scores
-        means, totals = known
+        means, totals = group_values
         ranks = (np.cumsum(totals) - totals / 2) / totals.sum()
         low, high = np.interp([0.25, 0.75], ranks, means)
         if not high > low:
