@@ -44,8 +44,10 @@ def combined_source(summands: Sequence[Summand], factors: Sequence[float]) -> So
     if any(s.source.forest is not None or s.source.raw().keys_at_rows for s in summands):
         return _sum_of_forests(summands, factors)
     objective = _common_objective(summands, factors)
-    parts = [s.source.raw().tables.effects for s in summands]
-    stated = [part.with_schema(dataclasses.replace(part.schema, objective=objective)) for part in parts]
+    summand_effects = [s.source.raw().tables.effects for s in summands]
+    stated = [
+        effects.with_schema(dataclasses.replace(effects.schema, objective=objective)) for effects in summand_effects
+    ]
     return _sum_of_effects(stated, factors)
 
 
@@ -57,8 +59,8 @@ def _common_objective(summands: Sequence[Summand], factors: Sequence[float]) -> 
 
 
 def _sum_of_effects(parts: Sequence[Effects], factors: Sequence[float]) -> AdditiveModel:
-    grid, old_bins = union([part.grid for part in parts])
-    on_union = [part.on_union(grid, bins) for part, bins in zip(parts, old_bins, strict=True)]
+    grid, old_bins = union([effects.grid for effects in parts])
+    on_union = [effects.on_union(grid, bins) for effects, bins in zip(parts, old_bins, strict=True)]
     return AdditiveModel(Tensors(weighted_sum(on_union, factors)))
 
 
@@ -142,9 +144,9 @@ def factors_of(term: str | Collection[str] | Factors, factor: float | None) -> d
 def check_editable(function: Function) -> None:
     """Raise ValueError if the terms do not add up to the function: an edit would lose the rest."""
     if function.has_remainder or function.rest_orders:
-        rest = "a remainder" if function.has_remainder else "terms that are added up by order"
+        unlisted = "a remainder" if function.has_remainder else "terms that are added up by order"
         raise ValueError(
-            f"scale() must have all of the function in its terms, got {rest} too; decompose with terms='all' or a "
+            f"scale() must have all of the function in its terms, got {unlisted} too; decompose with terms='all' or a "
             "larger `budget`, or choose the terms to keep with select() first."
         )
 

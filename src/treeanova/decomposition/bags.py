@@ -56,15 +56,15 @@ class Bag(Result):
 
     def __post_init__(self) -> None:
         kinds = dict.fromkeys(
-            f"features {list(part.schema.names)}, outputs {list(part.outputs)} ({part.schema.link})"
-            for part in (self.fx, *self.members)
+            f"features {list(fx.schema.names)}, outputs {list(fx.outputs)} ({fx.schema.link})"
+            for fx in (self.fx, *self.members)
         )
         if len(kinds) > 1:
             raise ValueError(
                 f"models of a bag must have the same features, outputs and link, got {' and '.join(kinds)}; fit them "
                 "to the same columns, and with rows of all classes."
             )
-        common_classes([part.schema for part in (self.fx, *self.members)])
+        common_classes([fx.schema for fx in (self.fx, *self.members)])
         if len(self.members) < 2:
             raise ValueError(f"a bag must have at least 2 members, got {len(self.members)}; 25 is a good number.")
 
@@ -202,8 +202,8 @@ def _points(fx: Decomposition, term: Term) -> list[Floats]:
         j = fx.schema.names.index(name)
         if axis.is_ordered:
             means = _means_of_bins(fx, (j,)) if axis.size == fx.grid.axes[j].size else None
-            known = np.zeros(len(inside), dtype=bool) if means is None else np.isfinite(means) & ~np.isnan(inside)
-            inside = inside if means is None else np.where(known, means, inside)
+            has_mean = np.zeros(len(inside), dtype=bool) if means is None else np.isfinite(means) & ~np.isnan(inside)
+            inside = inside if means is None else np.where(has_mean, means, inside)
         points.append(inside)
     return points
 
@@ -238,15 +238,17 @@ def _at_cells(fx: Decomposition, member: Decomposition, term: Term, points: Sequ
     key = tuple(member.schema.names.index(name) for name in term.features)
     if not function.has_term(key):
         return np.zeros(term.values.shape)
-    bins = [_bins_of(member, j, own, along) for j, own, along in zip(key, _features(fx, term), points, strict=True)]
+    bins = [
+        _bins_of(member, j, feature, along) for j, feature, along in zip(key, _features(fx, term), points, strict=True)
+    ]
     cells = [along.ravel() for along in np.meshgrid(*bins, indexing="ij")]
-    found = []
+    values = []
     for start in range(0, len(cells[0]), _CELLS_AT_ONCE):
         codes = np.zeros((len(cells[0][start : start + _CELLS_AT_ONCE]), len(function.grid.axes)), dtype=np.int32)
         for j, along in zip(key, cells, strict=True):
             codes[:, j] = along[start : start + _CELLS_AT_ONCE]
-        found.append(function.at(codes, [key])[:, 0])
-    return np.concatenate(found).reshape(term.values.shape)
+        values.append(function.at(codes, [key])[:, 0])
+    return np.concatenate(values).reshape(term.values.shape)
 
 
 def errors_by_term(errors: Mapping[Names, Floats] | Bag | None) -> Mapping[Names, Floats] | None:

@@ -87,7 +87,7 @@ def _aliases(grid: Grid, density: Density) -> tuple[Names, ...]:
         tables: list[Floats | BinIndices] = [values]
         if not density.smooths_rows:
             tables.append(grid.index(Rows(values)))
-        groups = [group for known in groups for group in _determining_each_other(tables, known)]
+        groups = [group for candidates in groups for group in _determining_each_other(tables, candidates)]
     names = grid.schema.names
     return tuple(tuple(names[j] for j in group) for group in groups)
 
@@ -95,14 +95,14 @@ def _aliases(grid: Grid, density: Density) -> tuple[Names, ...]:
 def _determining_each_other(tables: Sequence[Floats | BinIndices], features: Sequence[int]) -> list[list[int]]:
     """Group features that divide the rows alike by their values or by their bins."""
     groups: list[list[int]] = []
-    found: dict[bytes, list[int]] = {}
+    group_of_mark: dict[bytes, list[int]] = {}
     for j in features:
         marks = [mark for table in tables if (mark := _division_of(table[:, j])) is not None]
-        group = next((found[mark] for mark in marks if mark in found), None)
+        group = next((group_of_mark[mark] for mark in marks if mark in group_of_mark), None)
         if group is None:
             groups.append(group := [])
         group.append(j)
-        found |= dict.fromkeys(marks, group)
+        group_of_mark |= dict.fromkeys(marks, group)
     return [group for group in groups if len(group) > 1]
 
 
@@ -157,10 +157,10 @@ def _marginal_gap(tables: Tensors) -> float:
     for key, weights in tables.weights.items():
         for axis, (j, binning) in enumerate(zip(key, tables.effects.binnings_of(key), strict=True)):
             if (j,) in tables.weights:
-                [own] = tables.effects.binnings_of((j,))
-                main = binning_by(binning.within(own)).pool(tables.weights[j,])
-                others = tuple(i for i in range(len(key)) if i != axis)
-                gaps.append(float(np.abs(weights.sum(axis=others) - main).sum()) / 2)
+                [main_binning] = tables.effects.binnings_of((j,))
+                main = binning_by(binning.within(main_binning)).pool(tables.weights[j,])
+                summed_axes = tuple(i for i in range(len(key)) if i != axis)
+                gaps.append(float(np.abs(weights.sum(axis=summed_axes) - main).sum()) / 2)
     return max(gaps)
 
 

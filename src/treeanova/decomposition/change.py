@@ -328,10 +328,10 @@ def _shares(fx: Decomposition, j: int, axis: Axis, old_bins: Ints, statistics: S
     if axis.is_ordered or labels == getattr(axis, "categories", None):
         axes = (*fx.grid.axes[:j], axis, *fx.grid.axes[j + 1 :])
         return statistics.on(Grid(fx.schema, axes)).counts((j,))
-    own = statistics.on(fx.grid).counts((j,))
+    counts = statistics.on(fx.grid).counts((j,))
     is_first = np.zeros(len(old_bins))
     is_first[np.unique(old_bins, return_index=True)[1]] = 1.0
-    coarse = binning_by(_bins_of_effect(fx, j)).pool(own)
+    coarse = binning_by(_bins_of_effect(fx, j)).pool(counts)
     shares: Floats = coarse[old_bins] * is_first
     return shares
 

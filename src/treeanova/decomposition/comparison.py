@@ -87,15 +87,15 @@ class Comparison(Result):
 
     def _text(self, top: int) -> str:
         content = self._content()
-        first, *others = content["names"]
+        first, *compared_names = content["names"]
         by_name = [{"term": row["term"], row["decomposition"]: row["relative"]} for row in content["distance"]]
-        distances, signs = _largest(by_name, others), _largest(content["signs"], others)
+        distances, signs = _largest(by_name, compared_names), _largest(content["signs"], compared_names)
         ranks = {row["term"]: row for row in content["ranks"]}
         lines = [
             {"term": term}
-            | {f"Δ {name}": percent(distances[term][name]) for name in others}
+            | {f"Δ {name}": percent(distances[term][name]) for name in compared_names}
             | {f"rank {name}": _rank_text(ranks[term][name]) for name in content["names"]}
-            | {f"sign {name}": percent(signs[term][name]) if term in signs else "" for name in others}
+            | {f"sign {name}": percent(signs[term][name]) if term in signs else "" for name in compared_names}
             for term in sorted(distances, key=lambda term: -np.nan_to_num([*distances[term].values()], nan=-1).max())
         ]
         notes = "".join(f"\n{printable(note)}" for note in self.notes)
@@ -162,9 +162,9 @@ def compare(
         raise TypeError(f"`decompositions` must map names to decompositions, got {kind}; pass {{'raw': fx.raw, …}}.")
     if len(decompositions) < 2:
         raise ValueError(f"`decompositions` must hold at least two, got {len(decompositions)}; add fx.raw, for one.")
-    names, parts = list(decompositions), list(decompositions.values())
-    check_decompositions("decompositions", parts)
-    kinds = dict.fromkeys(f"{', '.join(part.schema.outputs)} ({part.schema.link})" for part in parts)
+    names, members = list(decompositions), list(decompositions.values())
+    check_decompositions("decompositions", members)
+    kinds = dict.fromkeys(f"{', '.join(fx.schema.outputs)} ({fx.schema.link})" for fx in members)
     if len(kinds) > 1:
         raise ValueError(
             f"`decompositions` must have the same outputs and link, got {' and '.join(kinds)}; compare models of one "
@@ -172,18 +172,18 @@ def compare(
         )
     check_weighted_rows(X, sample_weight)
     with reporting(progress) as report:
-        grid = union([part.grid for part in parts])[0]  # raises if columns are read in different ways
-        given = None if X is None else statistics_of(X, grid, sample_weight)
-        for name, part in decompositions.items():
-            part.importance(progress=within(report, name))
-        return _compared(names, parts, given)
+        grid = union([fx.grid for fx in members])[0]  # raises if columns are read in different ways
+        statistics = None if X is None else statistics_of(X, grid, sample_weight)
+        for name, fx in decompositions.items():
+            fx.importance(progress=within(report, name))
+        return _compared(names, members, statistics)
 
 
 def _compared(names: list[str], parts: list[Decomposition], given: Statistics | None) -> Comparison:
-    keys = sorted({key for part in parts for key in function_of(part).terms.keys}, key=lambda key: (len(key), key))
+    keys = sorted({key for fx in parts for key in function_of(fx).terms.keys}, key=lambda key: (len(key), key))
     features = parts[0].schema.names
     labels = dict(zip(keys, labels_of([[features[j] for j in key] for key in keys], features), strict=True))
-    pairs = [_Pair((parts[0], part), given) for part in parts[1:]]
+    pairs = [_Pair((parts[0], fx), given) for fx in parts[1:]]
     gaps = [pair.gaps(keys) for pair in pairs]
     both = _SideBySide(names, parts[0], labels, gaps)
     notes = [
@@ -214,25 +214,25 @@ class _Pair:
     def lots(self) -> list[Statistics]:
         if self.given is not None:
             return [self.given]
-        known = [part.density.statistics for part in self.parts]
-        lots = [statistics for statistics in known if statistics is not None and len(statistics.sample)]
+        candidates = [fx.density.statistics for fx in self.parts]
+        lots = [statistics for statistics in candidates if statistics is not None and len(statistics.sample)]
         return lots[:1] if len(lots) == 2 and lots[0] is lots[1] else lots
 
     @property
     def n_rows_without_tables(self) -> int:
-        cost = max(function_of(part).terms.row_cost for part in self.parts)
+        cost = max(function_of(fx).terms.row_cost for fx in self.parts)
         return max(_FEWEST_ROWS, int(affordable(_STEPS) / max(cost, 1.0)))
 
     def gaps(self, keys: Sequence[Key]) -> dict[Key, _Gap]:
-        at_rows = {key for part in self.parts for key in function_of(part).terms.keys_at_rows}
-        found: dict[Key, list[_Gap]] = {}
+        at_rows = {key for fx in self.parts for key in function_of(fx).terms.keys_at_rows}
+        gaps_of_key: dict[Key, list[_Gap]] = {}
         for statistics in self.lots:
             for key, gap in self._gaps_at(statistics, statistics.n_rows, [key for key in keys if key not in at_rows]):
-                found.setdefault(key, []).append(gap)
+                gaps_of_key.setdefault(key, []).append(gap)
             some = [key for key in keys if key in at_rows]
             for key, gap in self._gaps_at(statistics, self.n_rows_without_tables, some):
-                found.setdefault(key, []).append(gap)
-        return {key: _mean(found.get(key) or self._gaps_by_weights(key), self._n_outputs) for key in keys}
+                gaps_of_key.setdefault(key, []).append(gap)
+        return {key: _mean(gaps_of_key.get(key) or self._gaps_by_weights(key), self._n_outputs) for key in keys}
 
     @property
     def _n_outputs(self) -> int:
@@ -248,37 +248,37 @@ class _Pair:
             sums = np.zeros((2, len(some), self._n_outputs))
             step = max(1, _VALUES_AT_ONCE // (len(some) * self._n_outputs))
             for start in range(0, len(rows.weights), step):
-                chosen = slice(start, start + step)
+                block = slice(start, start + step)
                 first, second = (
-                    _values_at(part, bins[chosen], some) for part, bins in zip(self.parts, rows.bins, strict=True)
+                    _values_at(fx, bins[block], some) for fx, bins in zip(self.parts, rows.bins, strict=True)
                 )
-                weights = rows.weights[chosen]
+                weights = rows.weights[block]
                 sums += np.einsum("ntk,n->tk", (first - second) ** 2, weights), _opposite(first, second, weights)
             yield from ((key, _Gap(*both)) for key, both in zip(some, sums.swapaxes(0, 1), strict=True))
 
     def _gaps_by_weights(self, key: Key) -> list[_Gap]:
-        if any(key in function_of(part).terms.keys_at_rows for part in self.parts):
+        if any(key in function_of(fx).terms.keys_at_rows for fx in self.parts):
             return []
         one, other = self.parts
-        found = (_gap_by_weights(one, other, key), _gap_by_weights(other, one, key))
-        return [gap for gap in found if gap is not None]
+        gaps = (_gap_by_weights(one, other, key), _gap_by_weights(other, one, key))
+        return [gap for gap in gaps if gap is not None]
 
     def notes(self, gaps: Mapping[Key, _Gap]) -> list[str]:
-        found = []
+        notes = []
         n_unknown = sum(bool(np.isnan(gap.squares).any()) for gap in gaps.values())
         if n_unknown:
-            found.append(
+            notes.append(
                 f"{n_unknown:,} of {len(gaps):,} terms cannot be compared, because no rows are known by their values; "
                 "pass X"
             )
-        at_rows = any(function_of(part).terms.keys_at_rows for part in self.parts)
+        at_rows = any(function_of(fx).terms.keys_at_rows for fx in self.parts)
         limit = self.n_rows_without_tables if at_rows else np.inf
         for statistics in self.lots:
             if len(statistics.sample) < statistics.n_rows:
-                found.append(f"at {len(statistics.sample):,} of {statistics.n_rows:,} rows")
+                notes.append(f"at {len(statistics.sample):,} of {statistics.n_rows:,} rows")
             if len(statistics.sample) >= 2 * limit:
-                found.append(f"terms without a table at about {limit:,} of {statistics.n_rows:,} rows")
-        return list(dict.fromkeys(found))
+                notes.append(f"terms without a table at about {limit:,} of {statistics.n_rows:,} rows")
+        return list(dict.fromkeys(notes))
 
 
 def _mean(gaps: Sequence[_Gap], n_outputs: int) -> _Gap:
@@ -298,9 +298,9 @@ def _rows_of(statistics: Statistics, n_rows: int, parts: Sequence[Decomposition]
     """Return rows in the bins of each decomposition, without those that one of them refuses."""
     values, weights = statistics.rows(n_rows)
     bins, uncertain = [], set[int]()
-    for part in parts:
-        found, open_features = _bins_in(part, values, statistics)
-        bins.append(found)
+    for fx in parts:
+        bins_of_fx, open_features = _bins_in(fx, values, statistics)
+        bins.append(bins_of_fx)
         uncertain |= open_features
     certain = [j for j in range(values.shape[1]) if j not in uncertain]
     is_accepted = np.all([(codes[:, certain] >= 0).all(axis=1) for codes in bins], axis=0)
@@ -326,9 +326,9 @@ def _bins_in(part: Decomposition, values: Floats, statistics: Statistics) -> tup
 def _values_at(part: Decomposition, bins: BinIndices, keys: list[Key]) -> Floats:
     """Return terms at rows, shape (n_rows, n_keys, n_outputs); zero without a term."""
     values = each_in_one_piece(len(bins), len(keys), function_of(part).terms.n_outputs)
-    known = [i for i, key in enumerate(keys) if function_of(part).has_term(key)]
-    if known:
-        values[:, known] = function_of(part).at(bins, [keys[i] for i in known])
+    places = [i for i, key in enumerate(keys) if function_of(part).has_term(key)]
+    if places:
+        values[:, places] = function_of(part).at(bins, [keys[i] for i in places])
     return values
 
 
@@ -400,11 +400,11 @@ def _sorted(columns: Mapping[str, list[Any]], keys: Sequence[float] | Floats) ->
 def _ranks(names: list[str], parts: list[Decomposition], labels: dict[Key, str]) -> Any:
     """Rank terms by variance, summed over outputs; 1 is the largest, None a missing term."""
     columns: dict[str, list[Any]] = {"term": list(labels.values())}
-    for name, part in zip(names, parts, strict=True):
-        order = strongest_first(moments_of(part).variance.sum(axis=1))
-        keys = dict(enumerate(function_of(part).terms.keys))  # a remainder comes last and has no key
-        own = {keys.get(i): rank for rank, i in enumerate(order, start=1)}
-        columns[name] = [own.get(key) for key in labels]
+    for name, fx in zip(names, parts, strict=True):
+        order = strongest_first(moments_of(fx).variance.sum(axis=1))
+        keys = dict(enumerate(function_of(fx).terms.keys))  # a remainder comes last and has no key
+        rank_of_key = {keys.get(i): rank for rank, i in enumerate(order, start=1)}
+        columns[name] = [rank_of_key.get(key) for key in labels]
     best = [min(rank for rank in ranks if rank) for ranks in zip(*(columns[name] for name in names), strict=True)]
     first = [np.inf if rank is None else rank for rank in columns[names[0]]]
     places: Floats = np.lexsort((best, first)).argsort().astype(np.float64)

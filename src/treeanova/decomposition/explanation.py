@@ -90,12 +90,12 @@ class Explanation(Result):
     scale: str = "score"
 
     def __repr__(self) -> str:
-        rest = ", all other terms added up by order" if self.others else ""
-        rest += ", and a remainder" if self.remainder is not None else ""
+        unlisted = ", all other terms added up by order" if self.others else ""
+        unlisted += ", and a remainder" if self.remainder is not None else ""
         outputs = f" and {len(self.outputs)} outputs" if len(self.outputs) > 1 else ""
         against = "" if self.baseline == "average" else f", against the {self.baseline}"
         n_rows, n_terms = len(self.values), len(self.terms)
-        return f"Explanation of {n_rows:,} rows by {n_terms:,} terms{outputs}{rest}{against}; to_frame() shows it"
+        return f"Explanation of {n_rows:,} rows by {n_terms:,} terms{outputs}{unlisted}{against}; to_frame() shows it"
 
     def _content(self) -> dict[str, Any]:
         components = {label: values.reshape(len(values), -1) for label, values in self.parts.items()}
@@ -139,12 +139,12 @@ class Explanation(Result):
     def parts(self) -> dict[str, Floats]:
         """Values of each term by its label, such as ``Latitude × Longitude``; a remainder comes last."""
         labels = labels_of(self.terms, self.features)
-        parts: dict[str, Floats] = {label: self.values[:, i] for i, label in enumerate(labels)}
+        columns: dict[str, Floats] = {label: self.values[:, i] for i, label in enumerate(labels)}
         for order, values in self.others.items():
-            parts[free_name(rest_label(order), parts)] = values
+            columns[free_name(rest_label(order), columns)] = values
         if self.remainder is not None:
-            parts[free_name("remainder", parts)] = self.remainder
-        return parts
+            columns[free_name("remainder", columns)] = self.remainder
+        return columns
 
     @property
     def rests(self) -> dict[str, Floats]:
@@ -353,10 +353,10 @@ class Job:
         folder = target.with_name(f"{target.name}.parts")
         with only_writer(folder, path):
             try:
-                parts = list(self._parts(folder, batches, progress))
-                if not parts:
+                files = list(self._parts(folder, batches, progress))
+                if not files:
                     raise ValueError("`X` must have at least one row, got 0 rows; pass the rows to explain.")
-                _join(parts, target)
+                _join(files, target)
                 _remove_own_files(folder)
             finally:
                 with contextlib.suppress(OSError):  # of a folder that is not empty
@@ -369,11 +369,11 @@ class Job:
         schema = None
         for number, batch in enumerate(batches):
             stem = f"{number:06d}-{self._digest(batch)}"
-            part = _undamaged(folder, stem)
-            if part is None:
-                part = self._write_part(folder / f"{stem}.parquet", batch, schema)
-            schema = importlib.import_module("pyarrow.parquet").read_schema(part)
-            yield part
+            file = _undamaged(folder, stem)
+            if file is None:
+                file = self._write_part(folder / f"{stem}.parquet", batch, schema)
+            schema = importlib.import_module("pyarrow.parquet").read_schema(file)
+            yield file
             n_done += batch.n_rows
             if batches.n_rows is not None:
                 progress(_STAGE, min(n_done, total - 1), total)
@@ -399,10 +399,10 @@ class Job:
         n_rows = max(_FEWEST_ROWS, _BLOCK_BYTES // (8 * self.n_columns))
         for start in range(0, batch.n_rows, n_rows):
             stop = min(start + n_rows, batch.n_rows)
-            kept = None if batch.kept is None else some_rows(batch.kept, start, stop)
+            copied_columns = None if batch.kept is None else some_rows(batch.kept, start, stop)
             with reporting(None):  # progress counts rows, not the steps of a batch
                 explained = self.explain(some_rows(batch.table, start, stop))
-            yield _table(explained, kept)
+            yield _table(explained, copied_columns)
 
 
 def _file_digest(path: pathlib.Path) -> str:
@@ -413,7 +413,7 @@ def _file_digest(path: pathlib.Path) -> str:
 def _undamaged(folder: pathlib.Path, stem: str) -> pathlib.Path | None:
     """Return the file of a batch if its bytes have the digest in its name."""
     return next(
-        (part for part in folder.glob(f"{stem}-*.parquet") if part.stem == f"{stem}-{_file_digest(part)}"), None
+        (file for file in folder.glob(f"{stem}-*.parquet") if file.stem == f"{stem}-{_file_digest(file)}"), None
     )
 
 
@@ -453,14 +453,14 @@ def _table(explained: Explanation, kept: Any) -> Any:
 
 def columns_of(explained: Explanation) -> dict[str, Floats]:
     """Return all parts of the score by label, then intercept and score; per output if there are several."""
-    parts = dict(explained.parts)
+    columns = dict(explained.parts)
     scores = explained.scores
-    parts[free_name("intercept", parts)] = np.broadcast_to(explained.intercept, scores.shape)
-    parts[free_name("score", parts)] = scores
+    columns[free_name("intercept", columns)] = np.broadcast_to(explained.intercept, scores.shape)
+    columns[free_name("score", columns)] = scores
     if scores.ndim == 1:
-        return parts
+        return columns
     outputs = list(enumerate(explained.outputs))
-    return {f"{name} [{output}]": values[:, k] for name, values in parts.items() for k, output in outputs}
+    return {f"{name} [{output}]": values[:, k] for name, values in columns.items() for k, output in outputs}
 
 
 def _as_arrow(table: Any) -> Any:
@@ -492,7 +492,7 @@ def _join(parts: Sequence[pathlib.Path], target: pathlib.Path) -> None:
     """Copy parts to one file, which replaces an existing one when complete."""
     parquet = importlib.import_module("pyarrow.parquet")
     with replacing(target) as file, parquet.ParquetWriter(file, parquet.read_schema(parts[0])) as writer:
-        for part in parts:
-            with parquet.ParquetFile(part) as content:
+        for path in parts:
+            with parquet.ParquetFile(path) as content:
                 for group in range(content.num_row_groups):
                     writer.write_table(content.read_row_group(group))

@@ -257,13 +257,13 @@ def values_at_rows(function: Function, rows: Rows, keys: Sequence[Key], max_orde
     codes = rows.bins(function.grid)
     values = function.at(codes, keys)
     orders = function.rest_orders
-    others: dict[int, Floats] = {}
+    unlisted: dict[int, Floats] = {}
     if orders and _is_up_to(orders[0], max_order):
         sums = function.rests_at(codes, {key: values[:, i] for i, key in enumerate(keys)})
-        others = {order: sums[:, i] for i, order in enumerate(orders) if _is_up_to(order, max_order)}
-    shares = Deferred(lambda: _per_output(function.rest_shares_at(codes))) if others else None
-    leaves_rest = function.has_remainder or len(keys) + len(others) < len(function.terms.keys) + len(orders)
-    return ValuesAtRows(keys, values, others, shares, function.terms.intercept, leaves_rest)
+        unlisted = {order: sums[:, i] for i, order in enumerate(orders) if _is_up_to(order, max_order)}
+    shares = Deferred(lambda: _per_output(function.rest_shares_at(codes))) if unlisted else None
+    leaves_rest = function.has_remainder or len(keys) + len(unlisted) < len(function.terms.keys) + len(orders)
+    return ValuesAtRows(keys, values, unlisted, shares, function.terms.intercept, leaves_rest)
 
 
 def values_against(function: Function, rows: Rows, references: Rows, max_order: int | None) -> ValuesAtRows:
@@ -277,12 +277,12 @@ def values_against(function: Function, rows: Rows, references: Rows, max_order: 
     codes = rows.bins(grid)
     values = model.at(codes, keys, n_jobs)
     listed = [(key, values[:, i]) for i, key in enumerate(keys) if len(key) in orders]
-    others: dict[int, Floats] = {}
+    unlisted: dict[int, Floats] = {}
     if orders:
         totals = model.totals_at(codes, orders, n_jobs)
-        others = {order: totals[:, i] for i, order in enumerate(orders)}
+        unlisted = {order: totals[:, i] for i, order in enumerate(orders)}
         for key, at_key in listed:
-            others[len(key)] -= at_key
+            unlisted[len(key)] -= at_key
 
     def shares_of_others() -> Floats:
         shares = model.shares_at(codes, orders, n_jobs)
@@ -292,7 +292,7 @@ def values_against(function: Function, rows: Rows, references: Rows, max_order: 
 
     intercept = function.score(references).mean(axis=0)
     leaves_rest = limit is not None or len(keys) + len(orders) < len(all_keys) + len(sums)
-    return ValuesAtRows(keys, values, others, Deferred(shares_of_others) if orders else None, intercept, leaves_rest)
+    return ValuesAtRows(keys, values, unlisted, Deferred(shares_of_others) if orders else None, intercept, leaves_rest)
 
 
 def _is_up_to(order: int, limit: int | None) -> bool:

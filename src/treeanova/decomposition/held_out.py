@@ -145,21 +145,24 @@ def _labels(schema: Schema) -> Sequence[Hashable]:
 
 
 def _indicators(values: npt.NDArray[Any], labels: Sequence[Hashable], n_outputs: int) -> Floats:
-    given = values.tolist()
-    missing = sum(map(is_missing, given))
+    outcomes = values.tolist()
+    missing = sum(map(is_missing, outcomes))
     if missing:
-        raise ValueError(f"`y` must have no missing values, got {missing} in {len(given)} rows; leave these rows out.")
+        raise ValueError(
+            f"`y` must have no missing values, got {missing} in {len(outcomes)} rows; leave these rows out."
+        )
     places = {label: place for place, label in enumerate(labels)}
-    unknown = sorted({str(value) for value in given if value not in places})
+    unknown = sorted({str(value) for value in outcomes if value not in places})
     if unknown:
         raise ValueError(
             f"`y` must hold the classes of the model, {_listed(map(repr, labels))}, got {_listed(unknown)}; use the "
             "labels that the model was trained with."
         )
-    positions = np.array([places[value] for value in given])
+    positions = np.array([places[value] for value in outcomes])
     if len(np.unique(positions)) < 2:
         raise ValueError(
-            f"`y` must hold at least two classes, got {given[0]!r} in all {len(given)} rows; add rows of other classes."
+            f"`y` must hold at least two classes, got {outcomes[0]!r} in all {len(outcomes)} rows; add rows of other "
+            "classes."
         )
     columns = np.arange(n_outputs) if n_outputs > 1 else np.ones(1)
     indicators: Floats = (positions[:, None] == columns).astype(np.float64)
@@ -167,8 +170,8 @@ def _indicators(values: npt.NDArray[Any], labels: Sequence[Hashable], n_outputs:
 
 
 def _listed(labels: Any) -> str:
-    known = list(labels)
-    return ", ".join(known[:_SHOWN_LABELS]) + (", …" if len(known) > _SHOWN_LABELS else "")
+    texts = list(labels)
+    return ", ".join(texts[:_SHOWN_LABELS]) + (", …" if len(texts) > _SHOWN_LABELS else "")
 
 
 def _as_numbers(values: npt.NDArray[Any]) -> Floats:
@@ -413,8 +416,8 @@ class CoxRows(Differentiable):
     def _influence(self, score: Floats) -> Floats:
         """Return each row's contribution to the mean loss, as an event and at risk, minus the mean."""
         s = self._sorted(score)
-        own = self._events * (self._at_risk(s) - s - self.mean_loss(score))
-        influence: Floats = (own + self._expected(s)) / self._events.sum()
+        at_events = self._events * (self._at_risk(s) - s - self.mean_loss(score))
+        influence: Floats = (at_events + self._expected(s)) / self._events.sum()
         return influence
 
     def _expected(self, s: Floats) -> Floats:
@@ -472,8 +475,8 @@ class RankedRows(Differentiable):
         self._better, self._worse = _pairs(grades, group)
         names, self._group = np.unique(group[self._better], return_inverse=True)
         self.n_units = len(names)
-        chosen = self._checked_weights(weights, group)[names]
-        self._weights = chosen / chosen.mean()
+        group_weights = self._checked_weights(weights, group)[names]
+        self._weights = group_weights / group_weights.mean()
         n_pairs = np.bincount(self._group)
         self._share = (self._weights / n_pairs)[self._group]
         self._rows = [np.flatnonzero(group == name) for name in names]
@@ -519,15 +522,15 @@ class RankedRows(Differentiable):
         laplacian, flat = self._laplacian(score), columns[..., 0]
         matrices = []
         for rows in self._rows:
-            own = flat[:, rows]
-            hat = laplacian[rows][:, rows] @ (own.T @ inverse @ own)
+            columns_of_group = flat[:, rows]
+            hat = laplacian[rows][:, rows] @ (columns_of_group.T @ inverse @ columns_of_group)
             matrices.append(np.linalg.pinv(np.eye(len(rows)) - hat))
         return matrices
 
     def by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
         slopes, along = self.gradient(score)[:, 0], direction[:, 0]
-        found = [along[rows] @ matrix @ slopes[rows] for rows, matrix in zip(self._rows, shrinkage, strict=True)]
-        return np.array(found)
+        influences = [along[rows] @ matrix @ slopes[rows] for rows, matrix in zip(self._rows, shrinkage, strict=True)]
+        return np.array(influences)
 
 
 def _pairs(grades: Floats, group: Ints) -> tuple[Ints, Ints]:

@@ -126,8 +126,8 @@ def _some(points: Points, n_rows: int, rng: np.random.Generator) -> Points:
     codes, weights = points
     if len(codes) <= n_rows:
         return points
-    chosen = rng.choice(len(codes), size=n_rows, p=weights / weights.sum())
-    return Points(codes[chosen], np.full(n_rows, 1 / n_rows))
+    places = rng.choice(len(codes), size=n_rows, p=weights / weights.sum())
+    return Points(codes[places], np.full(n_rows, 1 / n_rows))
 
 
 def moments_take_long(function: Function) -> bool:
@@ -225,10 +225,12 @@ def _joined(few: Moments, many: Moments, n_tables: int) -> Moments:
             (many.mean_abs, few.mean_abs),
         )
     )
-    others = variance[n_tables:]
-    total = others.sum(axis=0)
+    other_variances = variance[n_tables:]
+    total = other_variances.sum(axis=0)
     missing = many.score_variance - (variance + covariance).sum(axis=0)
-    covariance[n_tables:] += missing * np.divide(others, total, out=np.zeros_like(others), where=total > 0)
+    covariance[n_tables:] += missing * np.divide(
+        other_variances, total, out=np.zeros_like(other_variances), where=total > 0
+    )
     return Moments(variance, covariance, mean_abs)
 
 
@@ -274,9 +276,9 @@ def _merged_moments(function: Function, places: Ints, merged: Ints, rows: Points
     terms = np.flatnonzero(np.isin(places, merged))
     within = np.searchsorted(merged, places[terms])
     values = function.at(rows.codes, [function.terms.keys[i] for i in terms])
-    own = summed(moments_of_values(values, rows.weights).variance, within, len(merged))
+    sum_of_variances = summed(moments_of_values(values, rows.weights).variance, within, len(merged))
     together = moments_of_values(summed(values, within, len(merged), axis=1), rows.weights)
-    return together.variance - own, together.mean_abs
+    return together.variance - sum_of_variances, together.mean_abs
 
 
 def strongest_first(variance: Floats) -> list[int]:

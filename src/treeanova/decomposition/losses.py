@@ -346,14 +346,14 @@ class TweedieLoss(RowLoss):
 
     def _without_score(self, outcome: Floats) -> Floats:
         p = self.power
-        part: Floats
+        constant: Floats
         if p == 1:
-            part = scipy.special.xlogy(outcome, outcome) - outcome
+            constant = scipy.special.xlogy(outcome, outcome) - outcome
         elif p == 2:
-            part = -1 - np.log(outcome)
+            constant = -1 - np.log(outcome)
         else:
-            part = outcome ** (2 - p) / ((1 - p) * (2 - p))
-        return part
+            constant = outcome ** (2 - p) / ((1 - p) * (2 - p))
+        return constant
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
         return np.exp((2 - self.power) * score) - outcome * np.exp((1 - self.power) * score)
@@ -502,8 +502,8 @@ class FunctionLoss(Loss):
         self.name = getattr(function, "__name__", type(function).__name__).replace("<lambda>", "the given loss")
 
     def at(self, score: Floats, outcome: Any) -> Floats:
-        given = score[:, 0] if score.shape[1] == 1 else score
-        loss = np.asarray(self.function(given, outcome), dtype=np.float64)
+        flat_score = score[:, 0] if score.shape[1] == 1 else score
+        loss = np.asarray(self.function(flat_score, outcome), dtype=np.float64)
         if loss.shape != (len(score),) or not np.isfinite(loss).all():
             what = f"shape {loss.shape}" if loss.shape != (len(score),) else "losses that are not finite"
             raise ValueError(

@@ -223,13 +223,15 @@ _DIRECTIONS = ("increasing", "decreasing", "constant", "neither", "undecided")
 
 
 def _counts(levels: Sequence[Level]) -> str:
-    own = [level.direction for level in levels]
-    return ", ".join(f"{own.count(direction):,} {direction}" for direction in _DIRECTIONS if direction in own)
+    directions = [level.direction for level in levels]
+    return ", ".join(
+        f"{directions.count(direction):,} {direction}" for direction in _DIRECTIONS if direction in directions
+    )
 
 
 def _shortened(where: Sequence[str]) -> str:
-    rest = f" and bins of {len(where) - _FEW} more features" if len(where) > _FEW else ""
-    return f" at {', '.join(where[:_FEW])}{rest}" if where else ""
+    more = f" and bins of {len(where) - _FEW} more features" if len(where) > _FEW else ""
+    return f" at {', '.join(where[:_FEW])}{more}" if where else ""
 
 
 def _never(is_possible: bool, is_found: bool) -> bool | None:
@@ -249,11 +251,11 @@ def monotonicity_of(function: Function, model: Any, feature: int, output: int, b
     """Search further if a short search leaves the statement undecided."""
     grid, steps = _steps(function, model, feature, output)
     for n_nodes in (_FEW_NODES, _MANY_NODES):
-        found = _statement(grid, steps, feature, n_nodes)
-        if found.direction != "undecided":
+        statement = _statement(grid, steps, feature, n_nodes)
+        if statement.direction != "undecided":
             break
     notes = tuple(_notes(grid.axes[feature]))
-    return dataclasses.replace(found, output=grid.schema.outputs[output], notes=notes, backend=backend)
+    return dataclasses.replace(statement, output=grid.schema.outputs[output], notes=notes, backend=backend)
 
 
 def _statement(grid: Grid, functions: Callable[[], Iterator[StepFunction]], feature: int, n_nodes: int) -> Monotonicity:
@@ -273,8 +275,8 @@ def _statement(grid: Grid, functions: Callable[[], Iterator[StepFunction]], feat
         for function, (low, high) in zip(functions(), extremes, strict=True):
             tried.add(function, low, high)
         levels = tried.levels(tolerance)
-    found = Monotonicity(axis.name, "", "", tuple(steps), levels, tolerance)
-    return dataclasses.replace(found, direction=_direction(found.is_increasing, found.is_decreasing))
+    statement = Monotonicity(axis.name, "", "", tuple(steps), levels, tolerance)
+    return dataclasses.replace(statement, direction=_direction(statement.is_increasing, statement.is_decreasing))
 
 
 def _steps(
@@ -366,8 +368,8 @@ class _ByPartner:
         return sorted(set(columns[bins].tolist()))
 
     def _extend(self, partner: int, bounds: Floats) -> None:
-        known = self.known.get(partner)
-        self.known[partner] = bounds if known is None else np.minimum(known, bounds)
+        previous = self.known.get(partner)
+        self.known[partner] = bounds if previous is None else np.minimum(previous, bounds)
 
     def levels(self, tolerance: float) -> tuple[Level, ...]:
         levels = []
@@ -376,9 +378,9 @@ class _ByPartner:
             for partners, whole in self.outside:
                 if j not in partners:  # the step does not depend on this feature
                     bounds = np.minimum(bounds, whole[:, None])
-            possible, found = bounds[::2] < -tolerance, bounds[1::2] < -tolerance
+            possible, actual = bounds[::2] < -tolerance, bounds[1::2] < -tolerance
             for b, label in enumerate(self.grid.axes[j].labels):
-                levels.append(_level(self.grid.axes[j].name, label, bounds[:, b], possible[:, b], found[:, b]))
+                levels.append(_level(self.grid.axes[j].name, label, bounds[:, b], possible[:, b], actual[:, b]))
         return tuple(levels)
 
 

@@ -58,8 +58,10 @@ def slope_of(held: HeldOut, values: Floats) -> float:
     offset = held.score - values
     if isinstance(held, Differentiable) and not (isinstance(held, LossRows) and held.is_kinked):
         return float(_fitted(held, values[None], offset, np.ones(1))[0][0])
-    found = scipy.optimize.minimize_scalar(lambda multiple: held.mean_loss(offset + multiple * values), bracket=(0, 1))
-    return float(found.x)
+    minimum = scipy.optimize.minimize_scalar(
+        lambda multiple: held.mean_loss(offset + multiple * values), bracket=(0, 1)
+    )
+    return float(minimum.x)
 
 
 def _fitted(held: Differentiable, columns: Floats, offset: Floats, start: Floats) -> tuple[Floats, bool]:
@@ -144,18 +146,18 @@ class _Hypothesis(NamedTuple):
 
 
 def _tested(regression: _Regression, u: int, key: Key | None) -> tuple[float, _Hypothesis]:
-    own = key if key is not None and len(key) == 1 else ()
-    alone = _Hypothesis(u, (), tuple(own))
+    main_key = key if key is not None and len(key) == 1 else ()
+    alone = _Hypothesis(u, (), tuple(main_key))
     if not regression.size(u) > 0:
         return 1.0, alone
-    found = alone
-    while regression.inflation(found) > _MOST_INFLATION:
-        wider = regression.with_partner(found)
-        if wider == found:
+    hypothesis = alone
+    while regression.inflation(hypothesis) > _MOST_INFLATION:
+        wider = regression.with_partner(hypothesis)
+        if wider == hypothesis:
             break
-        found = wider
-    curves = tuple(j for j in found.features if j not in own)
-    return regression.p_value(found), found._replace(features=curves)
+        hypothesis = wider
+    curves = tuple(j for j in hypothesis.features if j not in main_key)
+    return regression.p_value(hypothesis), hypothesis._replace(features=curves)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -223,14 +225,14 @@ class _Regression:
 
     def inflation(self, hypothesis: _Hypothesis) -> float:
         column = self._values[hypothesis.term].ravel()
-        rest, _ = self._rest_size(column, self._design.without(hypothesis))
+        unexplained_size, _ = self._rest_size(column, self._design.without(hypothesis))
         size = self.size(hypothesis.term)
-        return size / rest if rest > 0 else np.inf
+        return size / unexplained_size if unexplained_size > 0 else np.inf
 
     def with_partner(self, hypothesis: _Hypothesis) -> _Hypothesis:
         """Add the term or curve that best explains the hypothesis' term among what is left."""
-        design, kept = self._design, self._design.without(hypothesis)
-        blocks = [block & kept for block in self._blocks() if (block & kept).any()]
+        design, in_null = self._design, self._design.without(hypothesis)
+        blocks = [block & in_null for block in self._blocks() if (block & in_null).any()]
         if not blocks:
             return hypothesis
         column = self._values[hypothesis.term].ravel()
@@ -253,23 +255,25 @@ class _Regression:
 
     def p_value(self, hypothesis: _Hypothesis) -> float:
         """Return the one-sided p-value of the sum of the terms, by one step from the full fit."""
-        kept = self._design.without(hypothesis)
+        in_null = self._design.without(hypothesis)
         column = self._values[[hypothesis.term, *hypothesis.others]].sum(axis=0).ravel()
-        size, coefficients = self._rest_size(column, kept)
+        size, coefficients = self._rest_size(column, in_null)
         whole = float(column @ self._curve(column))
         if not size > 1e-9 * whole:
             return 1.0  # the terms cancel each other
-        rest = column - coefficients @ self._flat[kept]
-        sizes = np.maximum((rest * self._curve(rest)).reshape(self._score.shape).sum(axis=1), 0.0)
+        unexplained = column - coefficients @ self._flat[in_null]
+        sizes = np.maximum((unexplained * self._curve(unexplained)).reshape(self._score.shape).sum(axis=1), 0.0)
         if sizes.max() > _MOST_OF_ONE_ROW * sizes.sum():
             return np.nan  # one row decides, whose residual is zero: no robust error says how much it varies
-        left_out = self._coefficients[~kept]
-        pull = left_out @ self._curved[~kept] + self._residual
-        excess = float(rest @ pull) / size
-        others = self._inverse_of(kept) @ (self._flat[kept] @ pull) - excess * coefficients
-        step = excess * column + others @ self._flat[kept] - left_out @ self._flat[~kept]
+        left_out = self._coefficients[~in_null]
+        pull = left_out @ self._curved[~in_null] + self._residual
+        excess = float(unexplained @ pull) / size
+        null_step = self._inverse_of(in_null) @ (self._flat[in_null] @ pull) - excess * coefficients
+        step = excess * column + null_step @ self._flat[in_null] - left_out @ self._flat[~in_null]
         shape = self._score.shape
-        influence = self._held.by_unit(self._score + step.reshape(shape), (rest / size).reshape(shape), self._shrinkage)
+        influence = self._held.by_unit(
+            self._score + step.reshape(shape), (unexplained / size).reshape(shape), self._shrinkage
+        )
         error = np.sqrt((influence**2).sum())
         ratio = (1 + excess) / error if error > 0 else np.inf * np.sign(1 + excess)
         n_effective = sizes.sum() ** 2 / (sizes**2).sum()  # rows that tell this term from all others
@@ -326,17 +330,17 @@ def curve_columns(column: Floats, n_knots: int, *, is_category: bool) -> Floats:
     and of missing values.
     """
     missing = np.isnan(column)
-    known = np.where(missing, np.inf if is_category else 0.0, column)
-    found = [missing.astype(np.float64)] if 0 < missing.sum() < len(column) else []
+    filled = np.where(missing, np.inf if is_category else 0.0, column)
+    columns = [missing.astype(np.float64)] if 0 < missing.sum() < len(column) else []
     if is_category:
         codes, counts = np.unique(column[~missing], return_counts=True)
         frequent = codes[np.argsort(-counts, kind="stable")][1:n_knots]
-        found += [(known == code).astype(np.float64) for code in frequent]
+        columns += [(filled == code).astype(np.float64) for code in frequent]
     else:
         finite = column[np.isfinite(column)]
         knots = _knots(finite, n_knots) if len(finite) else np.empty(0)
-        found += [np.interp(known, knots, bump) * ~missing for bump in np.eye(len(knots))[1:]]
-    return np.array(found).reshape(len(found), len(column))
+        columns += [np.interp(filled, knots, bump) * ~missing for bump in np.eye(len(knots))[1:]]
+    return np.array(columns).reshape(len(columns), len(column))
 
 
 def _knots(values: Floats, n_knots: int) -> Floats:
@@ -501,7 +505,7 @@ def validate(
         values = function.all_at(rows.bins(function.grid))
     score = function.score(rows)
     keys: list[Key | None] = [*function.terms.keys, *[None] * (values.shape[1] - len(function.terms.keys))]
-    found = _Found(function.components.labels(schema.names), function.components.orders, schema.names)
+    results = _Found(function.components.labels(schema.names), function.components.orders, schema.names)
     pairs = list(zip(questions, outcomes, strict=True))
     for question, outcome in counted(progress, "losses", pairs, len(pairs)):
         held = held_out(question, score[:, question.outputs], outcome, weights, ids)
@@ -510,16 +514,16 @@ def validate(
         chosen = np.swapaxes(values[..., question.outputs], 0, 1)  # terms first, as columns of a regression
         evidence = evidence_of(held, chosen, keys, encoded, schema)
         output = schema.outputs[question.outputs[0]] if len(questions) > 1 else None
-        found.add(held, _measured(held, chosen), evidence, output)
-    return found.validation(questions[0].name, len(encoded), backend)
+        results.add(held, _measured(held, chosen), evidence, output)
+    return results.validation(questions[0].name, len(encoded), backend)
 
 
 def _counting_weights(sample_weight: npt.ArrayLike, n_rows: int) -> tuple[Floats, Bools]:
     """Return weights of mean 1, and which rows count: not those of weight zero, or nearly zero."""
     weights = checked_weights(sample_weight, n_rows)
     weights = weights / weights.max()  # sums of huge weights would overflow
-    chosen = weights > NEGLIGIBLE_WEIGHT
-    return weights[chosen] / weights[chosen].mean(), chosen
+    is_counted = weights > NEGLIGIBLE_WEIGHT
+    return weights[is_counted] / weights[is_counted].mean(), is_counted
 
 
 def _group_ids(group: npt.ArrayLike, chosen: Bools) -> npt.NDArray[Any]:
@@ -558,14 +562,14 @@ def _check_size(held: HeldOut) -> None:
 
 
 def _measured(held: HeldOut, values: Floats) -> list[dict[str, float]]:
-    found = []
+    measures = []
     for term, (share, model_share) in zip(values, _shares(held, values), strict=True):
         change, error = held.change(held.score - term)
         slope = slope_of(held, term)
-        found.append(
+        measures.append(
             {"loss_change": change, "error": error, "slope": slope, "share": share, "model_share": model_share}
         )
-    return found
+    return measures
 
 
 def _shares(held: HeldOut, values: Floats) -> list[tuple[float, float]]:
