@@ -258,14 +258,14 @@ def _keys_of(terms: str | Collection[Collection[str]], sets: LeafSets) -> Sequen
 
 
 def _key_of(names: Names, sets: LeafSets) -> Key:
-    known = sets.grid.schema.names
-    unknown = [name for name in names if name not in known]
+    features = sets.grid.schema.names
+    unknown = [name for name in names if name not in features]
     if unknown or len(set(names)) < len(names) or not names:
         raise ValueError(
             f"`terms` must hold sets of the model's features, got {names!r}; the features are "
-            f"{', '.join(map(repr, known[:10]))}{', ...' * (len(known) > 10)}."
+            f"{', '.join(map(repr, features[:10]))}{', ...' * (len(features) > 10)}."
         )
-    key = tuple(sorted(known.index(name) for name in names))
+    key = tuple(sorted(features.index(name) for name in names))
     if not len(sets.leaves_with(key)):
         raise ValueError(
             f"`terms` must hold sets of features that the model combines, got {names!r}, which no path of its trees "
@@ -386,14 +386,14 @@ def density_sensitivity(
     kinds = dict(densities) if isinstance(densities, Mapping) else {name: name for name in densities}
     if len(kinds) < 2:
         raise ValueError(f"`densities` must be at least two, got {list(kinds)}; add 'uniform' or 'empirical'.")
-    *others, last = kinds
+    *earlier, last = kinds
     with reporting(progress) as report:
-        parts = {name: within(report, f"density {name}") for name in kinds}
-        base = decompose(model, X, density=kinds[last], progress=parts[last], **options)
-        found = {name: base.with_density(kinds[name], progress=parts[name]) for name in others} | {last: base}
-        for name, fx in found.items():
-            fx.importance(progress=parts[name])
-        return sensitivity(found, base)
+        progress_of = {name: within(report, f"density {name}") for name in kinds}
+        base = decompose(model, X, density=kinds[last], progress=progress_of[last], **options)
+        by_name = {name: base.with_density(kinds[name], progress=progress_of[name]) for name in earlier} | {last: base}
+        for name, fx in by_name.items():
+            fx.importance(progress=progress_of[name])
+        return sensitivity(by_name, base)
 
 
 def _with_names(content: Forest | Effects, feature_names: Sequence[str] | None) -> Forest | Effects:
@@ -507,19 +507,19 @@ def _bag_of_models(
         _member(model, X, rng.integers(0, n_rows, n_rows), options)
         for model in counted(progress, "models", models, len(models))
     ]
-    parts = [decompose(model, X, **options) for model in models]
-    return Bag(mean(parts), tuple(members))
+    decompositions = [decompose(model, X, **options) for model in models]
+    return Bag(mean(decompositions), tuple(members))
 
 
 def _member(model: Any, X: Any, places: Ints, options: dict[str, Any]) -> Decomposition:
     """Decompose under resampled rows, without the model, which `fit` may change; repeats of a row are weights."""
-    given = options.get("sample_weight")
+    sample_weight = options.get("sample_weight")
     rows = X
-    if isinstance(given, str):
+    if isinstance(sample_weight, str):
         content = read_for_rows(unpickled(model, trusted=options.get("trusted", False)))
         schema = _with_names(content, options.get("feature_names")).schema
-        rows, given = without_column(X, given, schema)
+        rows, sample_weight = without_column(X, sample_weight, schema)
     weights = np.bincount(places, minlength=n_rows_of(X)).astype(np.float64)
-    if given is not None:
-        weights *= checked_weights(given, len(weights))
+    if sample_weight is not None:
+        weights *= checked_weights(sample_weight, len(weights))
     return dataclasses.replace(decompose(model, rows, **options | {"sample_weight": weights}), model=None)

@@ -108,9 +108,9 @@ def effect_words(schema: Schema, output: str | None = None, baseline: str = "ave
 def response_words(schema: Schema, output: str | None, base: float | None, *, is_raw: bool) -> str:
     """Describe a value on the response scale, with the response at the base point if known."""
     start = "" if base is None else f" from {base:.3g}"
-    others = "zero" if is_raw else "their average"
+    level = "zero" if is_raw else "their average"
     change = f"change in {response_of(schema)}{of_output(schema, output)}{start}"
-    return f"{change}, all other terms at {others} (does not add up)"
+    return f"{change}, all other terms at {level} (does not add up)"
 
 
 def of_output(schema: Schema, output: str | None) -> str:
