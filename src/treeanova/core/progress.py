@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -81,9 +82,8 @@ class Bar:
             encoding = getattr(self._stream, "encoding", None) or "utf-8"
             text = printable(stage).encode(encoding, "replace").decode(encoding)
             form = _COUNTED if total > 1 else _NOT_COUNTED
-            self._line = _Line(
-                total=total, desc=text, file=self._stream, bar_format=form, dynamic_ncols=True, leave=False
-            )
+            size = {"ncols": _width(self._stream), "nrows": 20}
+            self._line = _Line(total=total, desc=text, file=self._stream, bar_format=form, leave=False, **size)
 
     def _end(self) -> None:
         seconds = self._clock() - self._stage_start
@@ -127,6 +127,15 @@ def rewrites_lines(stream: TextIO) -> bool:
     except (AttributeError, ValueError):  # a replacement without the method, a closed file
         is_terminal = False
     return is_terminal or type(stream).__module__.partition(".")[0] == "ipykernel"
+
+
+def _width(stream: TextIO) -> int:
+    """Return the columns that a line may take; 79 if the terminal does not say (tqdm would show nothing)."""
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except (AttributeError, OSError, ValueError):
+        columns = 0
+    return columns - 1 if columns > 1 else 79
 
 
 def printable(text: str) -> str:

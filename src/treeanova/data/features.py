@@ -77,12 +77,12 @@ def _check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:
         raise ValueError(f"`{field}` of an encoder must be one of {', '.join(map(repr, choices))}, got {value!r}.")
 
 
-def _as_float(column: npt.NDArray[Any], name: str) -> Floats:
+def _as_float(column: npt.NDArray[Any], name: str, *, takes_underscores: bool = False) -> Floats:
     """Return numbers as float64, None as NaN; raise an error for text that does not spell a number."""
     if column.dtype.kind not in "biufOSU":
         raise TypeError(f"column {name!r} must hold numbers, got {column.dtype}; {_remedy(list(column[:1]))}.")
     has_text = column.dtype.kind in "OSU"
-    sample = next((value for value in column if not _is_number(value)), None) if has_text else None
+    sample = next((value for value in column if not _is_number(value, takes_underscores)), None) if has_text else None
     if sample is not None:
         raise TypeError(f"column {name!r} must hold numbers, got {sample!r}; {_remedy([sample])}.")
     return np.asarray(column, dtype=np.float64)
@@ -112,9 +112,9 @@ def _spelled_number(value: Any) -> float | None:
     return number if np.isfinite(number) else None
 
 
-def _is_number(value: Any) -> bool:
-    """Whether a value is None, a number or a text that spells one; Python would take 1_0 for 10."""
-    if isinstance(value, (str, bytes)) and "_" in str(value):
+def _is_number(value: Any, takes_underscores: bool) -> bool:
+    """Whether a value is None, a number or a text that spells one; Python takes 1_0 for 10, most libraries do not."""
+    if isinstance(value, (str, bytes)) and "_" in str(value) and not takes_underscores:
         return False
     try:
         float(value)
@@ -144,16 +144,16 @@ def _as_single(column: npt.NDArray[Any], name: str) -> npt.NDArray[np.float32]:
 
 
 def _as_spelled(column: npt.NDArray[Any], name: str) -> Floats:
-    """Return numbers, or text that spells them; next to text, all values are text: True is then a word."""
+    """Return numbers, or text that spells them in Python (EBMs); next to text, all values are text: True is a word."""
     _check_numbers_or_text(column, name)
     if column.dtype.kind != "O":
-        return _as_float(column, name)
+        return _as_float(column, name, takes_underscores=True)
     is_present = np.array([not is_missing(value) for value in column], dtype=bool)
     values = column[is_present]
     if any(isinstance(value, (str, bytes)) for value in values):
         values = values.astype(str)
     result = np.full(len(column), np.nan)
-    result[is_present] = _as_float(values, name)
+    result[is_present] = _as_float(values, name, takes_underscores=True)
     return result
 
 
