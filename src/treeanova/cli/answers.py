@@ -96,7 +96,6 @@ def gap_in(fx: Decomposition, request: Request, groups: Groups, feature: str | N
 
 
 def _compared_rows(labels: Any, groups: Groups) -> tuple[Any, Any, tuple[str, str]]:
-    """Return which rows are compared, which of these are in the second group, and the names of both groups."""
     values = sorted(set(labels.tolist()))
     for option, value in (("--value", groups.value), ("--against", groups.against)):
         if value is not None and value not in values:
@@ -191,7 +190,6 @@ def default_densities(models: Sequence[ModelFile], request: Request) -> list[str
 def decompositions_of(
     models: Sequence[ModelFile], request: Request, densities: Sequence[str | None], progress: Progress
 ) -> dict[str, Decomposition]:
-    """Return decompositions by name: the density for one model, else the file, or both."""
     saved_names = {model.saved.density.name for model in models if model.saved is not None}
     for density in densities:
         check_density(density, RAW, *sorted(saved_names - set(KINDS)))
@@ -238,7 +236,6 @@ def _name_of_member(
 
 
 def rows_to_compare(models: Sequence[ModelFile], request: Request, schema: Schema) -> dict[str, Any]:
-    """Return the rows at which terms are compared, if they are not those of all models already."""
     is_density = request.density_from is None and all(model.saved is None for model in models)
     if request.data is None or is_density:
         return {}

@@ -79,12 +79,10 @@ class Request:
 
     @property
     def rows_of_density(self) -> Request:
-        """The request for the rows that define the density of a model."""
         return self if self.density_from is None else dataclasses.replace(self, data=self.density_from)
 
     @property
     def others(self) -> list[str]:
-        """Columns that are not features."""
         return list(dict.fromkeys([*(self.target or []), *([self.weight] if self.weight else [])]))
 
     def table(self, schema: Schema) -> Any:
@@ -95,7 +93,6 @@ class Request:
         return rows_of(self.data, schema, columns, may_lack=targets if self.density_from is not None else ())
 
     def table_in_memory(self, schema: Schema) -> Any:
-        """Return the data as `table` does, but also read several files into memory."""
         from treeanova.data.parquet import parquet_files  # noqa: PLC0415  slow to load
         from treeanova.data.sources import Selection  # noqa: PLC0415
 
@@ -125,12 +122,10 @@ class Request:
 
 
 def is_in_batches(path: Path) -> bool:
-    """Whether a path is a folder of Parquet files, or a pattern of their names."""
     return path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
 
 
 def rows_of(path: Path, schema: Schema, drop: Sequence[str] = (), *, may_lack: Sequence[str] = ()) -> Any:
-    """Return the rows of a file in memory, or those of several Parquet files in batches."""
     from treeanova.data.files import read_table  # noqa: PLC0415  slow to load
     from treeanova.data.parquet import parquet_files  # noqa: PLC0415
     from treeanova.data.sources import Selection  # noqa: PLC0415

@@ -103,7 +103,6 @@ def _near(text: str, fx: Decomposition) -> str:
 
 
 def _listed(text: str) -> Names:
-    """Return names from a line of CSV; none if it is not such a line."""
     try:
         return tuple(next(csv.reader([text], skipinitialspace=True), []))
     except csv.Error:  # a line break outside quotes
@@ -123,7 +122,6 @@ class ModelFile:
 
 
 def open_model(path: Path, request: Request, progress: Progress) -> ModelFile:
-    """Check that the file exists; read it if it is a saved decomposition."""
     if not (path.is_file() or path.is_dir()):  # some libraries save folders
         raise FileNotFoundError(f"`MODEL` must be the path of a file, no such file: {str(path)!r}; check the path.")
     for option, rows in inputs_of(request).items():
@@ -213,7 +211,6 @@ def _saved(fx: Decomposition, name: str, request: Request, density: str | None, 
 
 
 def under_density(fx: Decomposition, name: str, request: Request, density: str, progress: Progress) -> Decomposition:
-    """Purify again under the rows of `--density-from`, or under those of the decomposition."""
     check_density(density)
     if request.density_from is None and KINDS[density].needs_data and not _has_rows(fx):
         raise ValueError(

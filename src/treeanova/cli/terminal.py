@@ -37,7 +37,6 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def progress() -> Iterator[Progress]:
-    """Show what is being done and for about how long, on a terminal only."""
     if not rewrites_lines(sys.stderr):
         yield quiet
         return
@@ -136,14 +135,12 @@ def aligned(rows: Sequence[Row]) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Return text without characters that move the cursor."""
     from treeanova.data.columns import printable  # noqa: PLC0415  slow to load
 
     return "\n".join(map(printable, text.splitlines()))
 
 
 def as_csv(rows: Sequence[Row]) -> str:
-    """Return CSV; NaN and None are empty."""
     lines = [list(rows[0]), *(row.values() for row in rows)] if rows else [[]]
     return "".join(f"{','.join(map(_csv_cell, line))}\n" for line in lines)
 
@@ -163,7 +160,6 @@ def _csv_cell(value: Any) -> str:
 
 
 def as_json(value: Any) -> str:
-    """Return JSON, null for NaN and infinities."""
     from treeanova.decomposition.result import plain  # noqa: PLC0415  slow to load
 
     return json.dumps(plain(value), indent=2, allow_nan=False, ensure_ascii=False)

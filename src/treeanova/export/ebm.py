@@ -90,7 +90,6 @@ def _source_of(fx: Decomposition) -> Any:
 
 
 def _set_one_bag(model: Any, intercept: Floats) -> None:
-    """Set the intercept, and what interpret keeps per bag."""
     model.intercept_ = float(intercept[0]) if isinstance(model.intercept_, float) else intercept.copy()
     model.bag_weights_ = np.ones(1)
     model.bagged_scores_ = [scores[None] for scores in model.term_scores_]
@@ -114,7 +113,6 @@ def _levels(effects: Effects, j: int) -> Levels:
 
 
 def _level_bins(feature: Feature, axis: Axis, levels: Levels, old: list[Any]) -> list[Any]:
-    """Return bins as an EBM stores them, one entry per order: cuts, or categories with their places."""
     if not levels:
         return list(old)
     labels = feature.encoder.labels

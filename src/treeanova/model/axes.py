@@ -98,7 +98,6 @@ def lookup_of(bounds: Floats) -> Lookup | None:
 
 
 def _candidates(bounds: Floats) -> Iterator[tuple[Cells, int]]:
-    """Yield step functions and their numbers of cells, the cheaper first."""
     if len(bounds) < 2:
         return
     low, high = (int(rank) for rank in _rank(bounds[[0, -1]]))
@@ -385,7 +384,6 @@ def of_feature(axis: Axis, feature: Feature) -> Axis:
 
 
 def _with_extra(names: list[str], bin_: int, word: str) -> tuple[str, ...]:
-    """Name a bin by the word, or add the word to the bin that it shares."""
     if bin_ >= len(names):
         names = [*names, word]
     elif bin_ >= 0:

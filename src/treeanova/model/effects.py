@@ -133,7 +133,6 @@ class Effects:
         return len(self.intercept)
 
     def binnings_of(self, key: Key) -> tuple[Binning, ...]:
-        """From the features' bins to those of a term, one per feature."""
         return self.binnings[key] if key in self.binnings else tuple(unmerged(self.grid.sizes[j]) for j in key)
 
     def axes_of(self, key: Key) -> tuple[Axis, ...]:
@@ -334,7 +333,6 @@ def refined_axes(effects: Effects) -> dict[Key, tuple[Binning, ...]]:
 
 
 def respond(schema: Schema, score: Floats) -> Floats:
-    """Return means or probabilities for scores of shape (n_rows, n_outputs)."""
     if schema.link in {"identity", "probability"}:
         return score
     if schema.link == "log":

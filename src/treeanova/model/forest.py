@@ -150,7 +150,6 @@ class Forest:
         return dataclasses.replace(self, schema=schema)
 
     def thresholds_of(self, feature: int) -> Floats:
-        """Return the finite bounds of a numeric feature's splits, unsorted."""
         bounds: Floats = self.bound[(self.feature == feature) & np.isfinite(self.bound)]
         return bounds
 
@@ -437,7 +436,6 @@ def weighted_sum(forests: Sequence[Forest], factors: Sequence[float]) -> Forest:
 
 
 def _shifted(positions: Sequence[Ints], starts: Ints) -> Ints:
-    """Shift positions to those in concatenated arrays; -1 stays."""
     pairs = zip(positions, starts, strict=False)
     return np.concatenate([np.where(array >= 0, array + start, array) for array, start in pairs])
 

@@ -335,7 +335,6 @@ class Binning:
         return ((self.size - 1) >> self.shift(max_bins)) + 1
 
     def pool(self, masses: Floats, axis: int = 0) -> Floats:
-        """Sum masses over the fine bins of each coarse bin, along one axis."""
         if self.is_identity:
             return masses
         order = np.argsort(self.bins, kind="stable")
@@ -344,7 +343,6 @@ class Binning:
         return sums
 
     def average(self, values: Floats, axis: int = 0) -> Floats:
-        """Average values over the fine bins of each coarse bin, weighted by shares, along one axis."""
         if self.is_identity:
             return values
         shape = [-1 if i == axis else 1 for i in range(values.ndim)]
@@ -403,7 +401,6 @@ def equal_mass(axis: Axis, masses: Floats, max_bins: int) -> Binning:
 
 
 def equal_mass_groups(masses: Floats, n_groups: int) -> Ints:
-    """Group neighbours to about equal mass; some groups may stay empty."""
     total = masses.sum()
     middles = (np.cumsum(masses) - masses / 2) / total if total > 0 else np.linspace(0, 1, len(masses))
     return np.minimum((middles * n_groups).astype(np.int64), n_groups - 1)

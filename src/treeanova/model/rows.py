@@ -44,7 +44,6 @@ class Rows:
 
     @classmethod
     def of(cls, X: Any, schema: Schema) -> Rows:
-        """Return the rows of a user's table; `Rows` as they are."""
         return X if isinstance(X, Rows) else cls(encode(X, schema))
 
     @classmethod

@@ -50,7 +50,6 @@ def range_of(axis: Axis, weights: Floats, data_ends: Ends | None = None) -> Ends
 
 
 def _without_tails(thresholds: Floats, masses: Floats, data_ends: Ends | None) -> Ends:
-    """Return the outermost thresholds, or the ends of the data if thresholds lie far beyond them."""
     start, end = data_ends or _bulk(thresholds, masses)
     longest = _STRETCH * (end - start)
     low = start if 0 < longest < start - thresholds[0] else thresholds[0]
@@ -66,7 +65,6 @@ def _bulk(thresholds: Floats, masses: Floats) -> Ends:
 
 
 def common_range(entries: Sequence[Entry]) -> Ends | None:
-    """Return ends that contain the ranges of several axes of a feature; None for categories."""
     ordered = [entry for entry in entries if entry[0].is_ordered]
     if not ordered:
         return None
@@ -269,7 +267,6 @@ class AxisDrawing:
 
     @property
     def high(self) -> float:
-        """The upper end of the numbers or categories; extra cells come after it."""
         return float(self.edges[self.n_regular])
 
     @functools.cached_property
@@ -298,7 +295,6 @@ class AxisDrawing:
         return np.arange(self.n_regular + 1, len(self.cells))
 
     def values(self, values: Floats, weights: Floats) -> Floats:
-        """Return the weighted mean of the bins in each cell, NaN in gaps."""
         pooled = values if self.binning.is_identity else binning_by(self.binning.bins, weights).average(values)
         drawn: Floats = np.where(self.filled, pooled[self.cells], np.nan)
         return drawn
@@ -315,7 +311,6 @@ class AxisDrawing:
         return between
 
     def plane(self, table: Floats, other: AxisDrawing, fill: float) -> Floats:
-        """Turn a table over the bins of two axes, neither merged, into an array over cells."""
         both = self.filled[:, None] & other.filled[None]
         drawn: Floats = np.where(both, table[np.ix_(self.cells, other.cells)], fill)
         return drawn
@@ -407,7 +402,6 @@ def _merged_categories(axis: Axis, weights: Floats, max_bars: int | None) -> Bin
 
 
 def _draw_categories(axis: Axis, binning: Binning, alone: Ints, extra: list[int]) -> AxisDrawing:
-    """Lay out the `alone` categories in this order, then the bar of merged categories, then the extra bins."""
     members = np.bincount(binning.bins)
     merged = np.flatnonzero(members > 1)
     cells = np.concatenate([binning.bins[alone], merged])

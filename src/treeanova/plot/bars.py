@@ -373,7 +373,6 @@ def validation(validation: Validation, *, k: int = 20, output: str | None = None
 
 
 def _draw_changes(ax: Any, changes: Floats, errors: Floats, p: Floats) -> dict[str, Any]:
-    """Draw dots with whiskers of two standard errors; return the legend's entries."""
     style.zero_line(ax, "x")
     places, colour, grey = np.arange(len(changes)), style.tone(views.MAIN), style.tone(views.RAW)
     back, untested = mpl.rcParams["axes.facecolor"], np.isnan(p)

@@ -53,7 +53,6 @@ def tables_of(fx: Decomposition) -> dict[Names, Term]:
 
 
 def find_term(fx: Decomposition, key: KeyLike) -> Term | None:
-    """Return the term of some features, in any order; None if it has no table."""
     features = sorted(names_of(key))
     term = next((fx.terms[names] for names in fx.terms if sorted(names) == features), None)
     return term if term is not None and term.has_table else None
@@ -159,7 +158,6 @@ def _errors_of(errors: Errors | None, term: Term) -> Floats | None:
 def named_decompositions(
     decompositions: Mapping[str, Decomposition] | Sequence[Decomposition],
 ) -> dict[str, Decomposition]:
-    """Return decompositions by name; those in a list are named by their densities."""
     if isinstance(decompositions, Decomposition) or not isinstance(decompositions, Mapping | Sequence):
         kind = type(decompositions).__name__
         raise TypeError(

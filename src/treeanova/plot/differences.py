@@ -159,8 +159,6 @@ def _draw_gap_effect(gap: Gap, key: KeyLike, position: int, options: MainOptions
 
 
 class _Side(NamedTuple):
-    """One decomposition of a comparison: the term whose bins are drawn, and its values."""
-
     name: str
     fx: Decomposition
     term: Term

@@ -25,8 +25,6 @@ _BARS_PER_CATEGORY = 0.8  # height of all bars of a category, relative to its ro
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Series:
-    """One main effect to draw: bins, values, weights, error band, colour, and the ends of the data."""
-
     name: str
     axis: Axis
     values: Floats
@@ -259,7 +257,6 @@ def _listed(axis: Axis) -> str:
 
 
 def _draw_series_bars(ax: Any, series: Sequence[Series], position: int, drawing: AxisDrawing) -> Any:
-    """Draw the bars of one series; bars of categories without weight are hatched."""
     one, cells = series[position], drawing.filled
     values, low, high = one.shown(drawing)
     height = _BARS_PER_CATEGORY / len(series)

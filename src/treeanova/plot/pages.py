@@ -155,7 +155,6 @@ def _foot(fx: Decomposition, left_out: Sequence[_Ranked]) -> str:
 
 
 def _titles(fx: Decomposition, ranking: Sequence[Standing]) -> dict[Names, str]:
-    """Return rank, name and variance of each term; shortened names stay distinct."""
     short = functools.cache(lambda room: feature_names(fx.schema.names, room))
     return {
         term.features: (
@@ -216,7 +215,6 @@ def _draw_panel(fx: Decomposition, names: Names, panel: Any, page: _Page) -> Non
 
 
 def _rename(panel: Any, which: str, name: str) -> None:
-    """Replace the feature's name along an axis, and keep what follows it in brackets."""
     _, *notes = getattr(panel, f"get_{which}label")().split("\n(", 1)
     lines = [name, *(f"({note}" for note in notes)]
     getattr(panel, f"set_{which}label")("\n".join(filter(None, lines)))

@@ -167,7 +167,6 @@ def _draw_pale_cells(plane: Plane, mesh: Any, ax: Any) -> None:
 
 
 def _blocks(drawing: AxisDrawing) -> list[Ends]:
-    """Return the ends of the numbers or categories, then those of the extra cells."""
     regular = [(drawing.low, drawing.high)]
     if not len(drawing.extra):
         return regular
@@ -198,7 +197,6 @@ def _write_numbers(plane: Plane, ax: Any) -> None:
 def draw_colorbar(
     mesh: Any, planes: Sequence[Plane], words: str, axes: Sequence[Any], *, pad: float = 0.02, in_percent: bool = False
 ) -> None:
-    """Draw a colour bar right of the axes, with pointed ends if values exceed its range."""
     extend = "both" if any(plane.exceeds_limit for plane in planes) else "neither"
     room = axes[0] if len(axes) == 1 else list(axes)  # beside one subplot, tight_layout() knows of the bar
     bar = axes[-1].figure.colorbar(mesh, ax=room, extend=extend, fraction=0.06, aspect=24, pad=pad)
@@ -276,7 +274,6 @@ def _lines(across: AxisDrawing, categories: Ints, table: Floats, weights: Floats
 
 
 def _coloured(categories: Ints, masses: Floats) -> list[int]:
-    """Return the categories that have a colour, in drawing order: all, or those with most data."""
     if len(categories) <= len(views.SERIES):
         return [int(category) for category in categories]
     heaviest = set(sorted(categories, key=lambda category: -masses[category])[: len(views.SERIES) - 1])
@@ -284,7 +281,6 @@ def _coloured(categories: Ints, masses: Floats) -> list[int]:
 
 
 def _draw_line(ax: Any, drawing: AxisDrawing, line: _Line) -> Any:
-    """Draw the steps of one category; dotted where it has no data, thin where its sign is uncertain."""
     is_grey = line.colour_position is None
     colour = style.tone(views.RAW) if line.colour_position is None else style.series_colour(line.colour_position)
     if np.isnan(line.seen[drawing.filled]).any():
@@ -496,7 +492,6 @@ def is_drawn_as_lines(term: Term, kind: str) -> bool:
 
 
 def name_across(key: KeyLike, term: Term) -> str:
-    """Return the first feature named, if the names have an order."""
     return str(next(iter(key))) if isinstance(key, list | tuple) else term.features[0]
 
 

@@ -68,7 +68,6 @@ def name_effect(ax: Any, words: str, which: str) -> None:
 
 
 def set_scale(ax: Any, drawing: AxisDrawing, which: str, masses: Floats | None = None) -> None:
-    """Set limits and ticks of a feature's axis; `masses` are written under the extra cells."""
     if not drawing.scale.is_linear:
         getattr(ax, f"set_{which}scale")("function", functions=(drawing.scale.forward, drawing.scale.inverse))
     pad = 0.0 if drawing.is_numeric else 0.1
@@ -127,7 +126,6 @@ def _set_category_ticks(ax: Any, drawing: AxisDrawing, which: str) -> None:
 
 
 def set_value_limits(ax: Any, which: str, low: float, high: float, *, strip: bool) -> None:
-    """Set limits that contain zero, a margin, and room for the distributions of rows."""
     low, high = min(low, 0.0), max(high, 0.0)
     span = (high - low) or 1.0
     below = (STRIP + 0.03) / (1 - STRIP - 0.03) * 1.1 if strip else 0.05
@@ -172,7 +170,6 @@ def _round_dates(drawing: AxisDrawing, last: float, ends: Ends, n_ticks: int) ->
 
 
 def date_labels(ticks: Sequence[float], unit: str) -> list[str]:
-    """Write dates as text: years only if all begin a year, days only if none has a time of day."""
     moments = np.rint(days_of(ticks, unit) * 86_400).astype("datetime64[s]")
     form = next(
         form
@@ -254,7 +251,6 @@ class Distribution:
 def draw_interval_distributions(
     ax: Any, distributions: Sequence[Distribution], *, limits: Ends | None, scale: AxisScale, extras: Extras
 ) -> list[Any]:
-    """Draw areas along the foot of the plot, all on one scale, and return legend handles."""
     drawings = [draw_axis(one.axis, one.weights, limits=limits, scale=scale, extras=extras) for one in distributions]
     points = drawings[0].evenly(_STRIP_BARS)
     heights = [drawing.spread(one.weights, points) for one, drawing in zip(distributions, drawings, strict=True)]
@@ -288,7 +284,6 @@ def _draw_extra_bars(
 
 
 def draw_category_distributions(ax: Any, distributions: Sequence[Distribution], drawing: AxisDrawing) -> list[Any]:
-    """Draw bars along the left side of the plot, side by side in each category, and return legend handles."""
     masses = [drawing.masses(one.weights) for one in distributions]
     tallest = max(float(mass.max(initial=0.0)) for mass in masses)
     if not tallest > 0:

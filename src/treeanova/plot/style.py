@@ -129,7 +129,6 @@ def n_characters_along(ax: Any, which: str) -> int:
 
 
 def number_labels(ticks: Sequence[float]) -> list[str]:
-    """Label ticks as matplotlib does, without offset or powers of ten."""
     formatter = ScalarFormatter(useOffset=False)
     formatter.set_scientific(False)
     formatter.create_dummy_axis()

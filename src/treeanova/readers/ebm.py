@@ -54,7 +54,6 @@ class BinnedFeature:
 
 
 def bins_of(model: Any, feature: int, order: int) -> Any:
-    """Return ascending cuts, or a dict of categories and their bins."""
     levels = model.bins_[feature] if 0 <= feature < len(model.bins_) else []
     if not levels:
         raise _bad_bins(feature, "none")
@@ -82,7 +81,6 @@ def _bad_bins(feature: int, problem: str) -> UnsupportedModelError:
 
 
 def n_places(bins: Any) -> int:
-    """Return the length of a tensor's axis: missing, the values, unreadable or unseen."""
     return max(bins.values(), default=0) + 2 if isinstance(bins, Mapping) else len(bins) + 3
 
 
@@ -153,7 +151,6 @@ def _labels(bins: Sequence[Mapping[str, int]]) -> tuple[str, ...]:
 
 
 def _category_index(labels: Sequence[str], term_bins: Mapping[str, int]) -> Ints:
-    """Return a tensor's index at each category, then at unseen and at missing."""
     unseen = n_places(term_bins) - 1
     return np.array([*(term_bins.get(label, unseen) for label in labels), unseen, 0], dtype=np.int64)
 

@@ -228,7 +228,6 @@ def read_splits(text: ModelText, n_splits: Ints, n_sets: Ints, n_features: int) 
 
 
 def _set_numbers(threshold: Floats, is_category: Bools, tree: Ints, n_sets: Ints) -> Ints:
-    """Return numbers of the bit sets among those of all trees; each belongs to one split."""
     numbers = np.full(len(threshold), -1)
     in_tree, n_in_tree = threshold[is_category], n_sets[tree[is_category]]
     is_valid = (in_tree >= 0) & (in_tree < n_in_tree) & (np.trunc(in_tree) == in_tree)
@@ -288,7 +287,6 @@ class TrainingColumn:
     high: float = -1
 
     def may_hold(self, n_categories: int) -> bool:
-        """Whether training can have seen exactly the codes 0 .. n_categories - 1 here."""
         whole = float(self.low).is_integer() and float(self.high).is_integer()
         return whole and self.low >= 0 and self.high < n_categories
 
@@ -503,7 +501,6 @@ def _schema(text: ModelText, names: list[str], encoders: list[Encoder], n_output
 
 
 def _objective(text: ModelText) -> str:
-    """Return the objective in the words of `validate(loss=...)`; empty for a custom one."""
     stated = text.header.get("objective", "")
     name, *options = stated.split() or [""]
     if _is_scaled(options):

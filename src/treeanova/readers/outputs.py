@@ -29,7 +29,6 @@ def class_outputs(classes: Sequence[object]) -> tuple[str, ...]:
 
 
 def without_first_of_two(scores: Floats) -> Floats:
-    """Drop the first of two probabilities along the last axis, which the second determines."""
     return scores[..., 1:] if scores.shape[-1] == 2 else scores
 
 

@@ -44,7 +44,6 @@ class LibraryReader:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Suffixes of files, or "folder"."""
         json = (".json",) if self.names_in_json else ()
         return (*json, *self.suffixes, *(("folder",) if self.names_in_folder else ()))
 
@@ -108,7 +107,6 @@ _MAX_RATIO, _FREE_BYTES = 100, 1 << 26
 
 
 def unpickled(model: Any, *, trusted: bool) -> Any:
-    """Load a path to a trusted pickle or a file of skops; return anything else unchanged."""
     path = pathlib.Path(model) if isinstance(model, (str, pathlib.Path)) else None
     if path is None or path.suffix.lower() not in _SUFFIXES | {_SKOPS} or not is_model_path(path) or path.is_dir():
         return model
@@ -192,7 +190,6 @@ def _check_unpacked_size(path: pathlib.Path) -> None:
 
 
 def is_model_path(path: pathlib.Path) -> bool:
-    """Whether a path is a file or a folder; False if the system cannot use it, for example if too long."""
     try:
         return path.is_file() or path.is_dir()
     except (OSError, ValueError):

@@ -147,7 +147,6 @@ def read_forest(model: Any) -> Forest:
 
 
 def read_bagging(model: Any) -> Forest:
-    """Each tree sees some of the columns."""
     trees = model.estimators_
     _check_trees(model, trees)
     structure = _structure(trees)
@@ -280,7 +279,6 @@ def read_histogram_boosting(model: Any) -> Forest:
 
 
 def _checked_columns(columns: Ints, n_columns: int) -> Ints:
-    """Refuse a negative column, which would count from the end."""
     if columns.min(initial=0) < 0 or columns.max(initial=0) >= n_columns:
         wrong = columns[(columns < 0) | (columns >= n_columns)][0]
         raise ValueError(f"a tree of `model` splits on column {wrong} of {n_columns}: the model is damaged.")

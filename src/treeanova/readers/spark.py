@@ -146,7 +146,6 @@ class Column:
 
 
 def columns_of(stages: Sequence[Stage], model: Stage) -> tuple[tuple[Column, ...], bool]:
-    """Return the columns that enter a pipeline, in the order of the model's features, and whether they have names."""
     n_features = whole_number(model.content.get("numFeatures", 0))
     check_size("columns", n_features, _MAX_COLUMNS)
     if not stages:
@@ -287,7 +286,6 @@ _MAX_ENTRIES = 1 << 26
 
 
 def forest_of(trees: Sequence[Sequence[Row]], columns: Sequence[Column], values: Floats, schema: Schema) -> Forest:
-    """Build the Forest; `values` has one row per node, in the order of the trees' nodes."""
     nodes = [node for tree in trees for node in tree]
     sizes = np.array([len(tree) for tree in trees], dtype=np.int64)
     if any([whole_number(node["id"]) for node in tree] != list(range(len(tree))) for tree in trees):
@@ -326,7 +324,6 @@ def forest_of(trees: Sequence[Sequence[Row]], columns: Sequence[Column], values:
 
 
 def _children(nodes: Sequence[Row], side: str, sizes: Ints) -> Ints:
-    """Return numbers of children in their trees, -1 at leaves."""
     child = np.array([whole_number(node[side]) for node in nodes], dtype=np.int64)
     if not ((child >= -1) & (child < np.repeat(sizes, sizes))).all():
         raise ModelFileError("Spark's trees must link nodes that exist, got others; folder damaged?")

@@ -51,8 +51,6 @@ Tree = dict[str, npt.NDArray[Any]]
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
-    """The fields of a checkpoint under their names in treelite's documentation."""
-
     is_double: bool
     n_features: int
     task: int
@@ -296,7 +294,6 @@ def _members(tree: Tree) -> tuple[Ints, Ints]:
 
 
 def _values(checkpoint: Checkpoint) -> tuple[Floats, Floats]:
-    """Return leaf values of all nodes and base scores, a column for each existing target and class."""
     shape = (len(checkpoint.num_class), int(checkpoint.num_class.max()))
     n_nodes = sum(len(tree["node_type"]) for tree in checkpoint.trees)
     check_size("leaf values", n_nodes * shape[0] * shape[1], _MAX_VALUES)

@@ -53,7 +53,6 @@ Columns = Sequence[Ints] | None  # for each member the columns of the wrapper's 
 def summed(
     wrapper: Any, members: Sequence[Forest], factors: Sequence[float] | Floats, columns: Columns = None
 ) -> Forest:
-    """Return the weighted sum of members, with the outputs and the link of the first."""
     forests = _aligned(wrapper, members, columns)
     objective = common_objective(forest.schema.objective for forest in forests)
     first = dataclasses.replace(forests[0].schema, objective=objective)
@@ -210,7 +209,6 @@ def _rescaled(objective: str, slope: npt.ArrayLike) -> str:
 
 
 def _inverse_line(transformer: Any) -> tuple[npt.ArrayLike, npt.ArrayLike] | None:
-    """Return slope and shift of the inverse of a transformer, None if it is not known to be affine."""
     if not is_sklearn(type(transformer)):
         return None
     name = type(transformer).__name__
@@ -345,7 +343,6 @@ def _read_class_votes(model: Any, read_member: ReadMember) -> Content:
 
 
 def _vote_weights(model: Any) -> Floats:
-    """Return weights of the members that were not dropped, which add up to 1."""
     if model.weights is None:
         return np.full(len(model.estimators_), 1 / len(model.estimators_))
     pairs = zip(model.estimators, model.weights, strict=True)

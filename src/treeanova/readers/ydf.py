@@ -48,8 +48,6 @@ _OBLIQUE = 'its trees split on weighted sums of columns (oblique); train it with
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """A column of the data specification: its position among the features, and what its splits are made of."""
-
     position: int
     n_categories: int = 0
     boundaries: tuple[float, ...] = ()
@@ -128,7 +126,6 @@ def read_file(path: str | pathlib.Path) -> Forest:
 
 
 def read(model: Any) -> Forest:
-    """Read a trained model; the score is the sum of leaves, before the logistic function or the softmax."""
     kind = next((cls.__name__ for cls in type(model).__mro__ if cls.__name__ in {_FORESTS, _BOOSTED}), None)
     if kind is None or model.task().name not in _TASKS:
         task = f" for the task {model.task().name}" if hasattr(model, "task") else ""
@@ -163,7 +160,6 @@ def read(model: Any) -> Forest:
 
 
 def _features(model: Any) -> tuple[tuple[Feature, ...], dict[int, Column]]:
-    """Return the input features, and what conditions need to know of their columns, by column number."""
     features, columns = [], {}
     specification = model.data_spec().columns
     for position, source in enumerate(model.input_features()):

@@ -61,7 +61,6 @@ def _bar_pictures(draw: Any, label: str, n_rows: int) -> Markup:
 
 
 def _effect_pictures(draw: Any, bars: Bars, fx: Predictions) -> Markup | None:
-    """Draw the largest main effects that have a table; None if there are none."""
     features = fx.terms.labels
     names = [features[label][0] for label in bars.names if len(features.get(label, ())) == 1]
     articles = []

@@ -106,7 +106,6 @@ _ROWS_PER_CELL = 3
 
 
 def max_main_bins(sizes: Iterable[int], numbers_per_bin: int) -> int:
-    """Return the number of bins per main effect such that all main effects fit."""
     all_sizes = list(sizes)
     fitting = (bins for bins in _MAIN_BINS if sum(min(s, bins) for s in all_sizes) * numbers_per_bin <= _MAIN_NUMBERS)
     return next(fitting, _MAIN_BINS[-1])
@@ -199,7 +198,6 @@ def checked_validation(validation: Any) -> Validation | None:
 
 
 def plain_validation(validation: Validation | None) -> dict[str, Any] | None:
-    """Return a list per term: label, output, measures, aliases; null for NaN."""
     if validation is None:
         return None
     table = columns_of(validation.table)
@@ -368,7 +366,6 @@ class Payload:
         return sorted(best, key=lambda names: -best[names])
 
     def terms(self, max_terms: int, progress: Progress = quiet) -> tuple[list[dict[str, Any]], TableMaker]:
-        """Return the terms, strongest first; the first `max_terms` that have a table bring it."""
         places = {name: j for j, name in enumerate(self.main.schema.names)}
         maker = TableMaker(self.forms, unit_of(self._largest_value()))
         has_table = {names for names in self.ranked if self.forms.terms(names)}

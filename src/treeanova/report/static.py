@@ -97,7 +97,6 @@ def static_page(title: str, facts: str, sentence: str, sections: Sequence[Markup
 
 
 def numbers(*entries: tuple[str, str, str]) -> Markup:
-    """Return the headline numbers of a page, each a heading, a number and the words after it."""
     cells = [
         element("div", element("dt", name), element("dd", number, element("small", words)))
         for name, number, words in entries
@@ -110,8 +109,6 @@ def section(title: str, *children: str) -> Markup:
 
 
 def rows_of_table(head: Sequence[str], rows: Sequence[Sequence[str]], class_: str | None = None) -> Markup:
-    """Return a table of text; all columns except the first hold numbers."""
-
     def line(tag: str, cells: Sequence[str]) -> Markup:
         return element("tr", *(element(tag, cell, class_="number" if i else None) for i, cell in enumerate(cells)))
 

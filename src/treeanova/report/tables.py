@@ -61,7 +61,6 @@ class Forms:
 
     @functools.cached_property
     def _binnings(self) -> dict[Names, dict[str, tuple[Binning, ...]]]:
-        """From the bins of the grid to those of each term and form."""
         binnings: dict[Names, dict[str, tuple[Binning, ...]]] = {}
         for form, terms in self.tables.items():
             for names, term in terms.items():
@@ -99,7 +98,6 @@ class Forms:
         return density.table(positions, binnings) if main is None else main
 
     def masses(self, feature: int, binning: Binning) -> Floats:
-        """Return the share of rows per bin, or the weight under the main density if rows are not known."""
         density = self.main.density
         counts = density.table if density.statistics is None else density.statistics.counts
         return counts((feature,), (binning,))
@@ -131,7 +129,6 @@ def _binning(fine: Axis, coarse: Axis) -> Binning:
 
 
 def _bins_within(coarse: Sequence[Binning], fine: Sequence[Binning]) -> list[Ints | None]:
-    """Return the coarse bin that contains each fine bin, per feature; None if they are the same."""
     pairs = zip(coarse, fine, strict=True)
     return [None if outer.equals(inner) else outer.within(inner) for outer, inner in pairs]
 
@@ -256,7 +253,6 @@ class PageAxis(NamedTuple):
 
 
 def page_axis(axis: Axis, feature: int, masses: Floats, max_bins: int) -> PageAxis:
-    """Return an axis with at most `max_bins` bins, besides those of missing or unseen values."""
     merge, describe = (_interval_bins, _plain_intervals) if axis.is_ordered else (_category_bins, _plain_categories)
     bins = np.arange(axis.size) if axis.n_regular <= max_bins else merge(axis, masses, max_bins)
     binning = binning_by(bins, masses)

@@ -19,7 +19,6 @@ Entry = dict[str, Any]
 
 
 def checks(fx: Decomposition) -> list[Entry]:
-    """Return what was checked: verdict ("good", "mind", "bad"), title and sentence."""
     all_checks: list[Callable[[Decomposition], Entry | None]] = [
         _sum,
         _purity,
@@ -144,7 +143,6 @@ def _choices(fx: Decomposition) -> Entry | None:
 
 
 def blind_spots(fx: Decomposition) -> dict[str, Any]:
-    """Return interactions with cells that no row falls in, or whose support is not connected."""
     spots = [_blind_spot(fx, names, term) for names, term in tables_of(fx).items() if term.order > 1]
     rows = sorted((row for row in spots if row["empty"] > 0 or row["parts"] > 1), key=lambda row: -float(row["empty"]))
     shown = [row | {"empty": percent(row["empty"]), "unweighted": percent(row["unweighted"])} for row in rows]

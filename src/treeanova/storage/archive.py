@@ -141,7 +141,6 @@ def _n_derived(header: Mapping[str, Any]) -> int:
 
 
 def _separate(shapes: Mapping[str, Sequence[int]], joined: npt.NDArray[Any] | None) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays that were joined; ValueError if their lengths do not match the shapes."""
     if joined is None and not shapes:
         return {}
     ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
@@ -153,7 +152,6 @@ def _separate(shapes: Mapping[str, Sequence[int]], joined: npt.NDArray[Any] | No
 
 
 def _check_sizes(entries: Sequence[zipfile.ZipInfo], name: str, size: int, n_derived: int = 0) -> None:
-    """Raise ArchiveError if parts would unpack to more than this file size allows."""
     if any(entry.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} for entry in entries):
         raise ArchiveError(f"{name} must be compressed by deflate, got another method; save it again.")
     if _least_size(entries, n_derived) > size:

@@ -214,7 +214,6 @@ def _key(text: str) -> Key:
 
 
 def widened(array: Any) -> Any:
-    """Return integers as int64 (ValueError if too large), other arrays unchanged."""
     return integers(array) if array.dtype.kind in "iu" else array
 
 

@@ -136,7 +136,6 @@ class LeafTables:
 
 
 def pack(saved: Saved, *, rows: bool = True) -> tuple[dict[str, Any], Arrays]:
-    """Return header and arrays, with or without rows of a sample; `unpack` reverses this."""
     arrays: Arrays = {}
     tensors, leaf_terms = saved.terms.tables, saved.terms.leaf_terms
     grid = tensors.effects.grid
@@ -171,7 +170,6 @@ def pack(saved: Saved, *, rows: bool = True) -> tuple[dict[str, Any], Arrays]:
 
 
 def _axes_alone(grid: Grid) -> tuple[Axis, ...]:
-    """Return axes without their categories, which the features have too."""
     return tuple(
         dataclasses.replace(axis, categories=()) if isinstance(axis, CategoryAxis) else axis for axis in grid.axes
     )
@@ -194,7 +192,6 @@ def _n_derived(
 
 
 def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
-    """Reverse `pack`; entries of other names are ignored."""
     for name, array in arrays.items():
         if array.dtype.kind not in "iub" and not name.startswith(_MAY_BE_INFINITE):
             finite(array)
@@ -329,7 +326,6 @@ def _checked_certificate(certificate: Certificate, names: Sequence[str]) -> Cert
 
 
 def leaf_tables(terms: LeafTerms) -> LeafTables:
-    """Return what a file holds of leaf terms; `leaf_terms_of` reverses this."""
     layout = terms.trees.layout
     return LeafTables(
         nodes=_nodes_of(terms.trees.forest),

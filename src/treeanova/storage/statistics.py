@@ -108,7 +108,6 @@ def unpack_statistics(
     fine: Grid,
     requests: Sequence[Request],
 ) -> Statistics:
-    """Reverse `pack_statistics`; ValueError if header and arrays do not fit the grids."""
     totals = restore(header["totals"])
     sample = _unpack_sample(arrays, fine)
     is_possible = 0 < totals.weight < np.inf and 0 < totals.squares < np.inf and 0 <= len(sample) <= totals.n_rows
@@ -232,8 +231,6 @@ def _hashes(sources: Ints, rows: Ints) -> npt.NDArray[np.uint64]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SavedDensity(Density):
-    """A density without its rows, limited to the tables of the saved terms."""
-
     kind: str = ""
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     saved: Mapping[Key, Floats] = dataclasses.field(default_factory=dict, repr=False)
@@ -283,7 +280,6 @@ class SavedDensity(Density):
 
 
 def describe_density(density: Density) -> dict[str, Any]:
-    """Return name and plain options; tables and rows are saved as weights of the terms."""
     if isinstance(density, SavedDensity):
         return {"name": density.kind, "options": dict(density.options), "is_product": density.is_product}
     fields = {f.name: getattr(density, f.name) for f in dataclasses.fields(density)}
@@ -294,7 +290,6 @@ def describe_density(density: Density) -> dict[str, Any]:
 def restore_density(
     plain: Mapping[str, Any], effects: Effects, weights: Mapping[Key, Floats], statistics: Statistics | None = None
 ) -> Density:
-    """Restore a density by its name and statistics, or by the tables of the saved terms."""
     grid = effects.grid
     kind = KINDS.get(plain["name"], Table)
     known = {field.name for field in dataclasses.fields(kind)}

@@ -343,7 +343,6 @@ def _divides_in_one_way(group: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _counts(table: Mapping[str, Any]) -> Counts:
-    """Parse one list of keys (as text), each followed by its row."""
     entries, stride = list(table["hash_map"] or ()), whole_number(table["hash_stride"])
     keys = np.array([whole_number(key) for key in entries[::stride]], dtype=np.uint64)
     columns = [_numbers(entries[column::stride]) for column in range(1, min(stride, len(entries)))]
@@ -385,7 +384,6 @@ def _symmetric_trees(trees: Sequence[Mapping[str, Any]] | None, n_bias: int) -> 
 
 
 def _nested_trees(trees: Sequence[Mapping[str, Any]]) -> tuple[Nodes, Floats]:
-    """Return nodes and leaf values, depth-first; leaves are numbered from left to right."""
     split, left, right = list[Any](), list[int](), list[int]()
     roots, leaves, n_leaves = list[int](), list[Any](), [0]
     for tree in trees:

@@ -27,8 +27,6 @@ Singles = npt.NDArray[np.float32]
 
 @dataclasses.dataclass(frozen=True)
 class NumericFeature:
-    """Position and name of a column, its number among the numeric ones, its borders, and the side of missing values."""
-
     flat: int
     name: str
     index: int

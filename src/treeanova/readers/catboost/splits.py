@@ -42,7 +42,6 @@ def category_hashes(counts: Counts) -> tuple[Ints, Bools]:
 
 
 def goes_right(ctr: Ctr, known_hashes: Ints) -> Bools:
-    """Whether each known category (last: an unseen one) is above each border."""
     counts = counts_of(ctr)
     row_values, unseen_value = ctr_values(ctr, counts)
     hashes, is_reachable = category_hashes(counts)
@@ -167,8 +166,6 @@ def _word(hashes: Ints) -> Words:
 
 @dataclasses.dataclass(frozen=True)
 class _Axis:
-    """A feature of a combination: its position, the bounds of its intervals, and the number of its bins."""
-
     feature: int
     bounds: Floats | None
     size: int
@@ -327,7 +324,6 @@ def _category_splits(model: Model, used: Ints) -> list[_CategorySplits]:
 
 
 def _one_hot_right(values: Ints, known_hashes: Ints) -> Bools:
-    """Whether each known category (last: an unseen one) equals each value."""
     result: Bools = np.append(known_hashes, -1) == (values & 0xFFFFFFFF)[:, None]
     return result
 

@@ -76,7 +76,6 @@ def tabulate(
 
 
 def _common_bounds(conditions: Iterable[Condition]) -> dict[int, Floats | None]:
-    """Return bounds of the intervals that some condition distinguishes, for each feature, by position."""
     common: dict[int, Floats | None] = {}
     for condition in conditions:
         for feature, bounds in zip(condition.features, condition.bounds, strict=True):
@@ -119,7 +118,6 @@ def _numbered(rows: npt.NDArray[np.generic], *, in_order: bool) -> list[int]:
 
 
 def _first_places(numbers: Sequence[int]) -> list[int]:
-    """Return the first place of each number; numbers first appear in ascending order."""
     highest, places = -1, []
     for place, number in enumerate(numbers):
         if number > highest:
@@ -355,7 +353,6 @@ class _Emission:
     ends: Sequence[int]
 
     def node(self, subtree: Subtree, classes: _Classes) -> int:
-        """Return a node for a subtree; `classes` gives the values of each feature's classes."""
         if isinstance(subtree.content, int):
             return self.builder.unfolded(self.ends[subtree.content])
         merged = {feature: self._merged(feature, classes[feature], new) for feature, new in subtree.merged.items()}
@@ -363,7 +360,6 @@ class _Emission:
         return self._halves(subtree.content, branched, merged, 0, len(branched))
 
     def _halves(self, branch: Branch, branched: Sequence[int], classes: _Classes, low: int, high: int) -> int:
-        """Add nodes that halve the classes of a branch from `low` to `high` until one is left."""
         if high - low == 1:
             return self.node(branch.subtrees[low], classes)
         middle = (low + high) // 2

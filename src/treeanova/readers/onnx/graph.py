@@ -162,7 +162,6 @@ class _Expansion:
         return start
 
     def _undecided(self, node: int, ranges: dict[int, Range]) -> int:
-        """Return the first node from here on whose answer the ranges leave open."""
         conditions = self.conditions
         for _ in range(len(conditions.mode)):
             mode = conditions.mode[node]
@@ -278,7 +277,6 @@ def text(value: Value) -> str:
 
 
 def integers(values: list[Value]) -> list[int]:
-    """Return whole numbers of a repeated field, one by one or packed."""
     result: list[int] = []
     for value in values:
         if isinstance(value, int):
@@ -399,7 +397,6 @@ def _tensor(tensor: Message) -> npt.NDArray[Any]:
 
 
 def _input(value: Value) -> tuple[str, int, int | None]:
-    """Return name, type of entries (0 if not a tensor) and number of columns."""
     info = fields(raw(value))
     name = text(single(info, 1))
     kind = fields(raw(single(info, 2))) if 2 in info else {}

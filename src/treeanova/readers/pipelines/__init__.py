@@ -286,7 +286,6 @@ class _Pulled:
         return nodes.forest(self._schema(features))
 
     def _split_all_numbers(self, nodes: Nodes) -> dict[int, bool]:
-        """Split nodes on numbers; return whether each raw column may be missing."""
         patterns = {output: self._patterns(output) for j in self._numbers for output in self._outputs[j].tolist()}
         questions = {
             j: {k: self._thresholds(patterns[k][1], k) for k in self._outputs[j].tolist()} for j in self._numbers
@@ -332,7 +331,6 @@ class _Pulled:
         return self._forest.goes_left(np.broadcast_to(kinds[:, None], shape), np.broadcast_to(values, shape))
 
     def _accepts(self, j: int, values: Floats, is_refused: bool) -> bool:
-        """Whether the transformers accept a missing or unseen value, and the model what they make of it."""
         features = self._forest.schema.features
         return not is_refused and all(_model_accepts(features[k], float(values[k])) for k in self._outputs[j])
 
@@ -369,7 +367,6 @@ class _Pulled:
 
 
 def _model_accepts(feature: Feature, value: float) -> bool:
-    """Whether a model accepts an encoded value, which may be missing or an unseen category."""
     if np.isnan(value):
         return feature.accepts_missing
     return feature.accepts_unseen or not feature.is_category or value != feature.n_categories
@@ -380,7 +377,6 @@ def is_pipeline(model: Any) -> bool:
 
 
 def final_step(model: Any) -> Any:
-    """Return the model at the end of a Pipeline, also of nested ones; other models unchanged."""
     return final_step(model.steps[-1][1]) if is_pipeline(model) else model
 
 
@@ -422,7 +418,6 @@ def _check_model(last: Any) -> None:
 
 
 def read_pipeline(pipeline: Any, read_model: Callable[[Any], Forest | Effects]) -> Forest | Effects:
-    """Read the final step of a Pipeline; the earlier steps name its features."""
     last = pipeline.steps[-1][1]
     _check_model(last)
     content = read_model(last)

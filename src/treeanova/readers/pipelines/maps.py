@@ -321,7 +321,6 @@ def _bisect(transformation: Transformation, changes: Mapping[int, Changes]) -> N
 def _nearby(
     transformation: Transformation, changes: Mapping[int, Changes], ends: Mapping[int, Ints]
 ) -> dict[int, Changes]:
-    """Return changes, and those between floats around them that rounding may have caused."""
     around = {j: np.clip(change.low[:, None] + _OFFSETS, *ends[j]) for j, change in changes.items() if len(change.low)}
     answers = transformation.answers({j: floats(window.ravel()) for j, window in around.items()})
     result = dict(changes)
@@ -339,7 +338,6 @@ def _nearby(
 
 
 def without_refused(left: Bools, is_refused: Bools) -> Bools:
-    """Let refused intervals follow a neighbour."""
     if not is_refused.any() or is_refused.all():
         return left
     accepted = np.flatnonzero(~is_refused)

@@ -160,7 +160,6 @@ def _is_of_category_encoders(thing: Any) -> bool:
 
 
 def _category_encoder(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
-    """Encoders of the package category_encoders, which leave some columns as they are."""
     kind = type(step).__name__
     if kind not in _ONE_COLUMN | _SEVERAL_COLUMNS or not _is_of_category_encoders(type(step).transform):
         reason = "combines columns" if kind == "HashingEncoder" else "is not known to work column by column"

@@ -144,7 +144,6 @@ class _Trees:
         return _Choice(end, field, edges, self.outcomes(element, tested, start, values))
 
     def values(self, field: Field | None, tested: Sequence[Element]) -> tuple[Values, Floats]:
-        """Return values of a field between which predicates differ, last a missing one, and the bounds of numbers."""
         if field is not None and field.categories is not None:
             return Values(field, np.arange(len(field.categories) + 2.0)), np.empty(0)
         edges = sorted(set().union({np.inf}, *(bounds(predicate, self.fields) for predicate in tested)))
@@ -277,7 +276,6 @@ def _read(document: Element) -> Forest:
 
 
 def _accepting(trees: _Trees, j: int, feature: Feature) -> Feature:
-    """Return the feature without missing values and unseen categories for which there is no prediction."""
     return dataclasses.replace(
         feature,
         accepts_missing=feature.accepts_missing and j not in trees.without_missing,

@@ -56,8 +56,6 @@ _ALLOWED = {name: (set(attributes.split()), set(below.split())) for name, (attri
 
 @dataclasses.dataclass
 class Element:
-    """An element: its name without the namespace, attributes, children, and the text of an Array."""
-
     name: str
     attributes: dict[str, str]
     children: list[Element] = dataclasses.field(default_factory=list)
@@ -170,7 +168,6 @@ def words(text: str) -> list[str]:
 
 
 def _quoted(text: str, position: int) -> tuple[str, int]:
-    """Return the text up to the closing quote; a quote inside comes after a backslash."""
     letters = []
     while position < len(text) and text[position] != '"':
         position += text.startswith('\\"', position)
@@ -222,7 +219,6 @@ class Fields:
 
 
 def read_fields(document: Element, model: Element) -> Fields:
-    """Return the active fields of a model, in the order of its MiningSchema, and derived fields that copy them."""
     dictionary, schema = document.first("DataDictionary"), model.first("MiningSchema")
     listed = dictionary.all("DataField") if dictionary else []
     declared = {field.get("name"): field for field in listed}

@@ -94,7 +94,6 @@ def objective_words(learner: Document) -> str:
 
 
 def stored_margin(learner: Document, version: Any) -> Floats:
-    """Return the base margin from the stored base score, in float32 as XGBoost does."""
     name = objective_of(learner)
     link = word_for(name, _LINKS, "other")
     # The margin of binary:hinge is a plain sum; `predict` turns it into 0 or 1, for which there is no link.
@@ -116,7 +115,6 @@ def stored_margin(learner: Document, version: Any) -> Floats:
 
 
 def predicted_margin(booster: Any, learner: Document, version: Any) -> Floats:
-    """Return the base margin that XGBoost gives: the prediction of the model without its trees."""
     model = {**tree_model(learner), "trees": [], "tree_info": [], "iteration_indptr": [0]}
     model.pop("weight_drop", None)
     model["gbtree_model_param"] = {**model["gbtree_model_param"], "num_trees": "0"}
@@ -157,7 +155,6 @@ _COUNTS_BYTES = (3, 4)  # since this version, names of categories from pandas ar
 def forest_of(
     learner: Document, version: Sequence[int], *, margin: Floats, last: int | None, missing: float, is_custom: bool
 ) -> Forest:
-    """Build the Forest with the iterations up to and including `last` (None: all)."""
     n_outputs = n_outputs_of(learner)
     _check_tree_count(tree_model(learner))
     trees = tree_model(learner)["trees"][: _n_trees(tree_model(learner), n_outputs, last)]
@@ -206,7 +203,6 @@ def _outputs(learner: Document, n_outputs: int) -> tuple[str, ...]:
 
 
 def _check_tree_count(model: Document) -> None:
-    """Raise ModelFileError unless the document has the trees and iterations that it announces."""
     n_announced, n_trees = count_of(model["gbtree_model_param"], "num_trees"), len(model["trees"])
     if n_announced != n_trees:
         raise damaged(f"the model must have {n_announced} trees as num_trees says, got {n_trees}")
@@ -236,7 +232,6 @@ _KIND = "an XGBoost model"
 
 
 def read(model: Any) -> Forest:
-    """Read a fitted Booster or scikit-learn wrapper, with the trees that its `predict` uses."""
     booster = _booster(model)
     last = None if model is booster else getattr(model, "best_iteration", None)
     return checks.read_live(

@@ -32,7 +32,6 @@ _UBJSON_STARTS = {b"L", b"i", b"U", b"I", b"l", b"#", b"$"}
 
 
 def parse(data: bytes) -> Any:
-    """Parse a file of either format, recognised by what follows the first brace."""
     if data[:1] != b"{":
         raise ModelFileError(
             f"an XGBoost file must start with a brace, got {data[:10]!r}; save the model as .json or .ubj."
@@ -97,7 +96,6 @@ class Reading:
         return None if -1 in codes or len(set(codes)) < len(codes) else codes
 
     def _cut_code(self, label: Hashable, cut: tuple[int, ...]) -> int:
-        """Return the code of the only cut name that a label can be, else -1."""
         text = str(label)
         fits = [code for code in cut if len(text) == self.lengths[code] and text.startswith(str(self.names[code]))]
         return fits[0] if len(fits) == 1 else -1
@@ -381,7 +379,6 @@ def _per_feature(learner: Document, key: str, n_features: int) -> list[str]:
 
 
 def _n_codes(nodes: Nodes, types: list[str], n_features: int) -> list[int]:
-    """Return for each feature one more than the largest code in its lists; -1 for a numeric one."""
     _check_splits(nodes, n_features)
     inner, is_category = nodes.is_inner, nodes.is_category
     result = np.array([0 if kind == "c" else -1 for kind in types] or [-1] * n_features)
