@@ -53,7 +53,8 @@ from treeanova.terms.tree_model import SOURCES
 from treeanova.terms.trees import Trees, leaves_of
 
 _ROWS = "rows/"
-_MAY_BE_INFINITE = ("axes/", "moments/", _ROWS)  # thresholds, moments that are not known, ends of values
+# Thresholds, bounds of leaves and of splits by category (NaN), moments that are not known, ends of values.
+_MAY_BE_INFINITE = ("axes/", "trees/nodes/bound", "moments/", _ROWS)
 
 
 class Saved(NamedTuple):
