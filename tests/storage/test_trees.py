@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -55,6 +57,17 @@ def packed(fx):
 def test_the_forest_in_a_file_scores_rows_as_the_model_does(model, packed):
     trees = unpack(*packed).trees
     np.testing.assert_allclose(trees.forest.score(NEW_ROWS), model.predict(NEW_ROWS), rtol=0, atol=1e-12)
+
+
+def test_leaves_need_no_bound(model, tmp_path):
+    """Some readers, such as CatBoost's, leave NaN there."""
+    forest = treeanova.read_model(model)
+    unbound = dataclasses.replace(forest, bound=np.where(forest.feature < 0, np.nan, forest.bound))
+    assert np.isnan(unbound.bound).any()
+    fx = decomposed(unbound)
+    expected = model.predict(NEW_ROWS)
+    found = saved_and_loaded(fx, tmp_path).decision_function(NEW_ROWS)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
 
 
 def test_what_is_unpacked_packs_to_the_same(packed):
