@@ -40,6 +40,8 @@ def _hints(kind: Any) -> dict[str, Any]:
 def fits(value: Any, hint: Any) -> bool:  # noqa: PLR0911  a line per kind of type
     """Whether a value from a file has an annotated type; booleans are not numbers here."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if hasattr(origin, "__value__"):  # a `type` alias: numpy's NDArray from 2.5 on
+        return fits(value, origin.__value__[inner])
     if origin in (types.UnionType, typing.Union):
         return any(fits(value, one) for one in inner)
     if origin is tuple:
