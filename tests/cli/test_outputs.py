@@ -12,7 +12,7 @@ from tests.support.command_line import printed, refused
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 
-from treeanova.cli import run, sources
+from treeanova.cli import answers, run
 
 WRITES = {
     "report on data": ["explain", "model.json", "--data", "rows.csv", "--out", "{}"],
@@ -40,7 +40,7 @@ def other_names(folder):
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights on Windows")
 @pytest.mark.parametrize("case", WRITES)
 def test_outputs_never_replace_inputs(case, own_folder, monkeypatch, capsys):
-    monkeypatch.setattr(sources, "decomposed", None)  # no work is begun
+    monkeypatch.setattr(answers, "decomposed", None)  # no work is begun
     before = (own_folder / "rows.csv").read_bytes()
     option = "`MODEL`" if "model" in case else "`--data`"
     for name in other_names(own_folder):
@@ -54,7 +54,7 @@ def test_outputs_never_replace_inputs(case, own_folder, monkeypatch, capsys):
     ("out", "save"), [("f", "f"), ("f", "./f"), ("f", "below/../f"), ("f", "F"), ("old", "old"), ("old", "link")]
 )
 def test_two_outputs_are_two_files(out, save, own_folder, monkeypatch, capsys):
-    monkeypatch.setattr(sources, "decomposed", None)
+    monkeypatch.setattr(answers, "decomposed", None)
     (own_folder / "below").mkdir()
     (own_folder / "old").write_text("old")
     (own_folder / "link").symlink_to("old")
@@ -84,7 +84,7 @@ def test_files_that_are_no_input_are_replaced_as_before(own_folder, capsys):
 @pytest.mark.parametrize("output", [("--out", "x.pdf", ".html"), ("--save", "x.json", ".tav")])
 def test_a_suffix_of_another_format_is_refused_before_any_work(output, own_folder, monkeypatch, capsys):
     option, name, suffix = output
-    monkeypatch.setattr(sources, "decomposed", None)
+    monkeypatch.setattr(answers, "decomposed", None)
     line = refused(["explain", "model.json", "--data", "rows.csv", option, name], capsys)
     assert f"`{option}` must end in {suffix}" in line
     assert not (own_folder / name).exists()
@@ -94,7 +94,7 @@ def test_a_suffix_of_another_format_is_refused_before_any_work(output, own_folde
 def test_files_that_a_pattern_matches_are_not_replaced(option, own_folder, monkeypatch, capsys):
     pd = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr(sources, "decomposed", None)  # no work is begun
+    monkeypatch.setattr(answers, "decomposed", None)  # no work is begun
     (own_folder / "parts").mkdir()
     for name in ("p1", "p2"):
         pd.read_csv("rows.csv").to_parquet(own_folder / "parts" / f"{name}.parquet")

@@ -11,7 +11,7 @@ import treeanova
 from tests.support.command_line import printed, refused
 from tests.support.training import fit
 from treeanova import readers
-from treeanova.cli import sources
+from treeanova.cli import answers
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
@@ -33,13 +33,13 @@ def test_weights_and_orders_reach_the_decomposition(folder, rows, capsys, data):
 
 def test_seconds_reach_the_decomposition(folder, capsys, data, monkeypatch):
     asked = []
-    decompose = sources.decompose
+    decompose = answers.decompose
 
     def listening(*arguments, seconds, **options):
         asked.append(seconds)
         return decompose(*arguments, seconds=seconds, **options)
 
-    monkeypatch.setattr(sources, "decompose", listening)
+    monkeypatch.setattr(answers, "decompose", listening)
     printed(["explain", folder / "model.json", *data, "--seconds", "30"], capsys)
     assert asked == [30]
 

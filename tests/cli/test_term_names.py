@@ -9,7 +9,7 @@ pytest.importorskip("typer")
 ensemble = pytest.importorskip("sklearn.ensemble")
 
 from tests.support.training import fit  # noqa: E402
-from treeanova.cli.sources import term_named  # noqa: E402
+from treeanova.cli.answers import term_named  # noqa: E402
 
 
 def decomposed(names, **options):

@@ -22,7 +22,7 @@ pd = pytest.importorskip("pandas")
 xgboost = pytest.importorskip("xgboost")
 
 from tests.support.training import fit  # noqa: E402
-from treeanova.cli import run, sources  # noqa: E402
+from treeanova.cli import answers, run  # noqa: E402
 from treeanova.cli.terminal import progress, say  # noqa: E402
 
 
@@ -30,7 +30,7 @@ def test_faults_of_our_own_are_one_line_unless_asked_for(folder, monkeypatch, ca
     def broken(*_):
         raise RuntimeError("two\nlines")
 
-    monkeypatch.setattr(sources, "decomposed", broken)
+    monkeypatch.setattr(answers, "decomposed", broken)
     line = refused(["explain", folder / "fx.tav"], capsys, status=1)
     assert "internal error, RuntimeError: two lines; TREEANOVA_TRACEBACK=1" in line
     monkeypatch.setenv("TREEANOVA_TRACEBACK", "1")
@@ -68,7 +68,7 @@ def test_warnings_are_one_line(folder, fx, monkeypatch, capsys):
         warnings.warn("mind\nthis", UserWarning, stacklevel=1)
         return fx
 
-    monkeypatch.setattr(sources, "decomposed", warned)
+    monkeypatch.setattr(answers, "decomposed", warned)
     assert run(["table", str(folder / "fx.tav"), "--term", "city"]) == 0
     assert capsys.readouterr().err == "treeanova: warning: mind this\n"
 
@@ -132,7 +132,7 @@ def test_errors_and_warnings_cannot_steer_the_terminal(folder, monkeypatch, caps
         warnings.warn("feature \x1b[31mred", stacklevel=1)
         raise ValueError("feature \x1b]0;title\x07")
 
-    monkeypatch.setattr(sources, "decomposed", named_by_another)
+    monkeypatch.setattr(answers, "decomposed", named_by_another)
     assert run(["explain", str(folder / "fx.tav")]) == 2
     lines = capsys.readouterr().err
     assert "\x1b" not in lines
@@ -145,12 +145,12 @@ SECONDS = 120  # to wait for another process before giving up
 
 
 WORKS_WITHOUT_END = """
-from treeanova.cli import sources
-once = sources.decompose
+from treeanova.cli import answers
+once = answers.decompose
 def endless(*given, **options):
     while True:
         once(*given, **options)
-sources.decompose = endless
+answers.decompose = endless
 """
 
 

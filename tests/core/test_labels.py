@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import treeanova
 from tests.support.models import boosted_product
 from tests.support.training import fit
-from treeanova.cli.sources import term_named
+from treeanova.cli.answers import term_named
 from treeanova.core.arrays import label_of, labels_of, split_label
 from treeanova.data.columns import columns_of
 from treeanova.decomposition.summary import html_summary

@@ -11,7 +11,7 @@ import treeanova  # noqa: E402
 from tests.support.drawings import heat_map, step_curves, tick_places  # noqa: E402
 from tests.support.training import fit  # noqa: E402
 from treeanova import plot  # noqa: E402
-from treeanova.plot.pages import checked_columns  # noqa: E402
+from treeanova.plot.effects import checked_columns  # noqa: E402
 from treeanova.views import percent  # noqa: E402
 
 

@@ -9,7 +9,7 @@ import treeanova
 from tests.support.pages import ParsedPage
 from tests.support.training import fit
 from treeanova.report import write_report
-from treeanova.report.words import blind_spots, checks
+from treeanova.report.payload import blind_spots, checks
 
 
 def titles(fx):

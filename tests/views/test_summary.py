@@ -15,7 +15,7 @@ from tests.support.remainders import main_effects_and_remainder, model_with_a_fe
 from treeanova.decomposition.answers import ranking_of
 from treeanova.decomposition.importance import Standing
 from treeanova.decomposition.summary import adding_up, caveats, headline, html_summary
-from treeanova.report.words import checks
+from treeanova.report.payload import checks
 from treeanova.views import NEGATIVE_SHARE, percent
 
 

@@ -24,6 +24,7 @@ from treeanova.cli.options import (
     Top,
     flag,
     option,
+    rows_of,
 )
 from treeanova.cli.terminal import as_csv, as_json, prepare, progress, run_app, say
 from treeanova.core.files import write_text
@@ -105,20 +106,20 @@ def explain(
 
     Example: treeanova explain model.json --data rows.csv --out report.html
     """
-    from treeanova.cli import sources  # noqa: PLC0415  slow to load
+    from treeanova.cli import answers  # noqa: PLC0415  slow to load
     from treeanova.decomposition.summary import plain_summary, summary_text  # noqa: PLC0415
 
     if open_report and out is None:
         raise ValueError("`--open` must come with a report to open, got no --out; add --out report.html.")
-    explained_rows = sources.rows_to_explain(rows, request.data, rows_out)
+    explained_rows = answers.rows_to_explain(rows, request.data, rows_out)
     outputs = {"--out": out, "--save": save, "--rows-out": rows_out}
-    sources.check_outputs(outputs, {"MODEL": model, **sources.inputs_of(request), "--rows": rows})
+    answers.check_outputs(outputs, {"MODEL": model, **answers.inputs_of(request), "--rows": rows})
     files = {}
     with progress() as report:
-        opened = sources.open_model(model, request, report)
+        opened = answers.open_model(model, request, report)
         if rows_out is None or rows is not None:
-            sources.refuse_idle_rows(opened, request)
-        fx = sources.decomposed(opened, request, request.density, report)
+            answers.refuse_idle_rows(opened, request)
+        fx = answers.decomposed(opened, request, request.density, report)
         fx.importance(progress=within(report, "importance"))
         if save is not None:
             with one_step(report, f"writing {save.name}"):
@@ -131,7 +132,7 @@ def explain(
             files["report"] = str(out)
         if rows_out is not None:
             drop = request.others if rows is None else ()
-            fx.explain_to(rows_out, sources.rows_of(explained_rows, fx.schema, drop), progress=report)
+            fx.explain_to(rows_out, rows_of(explained_rows, fx.schema, drop), progress=report)
             files["rows"] = str(rows_out)
         content = plain_summary(fx, model.name) | {"files": files}
     _print(content, lambda: summary_text(fx, model.name, top), json=json, files=files)
@@ -154,20 +155,20 @@ def table(
 
     Example: treeanova table fx.tav --term Latitude,Longitude --csv -
     """
-    from treeanova.cli import answers, sources, terminal  # noqa: PLC0415  slow to load
+    from treeanova.cli import answers, terminal  # noqa: PLC0415  slow to load
     from treeanova.data.files import records  # noqa: PLC0415
 
     to_pipe = str(csv) == "-"
     if json and csv is not None:
         raise ValueError(f"`--json` must come without --csv, got --csv {csv} too; choose one.")
-    sources.check_outputs({"--csv": None if to_pipe else csv}, {"MODEL": model, **sources.inputs_of(request)})
+    answers.check_outputs({"--csv": None if to_pipe else csv}, {"MODEL": model, **answers.inputs_of(request)})
     with progress() as report:
-        opened = sources.open_model(model, request, report)
-        sources.refuse_idle_rows(opened, request)
-        pure = sources.decomposed(opened, request, request.density, report)
+        opened = answers.open_model(model, request, report)
+        answers.refuse_idle_rows(opened, request)
+        pure = answers.decomposed(opened, request, request.density, report)
         fx = pure.raw if raw else pure
         with one_step(report, "table"):
-            names = sources.term_named(term, fx)
+            names = answers.term_named(term, fx)
             cells = records(fx.table(names))
     n_more = max(len(cells) - (top or len(cells)), 0)
     if n_more:
@@ -204,12 +205,12 @@ def compare(
 
     Example: treeanova compare model.json --data rows.csv --density auto --density uniform
     """
-    from treeanova.cli import answers, sources  # noqa: PLC0415  slow to load
+    from treeanova.cli import answers  # noqa: PLC0415  slow to load
     from treeanova.decomposition.comparison import compare as compare_decompositions  # noqa: PLC0415
 
     with progress() as report:
         answers.check_different(models)
-        files = [sources.open_model(model, request, report) for model in models]
+        files = [answers.open_model(model, request, report) for model in models]
         densities = density or answers.default_densities(files, request)
         decompositions = answers.decompositions_of(files, request, densities, report)
         rows = answers.rows_to_compare(files, request, next(iter(decompositions.values())).schema)
@@ -235,14 +236,14 @@ def change(
 
     Example: treeanova change old.json new.json --data-old 2011.csv --data-new 2012.csv --out change.html
     """
-    from treeanova.cli import answers, sources  # noqa: PLC0415  slow to load
+    from treeanova.cli import answers  # noqa: PLC0415  slow to load
 
     inputs = {"OLD": old, "NEW": new, "--data-old": data_old, "--data-new": data_new}
-    sources.check_outputs({"--out": out}, inputs | sources.inputs_of(request))
+    answers.check_outputs({"--out": out}, inputs | answers.inputs_of(request))
     requests = [dataclasses.replace(request, data=data) for data in (data_old, data_new)]
     with progress() as report:
         pairs = zip((old, new), requests, strict=True)
-        models = [sources.open_model(model, one, report) for model, one in pairs]
+        models = [answers.open_model(model, one, report) for model, one in pairs]
         answer = answers.change_between(models, requests, request.density, report)
         files = _write_page(answer, out)
     names = ("old", "new") if old.name == new.name else (old.name, new.name)
@@ -269,12 +270,12 @@ def gap(
 
     Example: treeanova gap model.json --data rows.csv --group sex --out gap.html
     """
-    from treeanova.cli import answers, sources  # noqa: PLC0415  slow to load
+    from treeanova.cli import answers  # noqa: PLC0415  slow to load
 
-    sources.check_outputs({"--out": out}, {"MODEL": model, **sources.inputs_of(request)})
+    answers.check_outputs({"--out": out}, {"MODEL": model, **answers.inputs_of(request)})
     groups = answers.Groups(group, value, against)
     with progress() as report:
-        fx = sources.decomposed(sources.open_model(model, request, report), request, request.density, report)
+        fx = answers.decomposed(answers.open_model(model, request, report), request, request.density, report)
         answer = answers.gap_in(fx, request, groups, feature, within(report, "gap"))
         files = _write_page(answer, out)
     content = {"model": model.name} | answer.to_dict() | {"files": files}
@@ -315,13 +316,13 @@ def validate(
 
     Example: treeanova validate model.json --data held_out.csv --target price
     """
-    from treeanova.cli import sources  # noqa: PLC0415  slow to load
+    from treeanova.cli import answers  # noqa: PLC0415  slow to load
 
     data, target = _needed("--data", request.data), _needed("--target", request.target)
-    sources.check_outputs({"--out": out}, {"MODEL": model, **sources.inputs_of(request)})
+    answers.check_outputs({"--out": out}, {"MODEL": model, **answers.inputs_of(request)})
     held_out = dataclasses.replace(request, target=[*target, group] if group else target)
     with progress() as report:
-        fx = sources.decomposed(sources.open_model(model, held_out, report), held_out, request.density, report)
+        fx = answers.decomposed(answers.open_model(model, held_out, report), held_out, request.density, report)
         with one_step(report, f"reading {data.name}"):
             outcome, groups = held_out.columns(target), held_out.column(group) if group else None
             rows = held_out.table_in_memory(fx.schema)
@@ -359,10 +360,10 @@ def reasons(
 
     Example: treeanova reasons model.json --data rows.csv --row 13 --reference 4
     """
-    from treeanova.cli import answers, sources  # noqa: PLC0415  slow to load
+    from treeanova.cli import answers  # noqa: PLC0415  slow to load
 
     with progress() as report:
-        opened = sources.open_model(model, request, report)
+        opened = answers.open_model(model, request, report)
         fx = answers.decomposed_for_reasons(opened, request, request.density, reference, report)
         answer = answers.reasons_for(fx, request, row, reference)
     content = {"model": model.name} | answer.to_dict()
@@ -383,14 +384,14 @@ def monotonicity(
 
     Example: treeanova monotonicity model.json --feature age
     """
-    from treeanova.cli import sources  # noqa: PLC0415  slow to load
+    from treeanova.cli import answers  # noqa: PLC0415  slow to load
 
     with progress() as report:
-        opened = sources.open_model(model, request, report)
-        sources.refuse_idle_rows(opened, request)
+        opened = answers.open_model(model, request, report)
+        answers.refuse_idle_rows(opened, request)
         needs_no_rows = opened.saved is None and request.rows_of_density.data is None  # the answer asks no density
         density = request.density or ("uniform" if needs_no_rows else None)
-        fx = sources.decomposed(opened, request, density, report)
+        fx = answers.decomposed(opened, request, density, report)
         directions = [fx.monotonicity(name, output=output) for name in feature]
     content = {"model": model.name, "features": [direction.to_dict() for direction in directions]}
     _print(content, lambda: "\n\n".join(map(str, directions)), json=json)

@@ -11,8 +11,7 @@ except ImportError as error:
 
 from treeanova.plot.bars import importance, validation, waterfall
 from treeanova.plot.differences import change, compare, gap, monotonicity
-from treeanova.plot.effects import effect
-from treeanova.plot.pages import grid
+from treeanova.plot.effects import effect, grid
 from treeanova.plot.pairs import pair
 
 __all__ = [
