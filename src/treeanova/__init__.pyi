@@ -22,7 +22,7 @@ from treeanova.decomposition.decomposition import mean as mean
 from treeanova.decomposition.explanation import Explanation as Explanation
 from treeanova.decomposition.gap import Gap as Gap
 from treeanova.decomposition.monotonicity import Monotonicity as Monotonicity
-from treeanova.decomposition.term import Term as Term
+from treeanova.decomposition.predictions import Term as Term
 from treeanova.decomposition.validation import Validation as Validation
 from treeanova.errors import AliasWarning as AliasWarning
 from treeanova.errors import ArchiveError as ArchiveError

@@ -12,7 +12,7 @@ from tests.support.command_line import printed
 from tests.support.diamonds import diamonds_decomposition, labels_by_variance
 from tests.support.remainders import model_with_a_feature_called_remainder
 from tests.support.training import fit
-from treeanova.decomposition.summary import plain_summary, summary_text
+from treeanova.decomposition.answers import plain_summary, summary_text
 from treeanova.views import NEGATIVE_SHARE, percent
 
 pytest.importorskip("typer")

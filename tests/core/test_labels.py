@@ -16,7 +16,7 @@ from tests.support.training import fit
 from treeanova.cli.answers import term_named
 from treeanova.core.arrays import label_of, labels_of, split_label
 from treeanova.data.columns import columns_of
-from treeanova.decomposition.summary import html_summary
+from treeanova.decomposition.answers import html_summary
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 NAMES = ["carat", "x", "y"]

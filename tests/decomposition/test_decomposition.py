@@ -26,8 +26,8 @@ from tests.support.recorded import Recorded
 from tests.support.simulated import boosted, dependent_rows, interacting, named_rows
 from tests.support.training import fit
 from treeanova.data.features import Feature, Schema
+from treeanova.decomposition.answers import adding_up
 from treeanova.decomposition.explanation import Explanation
-from treeanova.decomposition.summary import adding_up
 from treeanova.density import Empirical, Laplace, Uniform
 from treeanova.model.axes import IntervalAxis
 from treeanova.model.effects import Effects

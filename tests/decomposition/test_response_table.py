@@ -69,7 +69,7 @@ def test_edited_terms_keep_their_history():
 def test_too_many_cells_are_refused_with_their_number(monkeypatch):
     fx = treeanova.decompose(classifier(), ROWS, density="empirical", n_jobs=1)
     n_cells = int(np.prod(fx.grid.sizes))
-    monkeypatch.setattr("treeanova.decomposition.term._MAX_CELLS", n_cells - 1)
+    monkeypatch.setattr("treeanova.decomposition.function._MAX_CELLS", n_cells - 1)
     with pytest.raises(treeanova.BudgetError, match=rf"all 3 features has {n_cells:,} cells and 8 terms, more than"):
         fx.on_response_scale()
     assert fx.drop("x0").on_response_scale().terms

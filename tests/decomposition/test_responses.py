@@ -6,7 +6,7 @@ import pytest
 import treeanova
 from tests.support.training import fit
 from treeanova.data.features import Schema
-from treeanova.decomposition.term import is_response, response_changes
+from treeanova.decomposition.predictions import is_response, response_changes
 
 ensemble = pytest.importorskip("sklearn.ensemble")
 pytest.importorskip("pandas")

@@ -11,7 +11,7 @@ import numpy as np
 from treeanova.core.arrays import BinIndices, Floats, Key, Names
 from treeanova.decomposition.decomposition import Decomposition, decomposed
 from treeanova.decomposition.explanation import Explanation
-from treeanova.decomposition.term import Term
+from treeanova.decomposition.predictions import Term
 from treeanova.density.base import Density
 from treeanova.model.axes import Axis
 from treeanova.model.effects import Effects

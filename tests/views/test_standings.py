@@ -5,9 +5,8 @@ import pytest
 
 from tests.support.models import boosted_product
 from treeanova.data.columns import columns_of
-from treeanova.decomposition.answers import ranking_of
+from treeanova.decomposition.answers import ranking_of, shares_by_order
 from treeanova.decomposition.importance import Ranking, Standing
-from treeanova.decomposition.summary import shares_by_order
 
 VARIANCE = np.array([[0.3, 0.1], [0.5, 0.2], [0.2, 0.9]])
 COVARIANCE = np.array([[0.0, 0.1], [-0.1, 0.0], [0.1, 0.0]])

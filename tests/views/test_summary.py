@@ -12,9 +12,8 @@ from tests.support.diamonds import diamonds_decomposition, labels_by_variance
 from tests.support.models import boosted_product
 from tests.support.pages import HOSTILE_NAMES, ParsedPage
 from tests.support.remainders import main_effects_and_remainder, model_with_a_feature_called_remainder
-from treeanova.decomposition.answers import ranking_of
+from treeanova.decomposition.answers import adding_up, caveats, headline, html_summary, ranking_of
 from treeanova.decomposition.importance import Standing
-from treeanova.decomposition.summary import adding_up, caveats, headline, html_summary
 from treeanova.report.payload import checks
 from treeanova.views import NEGATIVE_SHARE, percent
 

@@ -107,7 +107,7 @@ def explain(
     Example: treeanova explain model.json --data rows.csv --out report.html
     """
     from treeanova.cli import answers  # noqa: PLC0415  slow to load
-    from treeanova.decomposition.summary import plain_summary, summary_text  # noqa: PLC0415
+    from treeanova.decomposition.answers import plain_summary, summary_text  # noqa: PLC0415
 
     if open_report and out is None:
         raise ValueError("`--open` must come with a report to open, got no --out; add --out report.html.")

@@ -14,9 +14,8 @@ from treeanova.core.arrays import BinIndices, Floats, Key, Names
 from treeanova.data.columns import frame, free_name
 from treeanova.data.features import Feature, recoded_column
 from treeanova.decomposition.decomposition import Decomposition, mean
-from treeanova.decomposition.predictions import backend_of_tables, function_of
+from treeanova.decomposition.predictions import Term, backend_of_tables, function_of, term_columns
 from treeanova.decomposition.result import Result, aligned_rows
-from treeanova.decomposition.term import Term, term_columns
 from treeanova.density.statistics import NoRowsError
 from treeanova.model.grid import common_classes
 

@@ -14,14 +14,20 @@ from treeanova.anova.certificate import Certificate
 from treeanova.core.arrays import Floats, Key, Names, checked_whole, label_of, labels_of
 from treeanova.core.files import ARCHIVE, check_folder, check_suffix
 from treeanova.core.progress import Clock, Progress, one_step, quiet, reporting
-from treeanova.decomposition.algebra import Factors, Summand, check_editable, combined_source, factors_of, scaled
-from treeanova.decomposition.answers import Answers
+from treeanova.decomposition.answers import Answers, caveats, html_summary
 from treeanova.decomposition.certify import Score, certify, certify_raw, remainder_share
-from treeanova.decomposition.function import Function
+from treeanova.decomposition.function import (
+    Factors,
+    Function,
+    Summand,
+    check_editable,
+    combined_source,
+    factors_of,
+    response_effects,
+    scaled,
+)
 from treeanova.decomposition.importance import moments_take_long
 from treeanova.decomposition.predictions import function_of
-from treeanova.decomposition.summary import caveats, html_summary
-from treeanova.decomposition.term import response_effects
 from treeanova.density.kinds import Density, density_of
 from treeanova.density.row_sources import check_weighted_rows, statistics_of
 from treeanova.density.statistics import Statistics

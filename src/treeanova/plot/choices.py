@@ -12,7 +12,7 @@ from treeanova.core.arrays import Bools, Floats, Names, label_of
 from treeanova.decomposition.bags import Bag, errors_by_term
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.function import output_position as position_of_output
-from treeanova.decomposition.term import Term, base_response, is_response, on_scale, response_changes
+from treeanova.decomposition.predictions import Term, base_response, is_response, on_scale, response_changes
 from treeanova.density.statistics import Statistics
 from treeanova.model.grid import common_classes
 from treeanova.plot.axes import Ends

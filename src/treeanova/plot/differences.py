@@ -16,8 +16,7 @@ from treeanova.decomposition.change import Change, EffectSide, effect_sides
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.gap import Gap
 from treeanova.decomposition.monotonicity import Monotonicity
-from treeanova.decomposition.predictions import function_of
-from treeanova.decomposition.term import Term
+from treeanova.decomposition.predictions import Term, function_of
 from treeanova.model.grid import binning_by
 from treeanova.plot import bars, choices, pairs, style
 from treeanova.plot.axes import Ends

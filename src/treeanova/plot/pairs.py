@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 from treeanova import views
 from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.decomposition.decomposition import Decomposition
-from treeanova.decomposition.term import Term, on_scale
+from treeanova.decomposition.predictions import Term, on_scale
 from treeanova.model.axes import Axis
 from treeanova.plot import choices, scales, style
 from treeanova.plot.axes import AxisDrawing, Ends, Extras, draw_axis, scale_and_ends

@@ -21,15 +21,13 @@ from treeanova import __version__, views
 from treeanova.core.arrays import Floats, Names, label_of, labels_of
 from treeanova.core.progress import Progress, counted, quiet, within
 from treeanova.data.columns import columns_of, encode
-from treeanova.decomposition.answers import ranking_of
+from treeanova.decomposition.answers import has_readable_raw_form, headline, ranking_of, shares_by_order
 from treeanova.decomposition.bags import Bag, errors_by_term
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.explanation import Explanation
 from treeanova.decomposition.function import rest_label
 from treeanova.decomposition.importance import Standing, is_rest, key_of_rest
-from treeanova.decomposition.predictions import function_of
-from treeanova.decomposition.summary import has_readable_raw_form, headline, shares_by_order
-from treeanova.decomposition.term import Term
+from treeanova.decomposition.predictions import Term, function_of
 from treeanova.decomposition.validation import Validation
 from treeanova.density import density_of
 from treeanova.density.kinds import Reference

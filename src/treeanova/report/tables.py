@@ -13,7 +13,7 @@ import numpy as np
 from treeanova.core.arrays import Floats, Ints, Key, Names, distinct
 from treeanova.data.dates import date_texts, days_of
 from treeanova.decomposition.decomposition import Decomposition
-from treeanova.decomposition.term import Term
+from treeanova.decomposition.predictions import Term
 from treeanova.density.statistics import Statistics
 from treeanova.model.axes import Axis
 from treeanova.model.grid import Binning, binning_by, common_refinement, equal_mass_groups, unmerged
