@@ -29,9 +29,8 @@ from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.predictions import function_of
 from treeanova.density import Auto, Density, Empirical, Independent
 from treeanova.density.smooth import choice as candidates
-from treeanova.density.smooth.choice import all_candidates
+from treeanova.density.smooth.choice import Candidates, PairStack, all_candidates
 from treeanova.density.smooth.margins import SCALES, Scale
-from treeanova.density.smooth.pairs import Candidates, PairStack
 from treeanova.model.grid import Binning
 
 Draw = Callable[[int, np.random.Generator], Floats]

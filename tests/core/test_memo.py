@@ -8,7 +8,7 @@ import pickle
 
 import pytest
 
-from treeanova.core.memo import memo, memo_of
+from treeanova.core.arrays import memo, memo_of
 
 
 @dataclasses.dataclass(frozen=True)

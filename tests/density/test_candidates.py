@@ -24,8 +24,8 @@ from tests.support.dependence import (
 from tests.support.training import fit
 from treeanova import decompose
 from treeanova.density.smooth import choice as estimates
+from treeanova.density.smooth.choice import full_table
 from treeanova.density.smooth.margins import Margin
-from treeanova.density.smooth.pairs import full_table
 from treeanova.density.table import rake_to_marginals
 
 

@@ -10,8 +10,7 @@ import pytest
 from tests.support.densities import bind_columns, quantile_axes
 from tests.support.dependence import pair_of
 from treeanova.density.smooth import estimate_pairs
-from treeanova.density.smooth.choice import all_candidates, choose, kernel_candidates
-from treeanova.density.smooth.pairs import full_table
+from treeanova.density.smooth.choice import all_candidates, choose, full_table, kernel_candidates
 
 
 def columns_and_axes(n_rows=500):

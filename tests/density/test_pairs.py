@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from tests.support.dependence import listed, pair_of, pair_of_codes, related_codes
-from treeanova.density.smooth.choice import all_candidates
+from treeanova.density.smooth.choice import all_candidates, full_table, make_candidates
 from treeanova.density.smooth.margins import Margin
-from treeanova.density.smooth.pairs import full_table, make_candidates
 
 
 def test_log_likelihood_is_the_mean_over_rows():

@@ -29,8 +29,8 @@ from treeanova.data.features import Feature, Numeric, Schema
 from treeanova.density.kinds import Uniform
 from treeanova.model import Grid
 from treeanova.model.axes import IntervalAxis
-from treeanova.storage import archive
-from treeanova.storage.archive import SCHEMA
+from treeanova.storage import codec as archive
+from treeanova.storage.codec import SCHEMA
 
 # Nothing pickled
 

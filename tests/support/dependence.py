@@ -13,8 +13,8 @@ import scipy.stats
 
 from treeanova.core.arrays import Floats, Ints
 from treeanova.density.counting import pool_table
+from treeanova.density.smooth.choice import Candidates, PairStack
 from treeanova.density.smooth.margins import Margin, Margins
-from treeanova.density.smooth.pairs import Candidates, PairStack
 
 FLOOR = 0.01  # least share of independence in the ratio of a row that is left out
 QUANTILES = np.arange(1, 40) / 40

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support.forests import chains
-from treeanova.density.joint import Points
+from treeanova.density.base import Points
 from treeanova.model.grid import unmerged
 from treeanova.terms import costs
 from treeanova.terms.closed_form import ClosedForm

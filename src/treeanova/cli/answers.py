@@ -23,7 +23,7 @@ from treeanova.core.files import ARCHIVE, CSV, PAGE, PARQUET, check_suffix, is_s
 from treeanova.core.progress import Progress, one_step, within
 from treeanova.data.columns import printable
 from treeanova.data.features import Schema
-from treeanova.data.parquet import parquet_files, would_read
+from treeanova.data.sources import parquet_files, would_read
 from treeanova.decomposition.change import Change, change
 from treeanova.decomposition.decomposition import Decomposition, load
 from treeanova.decomposition.explanation import Explanation

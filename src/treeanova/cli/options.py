@@ -93,8 +93,7 @@ class Request:
         return rows_of(self.data, schema, columns, may_lack=targets if self.density_from is not None else ())
 
     def table_in_memory(self, schema: Schema) -> Any:
-        from treeanova.data.parquet import parquet_files  # noqa: PLC0415  slow to load
-        from treeanova.data.sources import Selection  # noqa: PLC0415
+        from treeanova.data.sources import Selection, parquet_files  # noqa: PLC0415  slow to load
 
         if self.data is None or not is_in_batches(self.data):
             return self.table(schema)
@@ -108,7 +107,7 @@ class Request:
 
     def column(self, name: str) -> Any:
         from treeanova.data.files import read_column  # noqa: PLC0415  slow to load
-        from treeanova.data.parquet import parquet_files  # noqa: PLC0415
+        from treeanova.data.sources import parquet_files  # noqa: PLC0415
 
         if self.data is None:
             return None
@@ -127,8 +126,7 @@ def is_in_batches(path: Path) -> bool:
 
 def rows_of(path: Path, schema: Schema, drop: Sequence[str] = (), *, may_lack: Sequence[str] = ()) -> Any:
     from treeanova.data.files import read_table  # noqa: PLC0415  slow to load
-    from treeanova.data.parquet import parquet_files  # noqa: PLC0415
-    from treeanova.data.sources import Selection  # noqa: PLC0415
+    from treeanova.data.sources import Selection, parquet_files  # noqa: PLC0415
 
     if is_in_batches(path):
         return parquet_files(path).reading(Selection(schema, drop=tuple(drop)))

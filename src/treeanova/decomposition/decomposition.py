@@ -33,7 +33,7 @@ from treeanova.density.row_sources import check_weighted_rows, statistics_of
 from treeanova.density.statistics import Statistics
 from treeanova.errors import ArchiveError, DensityWarning
 from treeanova.model.grid import Binning
-from treeanova.storage import archive
+from treeanova.storage import codec
 from treeanova.storage.saved import Saved, pack, unpack
 from treeanova.storage.statistics import as_loaded, kept
 from treeanova.terms.moments import Moments
@@ -469,7 +469,7 @@ class Decomposition(Answers):
         """
         check_suffix(path, ARCHIVE)
         check_folder(path, "fx.tav")
-        archive.write(path, *pack(self._saved(self.density, self._known_moments(rows=rows)), rows=rows))
+        codec.write(path, *pack(self._saved(self.density, self._known_moments(rows=rows)), rows=rows))
 
     def _saved(self, density: Density, moments: Moments | None) -> Saved:
         function = self._function
@@ -666,7 +666,7 @@ def load(path: str | os.PathLike[str]) -> Decomposition:
     >>> treeanova.load(path).intercept
     0.25
     """
-    header, arrays = archive.read(path)
+    header, arrays = codec.read(path)
     try:
         fx = _decomposition(unpack(header, arrays))
     except _DAMAGE as error:

@@ -15,9 +15,8 @@ import numpy as np
 from treeanova.core.arrays import Floats, Key
 from treeanova.data.columns import encode_rows
 from treeanova.density import costs
-from treeanova.density.base import Density
+from treeanova.density.base import Density, EmpiricalJoint, Joint, Mixture, Product
 from treeanova.density.counting import Binnings, Request
-from treeanova.density.joint import EmpiricalJoint, Joint, Mixture, Product
 from treeanova.density.row_sources import shown_weights, statistics_of
 from treeanova.density.smooth import Auto, Kernel
 from treeanova.density.statistics import Statistics

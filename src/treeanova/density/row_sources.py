@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.core.arrays import BinIndices, Floats, Ints
-from treeanova.core.memo import memo_of
+from treeanova.core.arrays import BinIndices, Floats, Ints, memo_of
 from treeanova.core.progress import listener, one_step
 from treeanova.data.columns import encode, without_column
 from treeanova.data.sources import Batches, Distributed, batches_of

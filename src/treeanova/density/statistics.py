@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from treeanova.core.arrays import BinIndices, Floats, Ints, Key
-from treeanova.core.memo import memo_of
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key, memo_of
 from treeanova.data.features import Schema, have_same_categories, recoded_column
 from treeanova.density.counting import (
     NEGLIGIBLE_WEIGHT,

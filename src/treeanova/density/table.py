@@ -11,12 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from treeanova.core.arrays import Floats, Key
-from treeanova.core.memo import memo
+from treeanova.core.arrays import Floats, Key, memo
 from treeanova.density import costs
-from treeanova.density.base import Density
+from treeanova.density.base import Blocks, Cells, Density, Joint, Product
 from treeanova.density.counting import Binnings, pool_table
-from treeanova.density.joint import Blocks, Cells, Joint, Product
 
 _SWEEPS = 2_000
 _SWEEP_TOLERANCE = 1e-13

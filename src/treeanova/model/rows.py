@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treeanova.core.arrays import BinIndices, Floats
-from treeanova.core.memo import memo
+from treeanova.core.arrays import BinIndices, Floats, memo
 from treeanova.data.columns import encode
 from treeanova.data.features import Schema
 

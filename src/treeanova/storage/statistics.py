@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Arrays, Floats, Ints, Key
+from treeanova.density.base import Joint
 from treeanova.density.counting import FeatureTotals, Request, RowTotals, pool_table
-from treeanova.density.joint import Joint
 from treeanova.density.kinds import KINDS, Density, Reference, Table
 from treeanova.density.sample import Quantiles, Sample, hashes_of
 from treeanova.density.statistics import BinnedValues, CountedTable, NoRowsError, Statistics

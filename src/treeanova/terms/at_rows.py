@@ -33,7 +33,7 @@ import numpy as np
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.core.compiled import is_worthwhile_at_rows
 from treeanova.core.progress import blocks
-from treeanova.density.joint import Points
+from treeanova.density.base import Points
 from treeanova.density.kinds import Density
 from treeanova.model.grid import Grid
 from treeanova.terms import costs

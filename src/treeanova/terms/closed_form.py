@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from treeanova.core.arrays import BinIndices, Floats, Ints, Key
-from treeanova.core.memo import memo
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key, memo
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning, Grid, unmerged
 from treeanova.terms import costs

@@ -17,9 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from treeanova.core.arrays import Bools, Floats, Ints, Key
+from treeanova.core.arrays import Bools, Floats, Ints, Key, memo
 from treeanova.core.compiled import Kernel, is_worthwhile
-from treeanova.core.memo import memo
 from treeanova.core.progress import Progress, Steps, quiet
 from treeanova.model.grid import Binning, binning_by, equal_mass
 from treeanova.terms import costs

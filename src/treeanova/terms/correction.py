@@ -33,10 +33,9 @@ import numpy as np
 from treeanova.anova.cascade import Received, descend, keys_below
 from treeanova.anova.observed import ObservedCells, faces_of_all
 from treeanova.anova.support import safe_inverse, take_out
-from treeanova.core.arrays import BinIndices, Bools, Faces, Floats, Ints, Key, count_cells
-from treeanova.core.memo import memo
+from treeanova.core.arrays import BinIndices, Bools, Faces, Floats, Ints, Key, count_cells, memo
+from treeanova.density.base import Points
 from treeanova.density.counting import Request
-from treeanova.density.joint import Points
 from treeanova.model.grid import Binning, binning_by, equal_mass
 from treeanova.terms import costs
 from treeanova.terms.closed_form import ClosedForm

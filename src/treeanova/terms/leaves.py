@@ -19,9 +19,8 @@ import numpy as np
 import scipy.sparse
 import scipy.special
 
-from treeanova.core.arrays import BinIndices, Bools, Floats, Ints, Key
+from treeanova.core.arrays import BinIndices, Bools, Floats, Ints, Key, memo
 from treeanova.core.compiled import Kernel, is_worthwhile
-from treeanova.core.memo import memo
 from treeanova.model.axes import Axis
 from treeanova.model.forest import Forest, goes_left
 from treeanova.model.grid import Binning, Grid

@@ -29,8 +29,8 @@ from treeanova.anova.solvers.base import Options
 from treeanova.anova.support import largest, safe_inverse
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.core.progress import Clock, OutOfTime
+from treeanova.density.base import Blocks, Cells, EmpiricalJoint, Joint, Mixture, Points, Product
 from treeanova.density.counting import Counting, Request
-from treeanova.density.joint import Blocks, Cells, EmpiricalJoint, Joint, Mixture, Points, Product
 from treeanova.density.kinds import Density
 from treeanova.density.smooth.kernel import FLOOR, KernelJoint
 from treeanova.model.grid import Binning, binning_by, equal_mass

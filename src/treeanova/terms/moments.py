@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from treeanova.core.arrays import Floats, Key
-from treeanova.density.joint import EmpiricalJoint, Joint, Product
+from treeanova.density.base import EmpiricalJoint, Joint, Product
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning, common_refinements
 from treeanova.terms import costs

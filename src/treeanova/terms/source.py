@@ -18,8 +18,8 @@ from treeanova.anova.certificate import HigherCertificate, TermCertificate
 from treeanova.anova.solvers.base import Options
 from treeanova.core.arrays import Floats, Key, single_threaded
 from treeanova.core.progress import Clock, Progress, quiet
+from treeanova.density.base import Points
 from treeanova.density.counting import Request
-from treeanova.density.joint import Points
 from treeanova.density.kinds import Density
 from treeanova.model.effects import Effects, refined_axes
 from treeanova.model.forest import Forest

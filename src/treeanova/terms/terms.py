@@ -11,7 +11,7 @@ import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Key
 from treeanova.core.progress import blocks
-from treeanova.density.joint import Points
+from treeanova.density.base import Points
 from treeanova.density.kinds import Density
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid

@@ -29,8 +29,8 @@ import numpy as np
 from treeanova.anova.certificate import HigherCertificate
 from treeanova.core.arrays import Floats, Key, single_threaded
 from treeanova.core.progress import Clock, OutOfTime, Progress, counted, one_step, quiet, reporting
+from treeanova.density.base import EmpiricalJoint, Points
 from treeanova.density.counting import Request
-from treeanova.density.joint import EmpiricalJoint, Points
 from treeanova.density.kinds import Density
 from treeanova.density.statistics import Statistics
 from treeanova.model.effects import Effects, without_rounding

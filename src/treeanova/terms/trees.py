@@ -8,7 +8,7 @@ import functools
 import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
-from treeanova.density.joint import Points
+from treeanova.density.base import Points
 from treeanova.density.kinds import Density
 from treeanova.density.statistics import Statistics
 from treeanova.model.effects import Effects

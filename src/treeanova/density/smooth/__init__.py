@@ -16,16 +16,22 @@ from typing import ClassVar
 
 import numpy as np
 
-from treeanova.core.arrays import BinIndices, Floats, Ints, Key, Names, single_threaded
-from treeanova.core.memo import memo_of
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key, Names, memo_of, single_threaded
 from treeanova.density import costs
-from treeanova.density.base import Density
+from treeanova.density.base import Density, Joint
 from treeanova.density.counting import Binnings, Request
-from treeanova.density.joint import Joint
-from treeanova.density.smooth.choice import Choice, all_candidates, choose, kernel_candidates
+from treeanova.density.smooth.choice import (
+    Candidates,
+    Choice,
+    PairStack,
+    all_candidates,
+    choose,
+    full_table,
+    full_tables,
+    kernel_candidates,
+)
 from treeanova.density.smooth.kernel import kernel_joint
 from treeanova.density.smooth.margins import Margin, Margins, shape_of
-from treeanova.density.smooth.pairs import Candidates, PairStack, full_table, full_tables
 from treeanova.density.statistics import Statistics
 from treeanova.model.grid import Binning, binning_by
 

@@ -27,11 +27,10 @@ import numpy as np
 import scipy.sparse
 
 from treeanova.anova.support import outer
-from treeanova.core.arrays import BinIndices, Floats, Ints, Key, count_cells, single_threaded
-from treeanova.core.memo import memo
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key, count_cells, memo, single_threaded
 from treeanova.density import costs
+from treeanova.density.base import Joint, draw_bins
 from treeanova.density.counting import Binnings, merging, pool_masses
-from treeanova.density.joint import Joint, draw_bins
 from treeanova.density.smooth.margins import SCALES, KernelMatrix, Margin, stacked
 from treeanova.density.statistics import Points, Statistics
 

@@ -18,8 +18,7 @@ import numpy as np
 import scipy.special
 
 from treeanova.anova.support import safe_inverse
-from treeanova.core.arrays import Floats, Ints
-from treeanova.core.memo import memo, memo_of
+from treeanova.core.arrays import Floats, Ints, memo, memo_of
 from treeanova.model.grid import Binning, binning_by, equal_mass_groups, unmerged
 
 _TIED = 1e-12
