@@ -173,7 +173,7 @@ def test_true_effects_of_bands_are_pure():
 
 
 @pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore::treeanova.AliasWarning")
+@pytest.mark.filterwarnings("ignore::treeanova.errors.AliasWarning")
 def test_tables_of_inference_are_written_between_their_marks(tmp_path, capsys):
     page = tmp_path / "inference.md"
     marks = "".join(f"<!-- {part}: begin -->\nold\n<!-- {part}: end -->\n" for part in inference.PARTS)

@@ -258,7 +258,7 @@ def check_deep(model, data, *, raw, rows=slice(None, 300), **options):
 
 
 @pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore::treeanova.AliasWarning")
+@pytest.mark.filterwarnings("ignore::treeanova.errors.AliasWarning")
 def test_deep_lightgbm_with_categories_and_missing_values(data_folder):
     table = pd.read_csv(data_folder / "adult.csv.gz")
     table = table.sample(min(3000, len(table)), random_state=0)

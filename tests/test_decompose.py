@@ -26,9 +26,11 @@ from tests.support.recorded import Recorded
 from tests.support.simulated import deep_model, named_rows
 from tests.support.strategies import SEEDS
 from tests.support.training import fit
-from treeanova import BudgetError, DensityWarning, Effects, UnsupportedModelError, bag, decompose, plan
+from treeanova import bag, decompose, plan
 from treeanova.core import progress as bar
 from treeanova.density.kinds import Laplace, Reference, Shrinkage
+from treeanova.errors import BudgetError, DensityWarning, UnsupportedModelError
+from treeanova.model import Effects
 from treeanova.model.axes import IntervalAxis
 from treeanova.terms import tree_model as making
 from treeanova.terms.closed_form import expand
@@ -408,7 +410,7 @@ KINDS = (*DENSITIES, Laplace(mix=0.01), Shrinkage(intensity=0.3))
 
 
 @given(SEEDS, st.sampled_from(KINDS), st.booleans(), st.integers(1, 80))
-@pytest.mark.filterwarnings("ignore::treeanova.DensityWarning")
+@pytest.mark.filterwarnings("ignore::treeanova.errors.DensityWarning")
 def test_random_forests_are_decomposed(seed, density, weighted, n_rows):
     rng = np.random.default_rng(seed)
     forest = random_forest(rng)
@@ -425,7 +427,7 @@ def test_random_forests_are_decomposed(seed, density, weighted, n_rows):
 
 
 @given(SEEDS)
-@pytest.mark.filterwarnings("ignore::treeanova.DensityWarning")
+@pytest.mark.filterwarnings("ignore::treeanova.errors.DensityWarning")
 def test_weighted_rows_count_as_often_as_their_weights(seed):
     rng = np.random.default_rng(seed)
     forest = random_forest(rng, max_depth=2)
@@ -476,7 +478,7 @@ def test_random_forests_have_the_terms_of_brute_force(seed, density):
 
 
 @given(SEEDS)
-@pytest.mark.filterwarnings("ignore::treeanova.DensityWarning")
+@pytest.mark.filterwarnings("ignore::treeanova.errors.DensityWarning")
 def test_one_row_gives_the_decomposition_anchored_there(seed):
     # All mass in one row x: the intercept is f(x), a main effect f(x with one value changed) - f(x), and so on.
     rng = np.random.default_rng(seed)
@@ -658,7 +660,7 @@ def test_a_feature_that_was_constant_in_training_has_no_term():
 
 
 @pytest.mark.parametrize("density", DENSITIES)
-@pytest.mark.filterwarnings("ignore::treeanova.DensityWarning")
+@pytest.mark.filterwarnings("ignore::treeanova.errors.DensityWarning")
 def test_one_row(density):
     model, x = named()
     fx = decompose(model, x.iloc[[3]], density=density)

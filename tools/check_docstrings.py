@@ -1,10 +1,10 @@
 """Check that all that users call is documented: ``python tools/check_docstrings.py`` prints what is missing.
 
-Public are the names in ``__all__`` of treeanova (from ``__init__.pyi``) and of its public modules: `density`, `export`,
-`plot`, and `model` for those who write readers. Checked are these functions and classes, and the public methods and
-properties of the classes, by numpydoc's validator. Classes that pass through users' hands without being asked anything
-(`BUILDING_BLOCKS`) document themselves; of their members only those named there. All else needs no docstring where the
-name says it. Of numpydoc's checks these count:
+Public are the names in ``__all__`` of treeanova (from ``__init__.pyi``) and of its public modules: `density`,
+`errors`, `export`, `plot`, and `model` for those who write readers. Checked are these functions and classes, and the
+public methods and properties of the classes, by numpydoc's validator. Classes that pass through users' hands without
+being asked anything (`BUILDING_BLOCKS`) document themselves; of their members only those named there. All else needs
+no docstring where the name says it. Of numpydoc's checks these count:
 
 - functions, classes and methods: a summary of one line that ends with a period (GL08, SS01, SS03, SS04, SS06), every
   parameter and no other, each with a description (PR01, PR02, PR03, PR07), Returns or Yields where something comes back

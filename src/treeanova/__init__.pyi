@@ -1,5 +1,6 @@
 # The public names: read by type checkers, and by __init__.py to find the module of each name.
 from treeanova import density as density
+from treeanova import errors as errors
 from treeanova import export as export
 from treeanova import model as model
 from treeanova import plot as plot
@@ -24,16 +25,6 @@ from treeanova.decomposition.gap import Gap as Gap
 from treeanova.decomposition.monotonicity import Monotonicity as Monotonicity
 from treeanova.decomposition.predictions import Term as Term
 from treeanova.decomposition.validation import Validation as Validation
-from treeanova.errors import AliasWarning as AliasWarning
-from treeanova.errors import ArchiveError as ArchiveError
-from treeanova.errors import BudgetError as BudgetError
-from treeanova.errors import DensityWarning as DensityWarning
-from treeanova.errors import ModelFileError as ModelFileError
-from treeanova.errors import NotPureError as NotPureError
-from treeanova.errors import NotPureWarning as NotPureWarning
-from treeanova.errors import ScoreWarning as ScoreWarning
-from treeanova.errors import UnsupportedModelError as UnsupportedModelError
-from treeanova.model.effects import Effects as Effects
 from treeanova.readers import read_model as read_model
 from treeanova.readers import register_reader as register_reader
 from treeanova.report import write_report as write_report

@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+__all__ = [
+    "AliasWarning",
+    "ArchiveError",
+    "BudgetError",
+    "DensityWarning",
+    "ModelFileError",
+    "NotPureError",
+    "NotPureWarning",
+    "ScoreWarning",
+    "UnsupportedModelError",
+]
+
 
 class NotPureError(RuntimeError):
     """Raised with ``strict=True`` when purification did not reach its tolerance.
@@ -12,7 +24,7 @@ class NotPureError(RuntimeError):
     >>> weights = [[1, 0.001], [0.001, 1]]
     >>> try:
     ...     treeanova.purify([[0, 0], [0, 1]], weights, method="mass-moving", max_iterations=3, strict=True)
-    ... except treeanova.NotPureError:
+    ... except treeanova.errors.NotPureError:
     ...     print("three passes are not enough")
     three passes are not enough
     """
@@ -28,7 +40,7 @@ class NotPureWarning(UserWarning):
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     pure = treeanova.purify([[0, 0], [0, 1]], weights, method="mass-moving", max_iterations=3)
-    >>> caught[0].category is treeanova.NotPureWarning, pure.certificate.is_pure
+    >>> caught[0].category is treeanova.errors.NotPureWarning, pure.certificate.is_pure
     (True, False)
     """
 
@@ -44,7 +56,7 @@ class DensityWarning(UserWarning):
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     one = treeanova.decompose(fx.model, X[:1])
-    >>> caught[0].category is treeanova.DensityWarning, float(abs(one.explain(X[:1]).values).max())
+    >>> caught[0].category is treeanova.errors.DensityWarning, float(abs(one.explain(X[:1]).values).max())
     (True, 0.0)
     """
 
@@ -56,7 +68,7 @@ class ScoreWarning(UserWarning):
     --------
     >>> import warnings, treeanova
     >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore", treeanova.ScoreWarning)
+    ...     warnings.simplefilter("ignore", treeanova.errors.ScoreWarning)
     """
 
 
@@ -69,7 +81,7 @@ class AliasWarning(UserWarning):
     --------
     >>> import warnings, treeanova
     >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore", treeanova.AliasWarning)
+    ...     warnings.simplefilter("ignore", treeanova.errors.AliasWarning)
     """
 
 
@@ -81,7 +93,7 @@ class UnsupportedModelError(ValueError):
     >>> import treeanova
     >>> try:
     ...     treeanova.read_model(["no", "model"])
-    ... except treeanova.UnsupportedModelError:
+    ... except treeanova.errors.UnsupportedModelError:
     ...     print("a list is no model")
     a list is no model
     """
@@ -97,7 +109,7 @@ class ModelFileError(ValueError):
     >>> _ = path.write_text("{}")
     >>> try:
     ...     treeanova.read_model(path)
-    ... except treeanova.ModelFileError:
+    ... except treeanova.errors.ModelFileError:
     ...     print("no model in this file")
     no model in this file
     """
@@ -113,7 +125,7 @@ class BudgetError(MemoryError):
     >>> fx, X = example()
     >>> try:
     ...     treeanova.decompose(fx.model, X, budget=100)
-    ... except treeanova.BudgetError as error:
+    ... except treeanova.errors.BudgetError as error:
     ...     print(str(error).partition(";")[0])
     `budget` must be at least about 488 bytes for a model of 3 leaves on 2 features, got 100 bytes
     """
@@ -129,7 +141,7 @@ class ArchiveError(ValueError):
     >>> _ = path.write_bytes(b"something else")
     >>> try:
     ...     treeanova.load(path)
-    ... except treeanova.ArchiveError:
+    ... except treeanova.errors.ArchiveError:
     ...     print("no decomposition in this file")
     no decomposition in this file
     """

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from tests.support.oracles import brute_force
-from treeanova import NotPureError, purify
+from treeanova import purify
 from treeanova.anova.cascade import cascade, cut_weights
 from treeanova.anova.solvers.base import Options
 from treeanova.anova.support import marginal
+from treeanova.errors import NotPureError
 from treeanova.testing import correlated_weights
 
 SIZES = (6, 4)  # bins of the main effects

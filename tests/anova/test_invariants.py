@@ -73,7 +73,7 @@ def test_order_of_bins_and_axes_does_not_matter(problem, seed):
 
 
 @given(problems(orders=(1, 3), max_bins=4))
-@pytest.mark.filterwarnings("ignore::treeanova.NotPureWarning")
+@pytest.mark.filterwarnings("ignore::treeanova.errors.NotPureWarning")
 def test_methods_agree(problem):
     scores, weights = problem
     auto = purify(scores, weights)

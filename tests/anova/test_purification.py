@@ -11,7 +11,8 @@ import pytest
 import scipy.sparse
 
 import treeanova
-from treeanova import NotPureError, NotPureWarning, purify
+from treeanova import purify
+from treeanova.errors import NotPureError, NotPureWarning
 from treeanova.testing import FIGURE_1, correlated_weights
 
 METHODS = ("auto", "direct", "cg", "mass-moving")

@@ -93,7 +93,7 @@ def copied_rows():
     return np.column_stack([first, 3 - first, free]).astype(float)
 
 
-@pytest.mark.filterwarnings("ignore::treeanova.AliasWarning")
+@pytest.mark.filterwarnings("ignore::treeanova.errors.AliasWarning")
 def test_models_that_agree_on_all_rows_have_the_same_sum_of_aliased_terms_and_other_splits(copied_rows):
     """The first model steps along x0, the second down along x1; each step of the other has height zero."""
     by_first = [*((0, bound, 1.0 + bound) for bound in THRESHOLDS), *((1, bound, 0.0) for bound in THRESHOLDS)]
@@ -121,7 +121,7 @@ def test_models_that_agree_on_all_rows_have_the_same_sum_of_aliased_terms_and_ot
 @pytest.mark.parametrize("density", ["auto", "empirical", "laplace"])
 def test_aliases_are_warned_of_and_kept_in_files(copied_rows, density, tmp_path):
     forest = stumps_on([(0, 0.5, 1.0), (1, 1.5, 1.0), (2, 0.5, 1.0)])  # bins differ, values determine each other
-    with pytest.warns(treeanova.AliasWarning, match="x0 and x1 determine each other"):
+    with pytest.warns(treeanova.errors.AliasWarning, match="x0 and x1 determine each other"):
         fx = treeanova.decompose(forest, copied_rows, density=density)
     assert fx.certificate.aliases == (("x0", "x1"),)
     fx.save(tmp_path / "fx.tav")
@@ -144,7 +144,7 @@ def test_continuous_features_are_aliases_only_where_their_order_is_the_same_or_r
     rows = np.column_stack([first, second(first, noise), rng.normal(size=400)])
     forest = stumps_on([(j, bound, 1.0) for j in range(3) for bound in (0.2, 0.9)])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", treeanova.AliasWarning)
+        warnings.simplefilter("ignore", treeanova.errors.AliasWarning)
         fx = treeanova.decompose(forest, rows, density="empirical")
     assert bool(fx.certificate.aliases) == is_alias
 

@@ -117,7 +117,7 @@ def test_a_factor_beside_a_mapping_and_unknown_terms_are_refused(fx):
 
 def test_terms_in_the_history_are_labelled_as_in_tables():
     tables = {"a": [0.0, 1.0], "b": [0.0, 1.0], "a × b": [0.0, 1.0], ("a", "b"): [[0.0, 0.0], [0.0, 1.0]]}
-    fx = treeanova.decompose(treeanova.Effects.from_tables(tables), density="uniform")
+    fx = treeanova.decompose(treeanova.model.Effects.from_tables(tables), density="uniform")
     edited = fx.scale({'"a × b"': 2.0, ("a", "b"): 3.0})
     assert edited.history == ('"a × b" times 2', "a × b times 3")
 
@@ -148,7 +148,7 @@ def test_what_is_no_decomposition_is_refused_by_name(fx, model):
 
 def test_distances_relative_to_a_constant_score_are_not_known(fx, model):
     row = dependent_rows()[:1]
-    with pytest.warns(treeanova.DensityWarning):
+    with pytest.warns(treeanova.errors.DensityWarning):
         constant = treeanova.decompose(model, row, density="empirical")
     distance = treeanova.compare({"a": constant, "b": fx}).distance
     assert np.isnan(distance["relative"]).all()

@@ -80,7 +80,7 @@ def test_axes_that_do_not_fit_are_refused(tmp_path):
         with zipfile.ZipFile(tmp_path / "other.tav", "w") as file:
             for name, content in {**parts, "pure/bins/0-1/0.npy": buffer.getvalue()}.items():
                 file.writestr(name, content)
-        with pytest.raises(treeanova.ArchiveError, match="must be a whole file saved by treeanova"):
+        with pytest.raises(treeanova.errors.ArchiveError, match="must be a whole file saved by treeanova"):
             treeanova.load(tmp_path / "other.tav")
 
 

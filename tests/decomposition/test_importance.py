@@ -104,7 +104,7 @@ def test_raw_terms_under_a_product_are_correlated(model, density):
 def test_importance_under_several_given_tables_is_exact(form):
     """Tables of some features each give the same shares as the one table that they make."""
     rng = np.random.default_rng(0)
-    effects = treeanova.Effects.from_tables({("a", "b", "c"): rng.normal(size=(3, 4, 2))})
+    effects = treeanova.model.Effects.from_tables({("a", "b", "c"): rng.normal(size=(3, 4, 2))})
     a, b, c = (rng.dirichlet(np.ones(size)) for size in (3, 4, 2))
     pair = np.outer(a, b) if form == "singles" else rng.dirichlet(np.ones(12)).reshape(3, 4)
     tables = {"a": a, "b": b, "c": c} if form == "singles" else {("a", "b"): pair, "c": c}

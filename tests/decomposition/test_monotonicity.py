@@ -86,12 +86,12 @@ def test_rounding_of_a_large_model_is_no_change():
     bounds = {"a": [0.5, 1.5], "b": [0.5, 1.5]}
     tables = {"a": [0.0, 1.0, 5.0], "b": [0.0, 1e-16, 0.0]}
     for intercept in (0.0, 1e9):
-        effects = treeanova.Effects.from_tables(tables, thresholds=bounds, intercept=intercept)
+        effects = treeanova.model.Effects.from_tables(tables, thresholds=bounds, intercept=intercept)
         found = treeanova.decompose(effects, density="uniform").monotonicity("b")
         assert found.direction == "constant"
         assert found.tolerance == pytest.approx(1e-12 * (intercept + 5.0))
     tables["b"][1] = 1e-10
-    found = treeanova.decompose(treeanova.Effects.from_tables(tables, thresholds=bounds), density="uniform")
+    found = treeanova.decompose(treeanova.model.Effects.from_tables(tables, thresholds=bounds), density="uniform")
     assert found.monotonicity("b").direction == "neither"
 
 

@@ -39,7 +39,7 @@ def test_terms_add_up_to_probabilities(n_classes):
 def test_a_product_of_means_is_a_sum_of_logarithms():
     """exp(a + b) of fair coins a, b = ±log 3: the mean is (5/3)², the main effect ±(4/3)(5/3), the pair ±(4/3)²."""
     tables = {"a": [-np.log(3), np.log(3)], "b": [-np.log(3), np.log(3)]}
-    fx = treeanova.decompose(treeanova.Effects.from_tables(tables, link="log"), density="uniform")
+    fx = treeanova.decompose(treeanova.model.Effects.from_tables(tables, link="log"), density="uniform")
     assert ("a", "b") not in fx.terms
     response = fx.on_response_scale()
     assert response.schema.link == "identity"
@@ -70,7 +70,9 @@ def test_too_many_cells_are_refused_with_their_number(monkeypatch):
     fx = treeanova.decompose(classifier(), ROWS, density="empirical", n_jobs=1)
     n_cells = int(np.prod(fx.grid.sizes))
     monkeypatch.setattr("treeanova.decomposition.function._MAX_CELLS", n_cells - 1)
-    with pytest.raises(treeanova.BudgetError, match=rf"all 3 features has {n_cells:,} cells and 8 terms, more than"):
+    with pytest.raises(
+        treeanova.errors.BudgetError, match=rf"all 3 features has {n_cells:,} cells and 8 terms, more than"
+    ):
         fx.on_response_scale()
     assert fx.drop("x0").on_response_scale().terms
 

@@ -70,7 +70,7 @@ def test_labels_that_tables_print_are_keys(and_tree):
 
 
 def test_a_feature_whose_name_looks_like_a_label_comes_first():
-    effects = treeanova.Effects.from_tables({"a": [0.0, 1.0], "b": [0.0, 2.0], "a × b": [0.0, 3.0]})
+    effects = treeanova.model.Effects.from_tables({"a": [0.0, 1.0], "b": [0.0, 2.0], "a × b": [0.0, 3.0]})
     fx = treeanova.decompose(effects, density="uniform")
     assert fx["a × b"].features == ("a × b",)
     assert '"a × b"' in fx.terms

@@ -69,7 +69,7 @@ def test_standard_errors_of_a_density_that_asks_no_rows_are_zero(boosted):
         np.testing.assert_allclose(errors, 0.0, atol=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore::treeanova.DensityWarning")
+@pytest.mark.filterwarnings("ignore::treeanova.errors.DensityWarning")
 def test_one_row_has_no_standard_errors(boosted):
     model, data = boosted
     fx = decompose(model, data[:1], density="empirical", n_jobs=1)

@@ -250,7 +250,7 @@ def test_bad_input_is_refused(fx):
 def written_down(objective, link="identity", *, copies=False):
     """A decomposition of sign(a) + sign(b) / 10 with an objective; with copies, of twice sign(a), by two features."""
     effects = {"a": [-1.0, 1.0], "b": [-0.1, 0.1]} | ({"copy of a": [-1.0, 1.0]} if copies else {})
-    model = treeanova.Effects.from_tables(effects, thresholds={name: [0.0] for name in effects}, link=link)
+    model = treeanova.model.Effects.from_tables(effects, thresholds={name: [0.0] for name in effects}, link=link)
     model = model.with_schema(dataclasses.replace(model.schema, objective=objective))
     x = np.random.default_rng(0).normal(size=(2000, 2))
     x = np.column_stack([x, x[:, 0]]) if copies else x
@@ -353,7 +353,7 @@ def test_sums_keep_an_objective_only_if_they_are_means():
 
 def test_a_copy_hides_no_term():
     """Alone, the half of the effect that each copy has can be moved to the other."""
-    with pytest.warns(treeanova.AliasWarning, match="a and copy of a determine each other"):
+    with pytest.warns(treeanova.errors.AliasWarning, match="a and copy of a determine each other"):
         fx, x = written_down("squared", copies=True)
     y = 2 * np.where(x[:, 0] > 0, 1.0, -1.0) + np.random.default_rng(1).normal(size=2000)
     validation = fx.validate(x, y)
@@ -382,7 +382,7 @@ def test_outcomes_too_large_or_too_small_for_squares_are_refused(unit):
     y = table[rows[:, 0], rows[:, 1]] + rng.normal(size=300)
 
     def validation(factor):
-        effects = treeanova.Effects.from_tables({("a", "b"): table * factor})
+        effects = treeanova.model.Effects.from_tables({("a", "b"): table * factor})
         return treeanova.decompose(effects, rows, density="empirical").validate(rows, y * factor, loss="squared")
 
     with pytest.raises(ValueError, match=r"must have sizes between 1e-70 and 1e\+70 for errors of losses, got"):

@@ -249,7 +249,7 @@ def test_features_that_never_vary_do_not_change_the_shrinkage(n_constants):
     np.testing.assert_allclose(with_constants.terms["x0"].values, alone.terms["x0"].values, atol=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore::treeanova.DensityWarning")
+@pytest.mark.filterwarnings("ignore::treeanova.errors.DensityWarning")
 def test_shrinkage_where_all_weight_is_in_one_cell():
     model = fit(DecisionTreeRegressor(), CORNERS, [0, 1, 2, 5])
     fx = treeanova.decompose(model, CORNERS, density="shrinkage", sample_weight=[1, 1e-300, 1e-300, 1e-300])

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from treeanova import ModelFileError
 from treeanova.data.features import IntegerCategory
+from treeanova.errors import ModelFileError
 from treeanova.model import Feature, Schema
 from treeanova.model.forest import NEAR_ZERO, assemble, bound_below, bound_up_to, weighted_sum
 from treeanova.model.rows import Rows

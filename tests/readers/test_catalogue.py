@@ -13,7 +13,7 @@ import pytest
 
 import treeanova
 from tests.support.training import fit, shifted, train
-from treeanova import UnsupportedModelError
+from treeanova.errors import UnsupportedModelError
 from treeanova.readers.registry import LIBRARIES, in_words
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import pathlib
 import numpy as np
 import pytest
 
-from treeanova import ModelFileError, UnsupportedModelError
+from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.readers.checks import (
     block_starts,
     check_inside,

@@ -8,7 +8,8 @@ import pytest
 import treeanova
 from tests.support.edge_values import numeric_rows
 from tests.support.training import fit
-from treeanova import UnsupportedModelError, read_model
+from treeanova import read_model
+from treeanova.errors import UnsupportedModelError
 
 quantile_forest = pytest.importorskip("quantile_forest")
 KINDS = ["RandomForestQuantileRegressor", "ExtraTreesQuantileRegressor"]

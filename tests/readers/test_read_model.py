@@ -11,7 +11,8 @@ import pytest
 
 import treeanova
 from tests.support.training import fit, shifted, train
-from treeanova import ModelFileError, UnsupportedModelError, read_model
+from treeanova import read_model
+from treeanova.errors import ModelFileError, UnsupportedModelError
 
 sklearn_tree = pytest.importorskip("sklearn.tree")
 X = np.arange(20.0)[:, None]

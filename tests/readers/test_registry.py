@@ -11,8 +11,9 @@ import pytest
 
 import treeanova
 from tests.support.training import fit
-from treeanova import Effects, UnsupportedModelError, read_model
-from treeanova.model import Feature, Grid, IntervalAxis, Schema
+from treeanova import read_model
+from treeanova.errors import UnsupportedModelError
+from treeanova.model import Effects, Feature, Grid, IntervalAxis, Schema
 from treeanova.model.forest import assemble
 from treeanova.readers import registry
 
@@ -133,7 +134,7 @@ def test_a_reader_of_a_file_format(register, tmp_path):
 def test_a_reader_of_json_files(register, tmp_path):
     path = tmp_path / "model.json"
     path.write_text(json.dumps({"and": ["a", "b"]}))
-    with pytest.raises(treeanova.ModelFileError, match="JSON file of XGBoost or CatBoost, got names and"):
+    with pytest.raises(treeanova.errors.ModelFileError, match="JSON file of XGBoost or CatBoost, got names and"):
         read_model(path)
     register(lambda model: isinstance(model, pathlib.Path) and "and" in json.loads(model.read_bytes()), read_and)
     np.testing.assert_array_equal(read_model(path).score(ROWS)[:, 0], And().predict(ROWS))

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import treeanova
-from treeanova import UnsupportedModelError, read_model
-from treeanova.errors import ModelFileError
+from treeanova import read_model
+from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.effects import class_probabilities, respond
 
 pd = pytest.importorskip("pandas")

@@ -12,8 +12,8 @@ import scipy.sparse
 import treeanova
 from tests.support.edge_values import numeric_rows
 from tests.support.training import fit
-from treeanova import UnsupportedModelError, read_model
-from treeanova.errors import ModelFileError
+from treeanova import read_model
+from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.effects import respond
 from treeanova.readers.treelite import forest_of, parse
 

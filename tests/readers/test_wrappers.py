@@ -401,10 +401,10 @@ def test_a_sigmoid_of_probabilities_that_are_no_sum_has_no_link():
 def test_several_calibrated_members_are_the_mean_of_their_scores_with_a_warning(method):
     model = fit(CalibratedClassifierCV(classes_boosted(), method=method, cv=3), X, TWO)
     members = [one.estimator for one in model.calibrated_classifiers_]
-    with pytest.warns(treeanova.ScoreWarning, match=r"scores of its 3 members .* no function of this score"):
+    with pytest.warns(treeanova.errors.ScoreWarning, match=r"scores of its 3 members .* no function of this score"):
         forest = check(model, lambda rows: np.mean([one.decision_function(rows) for one in members], axis=0))
     assert forest.schema.link == "other"
-    with pytest.warns(treeanova.ScoreWarning):
+    with pytest.warns(treeanova.errors.ScoreWarning):
         fx = treeanova.decompose(model, X)
     with pytest.raises(ValueError, match=r"by a known link, got the link 'other'; use decision_function\(\)"):
         fx.predict_proba(X)

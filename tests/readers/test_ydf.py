@@ -8,8 +8,8 @@ import pytest
 import treeanova
 from tests.support.edge_values import numeric_candidates
 from tests.support.training import fit
-from treeanova import UnsupportedModelError, read_model
-from treeanova.errors import ModelFileError
+from treeanova import read_model
+from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.effects import class_probabilities, respond
 
 pd = pytest.importorskip("pandas")

@@ -116,7 +116,7 @@ def outlying():
     pair = np.multiply.outer(up, across)
     pair[3, 4] += 60.0
     terms = {(0,): up[:, None], (1,): -across[:, None], (0, 1): pair[..., None]}
-    effects = treeanova.Effects(grid_of_sizes([30, 25]), np.zeros(1), terms)
+    effects = treeanova.model.Effects(grid_of_sizes([30, 25]), np.zeros(1), terms)
     rows = np.stack(np.meshgrid(np.arange(30) - 0.5, np.arange(25) - 0.5, indexing="ij"), axis=-1).reshape(-1, 2)
     return treeanova.decompose(effects, np.repeat(rows, 20, axis=0), density="empirical"), None
 

@@ -57,7 +57,7 @@ def test_histograms_have_the_shares_of_the_rows(fx):
 def test_short_names_in_the_list_keep_what_differs():
     names = [f"customer_lifetime_value_{kind}_last_12_months_eur" for kind in ("net", "gross")]
     tables = {name: [0.0, 1.0] for name in (*names, "age")}
-    fx = treeanova.decompose(treeanova.Effects.from_tables(tables), None, density="uniform")
+    fx = treeanova.decompose(treeanova.model.Effects.from_tables(tables), None, density="uniform")
     net, gross, age = plain_features(fx)
     assert "short" not in age
     assert ["net" in text for text in net["short"]] == [True, True]

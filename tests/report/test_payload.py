@@ -135,7 +135,7 @@ def test_files_keep_what_a_report_needs(fx, tmp_path):
 
 
 def test_densities_that_need_rows_are_named_with_the_reason():
-    effects = treeanova.Effects.from_tables({"a": [0.0, 1.0]})
+    effects = treeanova.model.Effects.from_tables({"a": [0.0, 1.0]})
     data = ParsedPage(write_report(treeanova.decompose(effects, None, density="uniform"))).data
     assert data["rows"] is None
     assert "uniform" in data["densities"]

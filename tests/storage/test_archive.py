@@ -24,10 +24,11 @@ from tests.support.archives import (
     saved_and_loaded,
 )
 from tests.support.decompositions import purified
-from treeanova import ArchiveError, Effects, load
+from treeanova import load
 from treeanova.data.features import Feature, Numeric, Schema
 from treeanova.density.kinds import Uniform
-from treeanova.model import Grid
+from treeanova.errors import ArchiveError
+from treeanova.model import Effects, Grid
 from treeanova.model.axes import IntervalAxis
 from treeanova.storage import codec as archive
 from treeanova.storage.codec import SCHEMA

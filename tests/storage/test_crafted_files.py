@@ -23,7 +23,8 @@ from sklearn.ensemble import RandomForestRegressor
 import treeanova
 from tests.support.archives import reference
 from tests.support.training import fit
-from treeanova import ArchiveError, load
+from treeanova import load
+from treeanova.errors import ArchiveError
 
 VALUES = [None, True, -1, 0, 1, 2.5, 70_000, 10**30, math.nan, math.inf, -1e300, "", "x", [], {}, [[]], [1, 2]]
 
@@ -211,7 +212,7 @@ def refuse_in_little_memory(path, header, parts):
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + 10**9, used + 10**9))\n"
         "try:\n    treeanova.load(sys.argv[1])\n"
-        "except treeanova.ArchiveError as error:\n    print(error, type(error.__cause__).__name__)"
+        "except treeanova.errors.ArchiveError as error:\n    print(error, type(error.__cause__).__name__)"
     )
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
     return done.stdout.strip()

@@ -20,11 +20,11 @@ from tests.support.archives import (
 from tests.support.decompositions import purified
 from tests.support.library_models import LIBRARY_MODELS, number_rows
 from tests.support.training import fit
-from treeanova import Effects, load
+from treeanova import load
 from treeanova.data.features import Feature, Labels, Schema
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.density.kinds import Empirical, Uniform
-from treeanova.model import Grid
+from treeanova.model import Effects, Grid
 from treeanova.model.axes import CategoryAxis
 
 # Round trips

@@ -127,5 +127,5 @@ def test_a_header_that_states_another_size_of_what_follows_is_refused(tmp_path):
         header["derived"] -= 8
         for name in old.namelist():
             new.writestr(name, json.dumps(header) if name == "header.json" else old.read(name))
-    with pytest.raises(treeanova.ArchiveError, match=r"new\.tav must be a whole file saved by treeanova"):
+    with pytest.raises(treeanova.errors.ArchiveError, match=r"new\.tav must be a whole file saved by treeanova"):
         treeanova.load(tmp_path / "new.tav")

@@ -11,11 +11,10 @@ import treeanova
 from tests.support.archives import assert_same_bits, assert_same_decomposition, saved_and_loaded
 from tests.support.decompositions import purified
 from tests.support.library_models import number_rows
-from treeanova import Effects
 from treeanova.data.features import Feature, Numeric, Schema
 from treeanova.density.kinds import KINDS, Empirical, Laplace, Shrinkage, Table, Uniform
 from treeanova.density.row_sources import statistics_of
-from treeanova.model import Grid
+from treeanova.model import Effects, Grid
 from treeanova.model.axes import IntervalAxis
 
 DENSITIES = {

@@ -10,7 +10,7 @@ import pytest
 import treeanova
 from tests.support.forests import chains, random_forest
 from tests.support.simulated import deep_decomposition, deep_model
-from treeanova import BudgetError
+from treeanova.errors import BudgetError
 from treeanova.terms import costs, layout
 from treeanova.terms.layout import choose_layout
 from treeanova.terms.leaves import LeafSets

@@ -19,7 +19,7 @@ from tests.support.forests import chains, random_forest
 from tests.support.simulated import deep_model
 from tests.support.strategies import SEEDS
 from tests.support.training import fit
-from treeanova import BudgetError
+from treeanova.errors import BudgetError
 from treeanova.model.effects import Effects
 from treeanova.model.grid import binning_by, grid_of
 from treeanova.terms.closed_form import expand

@@ -46,7 +46,7 @@ def errors_of(seeds, density):
     return np.array(found).T
 
 
-@pytest.mark.filterwarnings("ignore::treeanova.DensityWarning", "ignore::treeanova.AliasWarning")
+@pytest.mark.filterwarnings("ignore::treeanova.errors.DensityWarning", "ignore::treeanova.errors.AliasWarning")
 @pytest.mark.parametrize(
     ("density", "covered"),
     [("empirical", 0.95), *[pytest.param(name, 0.9, marks=pytest.mark.thorough) for name in ("laplace", "auto")]],

@@ -10,9 +10,9 @@ import pytest
 import treeanova
 from tests.support.forests import chains
 from tests.support.simulated import deep_decomposition, deep_model
-from treeanova import BudgetError
 from treeanova.density import Empirical
 from treeanova.density.row_sources import statistics_of
+from treeanova.errors import BudgetError
 from treeanova.terms.closed_form import expand
 from treeanova.terms.layout import choose_layout
 from treeanova.terms.trees import lay_out, leaves_of

@@ -374,7 +374,7 @@ class Decomposition(Answers):
 
         >>> import treeanova
         >>> tables = {"a": [0.0, 2.0], "b": [0.0, 2.0]}
-        >>> effects = treeanova.Effects.from_tables(tables, intercept=-4.0, link="logit")
+        >>> effects = treeanova.model.Effects.from_tables(tables, intercept=-4.0, link="logit")
         >>> fx = treeanova.decompose(effects, density="uniform").on_response_scale()
         >>> fx.terms["a", "b"].values.round(3).tolist()
         [[0.07, -0.07], [-0.07, 0.07]]

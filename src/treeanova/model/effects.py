@@ -45,7 +45,7 @@ class Effects:
     >>> axes = tuple(treeanova.model.IntervalAxis(name, -1, np.array([0.5])) for name in "ab")
     >>> schema = treeanova.model.Schema(tuple(treeanova.model.Feature(axis.name) for axis in axes))
     >>> pair = np.array([[0.0, 0.0], [0.0, 1.0]])[..., None]
-    >>> effects = treeanova.Effects(treeanova.model.Grid(schema, axes), np.array([0.5]), {(0, 1): pair})
+    >>> effects = treeanova.model.Effects(treeanova.model.Grid(schema, axes), np.array([0.5]), {(0, 1): pair})
     >>> effects.score(np.array([[0, 1], [1, 1]])).ravel().tolist()
     [0.5, 1.5]
     """
@@ -116,7 +116,8 @@ class Effects:
         --------
         >>> import treeanova
         >>> penetrance = {("snp1", "snp2"): [[0.0, 0.1], [0.1, 0.4]]}
-        >>> effects = treeanova.Effects.from_tables(penetrance, categories={"snp1": ["AA", "Aa"], "snp2": ["BB", "Bb"]})
+        >>> categories = {"snp1": ["AA", "Aa"], "snp2": ["BB", "Bb"]}
+        >>> effects = treeanova.model.Effects.from_tables(penetrance, categories=categories)
         >>> effects.score([["AA", "BB"], ["Aa", "Bb"]]).ravel().tolist()
         [0.0, 0.4]
         >>> treeanova.decompose(effects, density="uniform").terms["snp1", "snp2"].values.round(4).tolist()
@@ -157,7 +158,7 @@ class Effects:
         Examples
         --------
         >>> import treeanova
-        >>> effects = treeanova.Effects.from_tables({"a": [0.0, 1.0]}, intercept=0.5)
+        >>> effects = treeanova.model.Effects.from_tables({"a": [0.0, 1.0]}, intercept=0.5)
         >>> effects.score([[0], [1]]).ravel().tolist()
         [0.5, 1.5]
         """

@@ -31,7 +31,7 @@ class Rows:
     Examples
     --------
     >>> import numpy as np, treeanova
-    >>> effects = treeanova.Effects.from_tables({"a": [0.0, 1.0]}, thresholds={"a": [0.5]})
+    >>> effects = treeanova.model.Effects.from_tables({"a": [0.0, 1.0]}, thresholds={"a": [0.5]})
     >>> Rows(np.array([[0.2], [0.9]])).bins(effects.grid).tolist()
     [[0], [1]]
     >>> effects.score(Rows.in_bins(effects.grid, np.array([[1]]))).tolist()
