@@ -20,8 +20,7 @@ from treeanova.model.effects import respond
 from treeanova.model.grid import grid_of
 from treeanova.readers import read_model
 from treeanova.readers.catboost import HashedCategory, read, read_file, unfolding
-from treeanova.readers.catboost.files import from_json
-from treeanova.readers.catboost.model import category_hash
+from treeanova.readers.catboost.files import category_hash, from_json
 from treeanova.readers.catboost.splits import ctr_values
 from treeanova.readers.catboost.unfolding import Table, grow
 

@@ -23,7 +23,7 @@ import pathlib
 import re
 import sys
 import tempfile
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,16 +34,10 @@ from treeanova.data.features import Encoder, Feature, Numeric, Schema, distinct,
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest, assemble
 from treeanova.readers import checks
-from treeanova.readers.catboost.files import from_cbm, from_json
-from treeanova.readers.catboost.model import AnyFeature, Model, NumericFeature, category_hash
+from treeanova.readers.catboost.files import Model, category_hash, from_cbm, from_json
 from treeanova.readers.catboost.splits import read_splits
 from treeanova.readers.catboost.unfolding import unfold
-from treeanova.readers.checks import (
-    check_values,
-    damage_reported,
-    damaged,
-    parsed_json,
-)
+from treeanova.readers.checks import check_values, damage_reported, damaged, parsed_json
 from treeanova.readers.outputs import objective_text, output_names, plain_labels, word_for
 
 
@@ -126,15 +120,14 @@ _ONE_CLASS_LOSSES = {"Logloss", "Focal", "MultiClass", "MultiClassOneVsAll"}
 
 
 def forest_of(model: Model) -> Forest:
-    unsorted: list[AnyFeature] = [*model.numeric, *model.categorical]
-    features = sorted(unsorted, key=lambda feature: feature.flat)
-    position = {feature.flat: place for place, feature in enumerate(features)}
+    flats = sorted(column.flat for column in (*model.numeric, *model.categorical))
+    position = {flat: place for place, flat in enumerate(flats)}
     nodes, inner = model.nodes, model.nodes.left >= 0
     used = np.unique(nodes.split[inner])
     splits, known_hashes = read_splits(model, position, used)
     is_valid = (used >= 0) & (used < len(splits.feature) - 1)
     check_values("the model's trees must use splits that exist", used, is_valid)
-    schema = _schema(model, features, known_hashes)
+    schema = _schema(model, flats, known_hashes)
     missing_left = {position[feature.flat]: not feature.missing_right for feature in model.numeric}
     n_bins = {position[feature.flat]: len(known_hashes[feature.index]) + 1 for feature in model.categorical}
     nodes, splits = unfold(nodes, splits, missing_left, n_bins)
@@ -166,8 +159,13 @@ def _intercept(model: Model) -> Floats:
     return np.zeros(n_outputs)
 
 
-def _schema(model: Model, features: Sequence[AnyFeature], known_hashes: Mapping[int, Ints]) -> Schema:
-    names, flats = [feature.name for feature in features], [feature.flat for feature in features]
+def _schema(model: Model, flats: Sequence[int], known_hashes: Mapping[int, Ints]) -> Schema:
+    features = {column.flat: Feature(column.name, Numeric()) for column in model.numeric}
+    for column in model.categorical:
+        hashes = tuple(known_hashes[column.index].tolist())
+        labels = tuple(model.category_names.get(number, str(number)) for number in hashes)
+        features[column.flat] = Feature(column.name, HashedCategory(hashes, labels), accepts_missing=False)
+    names = [features[flat].name for flat in flats]
     named = all(names) and len(set(names)) == len(names) and names != [str(flat) for flat in flats]
     if len(set(flats)) != len(flats) or not 0 <= min(flats, default=0) <= max(flats, default=0) < _MAX_COLUMNS:
         raise damaged(f"the model's features must be numbered from 0, each once, got {str(flats)[:40]}")
@@ -177,24 +175,15 @@ def _schema(model: Model, features: Sequence[AnyFeature], known_hashes: Mapping[
             "read it before drop_unused_features()."
         )
     names = names if named else [f"x{flat}" for flat in flats]
+    is_one_of, n_classes = model.loss.get("type") in _ONE_CLASS_LOSSES, max(2, model.values.shape[1])
     return Schema(
-        features=tuple(
-            _feature(name, feature, model, known_hashes) for name, feature in zip(names, features, strict=True)
-        ),
+        features=tuple(dataclasses.replace(features[flat], name=name) for flat, name in zip(flats, names, strict=True)),
         outputs=_outputs(model),
         link=word_for(str(model.loss.get("type")), _LINKS, "other"),
         named=named,
-        classes=_classes(model),
+        classes=plain_labels(model.class_names) if is_one_of and len(model.class_names) == n_classes else (),
         objective=_objective(model.loss),
     )
-
-
-def _feature(name: str, feature: AnyFeature, model: Model, known_hashes: Mapping[int, Ints]) -> Feature:
-    if isinstance(feature, NumericFeature):
-        return Feature(name, Numeric())
-    hashes = tuple(known_hashes[feature.index].tolist())
-    labels = tuple(model.category_names.get(number, str(number)) for number in hashes)
-    return Feature(name, HashedCategory(hashes, labels), accepts_missing=False)
 
 
 def _objective(loss: Mapping[str, Any]) -> str:
@@ -208,12 +197,6 @@ def _objective(loss: Mapping[str, Any]) -> str:
         return name
     stated = str(parameters.get(_PARAMETERS[name], "0.5" if name in {"pinball", "expectile"} else ""))
     return objective_text(name, *map(float, stated.split(","))) if stated else str(loss["type"])
-
-
-def _classes(model: Model) -> tuple[Hashable, ...]:
-    is_one_of = model.loss.get("type") in _ONE_CLASS_LOSSES
-    n_classes = max(2, model.values.shape[1])
-    return plain_labels(model.class_names) if is_one_of and len(model.class_names) == n_classes else ()
 
 
 def _outputs(model: Model) -> tuple[str, ...]:
@@ -241,7 +224,7 @@ def read(model: Any) -> Forest:
     with damage_reported(_KIND):
         return checks.read_live(
             "catboost",
-            lambda: _read_bytes(data, is_json=False),
+            lambda: forest_of(from_cbm(data)),
             lambda forest: functools.partial(_score_of, sys.modules["catboost"], model, forest),
         )
 
@@ -249,27 +232,21 @@ def read(model: Any) -> Forest:
 def read_file(path: str | pathlib.Path) -> Forest:
     path = pathlib.Path(path)
     data = path.read_bytes()
-    version = _version(data)
+    match = re.search(rb"Branch: tags/v([0-9.]{1,20})", data)
+    version = checks.numbers(match[1].decode().rstrip(".")) if match else ()
+    is_json = path.name.lower().endswith(".json")
+
+    def load(library: Any, forest: Forest) -> checks.Predict | None:
+        if checks.numbers(library.__version__) < version:
+            return None
+        model = library.CatBoost()
+        model.load_model(str(path), format="json" if is_json else "cbm")
+        return functools.partial(_score_of, library, model, forest)
+
     with damage_reported(_KIND, path):
         return checks.read_stored(
-            "catboost",
-            version,
-            lambda: _read_bytes(data, is_json=_is_json(path.name)),
-            lambda library, forest: _load(library, path, version, forest),
+            "catboost", version, lambda: forest_of(from_json(parsed_json(data)) if is_json else from_cbm(data)), load
         )
-
-
-def _version(data: bytes) -> tuple[int, ...]:
-    match = re.search(rb"Branch: tags/v([0-9.]{1,20})", data)
-    return checks.numbers(match[1].decode().rstrip(".")) if match else ()
-
-
-def _load(library: Any, path: pathlib.Path, version: tuple[int, ...], forest: Forest) -> checks.Predict | None:
-    if checks.numbers(library.__version__) < version:
-        return None
-    model = library.CatBoost()
-    model.load_model(str(path), format="json" if _is_json(path.name) else "cbm")
-    return functools.partial(_score_of, library, model, forest)
 
 
 def _score_of(library: Any, model: Any, forest: Forest, rows: Floats) -> Any:
@@ -281,14 +258,3 @@ def _score_of(library: Any, model: Any, forest: Forest, rows: Floats) -> Any:
         feature_names=list(schema.names) if schema.named else None,
     )
     return library.CatBoost.predict(model, pool, prediction_type="RawFormulaVal")
-
-
-def _is_json(name: str) -> bool:
-    return name.lower().endswith(".json")
-
-
-def _read_bytes(data: bytes, *, is_json: bool) -> Forest:
-    return forest_of(from_json(parsed_json(data)) if is_json else from_cbm(data))
-
-
-__all__ = ["read", "read_file"]

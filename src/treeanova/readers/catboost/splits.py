@@ -18,7 +18,7 @@ import numpy.typing as npt
 from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import bound_up_to
-from treeanova.readers.catboost.model import COUNTERS, CTR_KINDS, EMPTY_KEY, MEANS, Counts, Ctr, Model, Singles
+from treeanova.readers.catboost.files import COUNTERS, CTR_KINDS, EMPTY_KEY, MEANS, Counts, Ctr, Model, Singles
 from treeanova.readers.checks import block_starts, check_size, damaged
 
 # A CTR table's key of category hash c is MULTIPLIER² · c modulo 2^64, with c sign-extended from 32 bits.
@@ -41,7 +41,7 @@ def category_hashes(counts: Counts) -> tuple[Ints, Bools]:
     return numbers & 0xFFFFFFFF, (counts.keys != EMPTY_KEY) & (numbers >= -(1 << 31)) & (numbers < 1 << 31)
 
 
-def goes_right(ctr: Ctr, known_hashes: Ints) -> Bools:
+def ctr_right(ctr: Ctr, known_hashes: Ints) -> Bools:
     counts = counts_of(ctr)
     row_values, unseen_value = ctr_values(ctr, counts)
     hashes, is_reachable = category_hashes(counts)
@@ -61,26 +61,20 @@ def ctr_values(ctr: Ctr, counts: Counts) -> tuple[Singles, np.float32]:
 
 def _good_and_total(ctr: Ctr, counts: Counts) -> tuple[Floats, Floats, float]:
     """Return numerator and denominator for each row of counts, and the denominator for an unseen category."""
-    rows = counts.rows
+    rows, n_classes = counts.rows, counts.rows.shape[1]
     if ctr.kind in MEANS:
         return rows[:, 0], rows[:, 1], 0.0
     if ctr.kind in COUNTERS:
         return rows[:, 0], np.full(len(rows), counts.total), counts.total
-    if ctr.kind in CTR_KINDS:
-        return _classes_above(ctr, rows), rows.sum(axis=1), 0.0
-    raise UnsupportedModelError(
-        f"`model` must have CTRs of a known kind, got {ctr.kind!r}; train with simple_ctr=['Borders']."
-    )
-
-
-def _classes_above(ctr: Ctr, rows: Floats) -> Floats:
-    n_classes = rows.shape[1]
+    if ctr.kind not in CTR_KINDS:
+        raise UnsupportedModelError(
+            f"`model` must have CTRs of a known kind, got {ctr.kind!r}; train with simple_ctr=['Borders']."
+        )
     if not 0 <= ctr.target_border < n_classes:
         raise damaged(f"a CTR must count one of {n_classes} classes, got {ctr.target_border}")
     if ctr.kind == "Buckets":
-        return rows[:, ctr.target_border]
-    result: Floats = rows[:, 1 if n_classes <= 2 else ctr.target_border + 1 :].sum(axis=1)
-    return result
+        return rows[:, ctr.target_border], rows.sum(axis=1), 0.0
+    return rows[:, 1 if n_classes <= 2 else ctr.target_border + 1 :].sum(axis=1), rows.sum(axis=1), 0.0
 
 
 _MAX_CELLS = 1 << 24
@@ -95,12 +89,7 @@ class Condition:
     goes_right: Bools  # of each cell: an axis per feature, of its intervals, or of its categories and last unseen ones
 
 
-@dataclasses.dataclass(frozen=True)
-class Places:
-    """Positions in the schema, by the features' numbers among those of their kind."""
-
-    numeric: Mapping[int, int]
-    categorical: Mapping[int, int]
+Places = Mapping[int, int]  # positions in the schema, by the features' numbers among those of their kind
 
 
 def known_categories(model: Model, used: Iterable[Ctr]) -> dict[int, Ints]:
@@ -164,55 +153,50 @@ def _word(hashes: Ints) -> Words:
     return hashes.astype(np.uint32).view(np.int32).astype(np.int64).astype(np.uint64)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Axis:
-    feature: int
-    bounds: Floats | None
-    size: int
+_Axes = Mapping[int, tuple[Floats | None, int]]  # by position in the schema: bounds, None for categories, and size
 
 
-def conditions_of(ctr: Ctr, borders: Ints, known_hashes: Mapping[int, Ints], places: Places) -> list[Condition]:
-    axes = _axes(ctr, known_hashes, places)
-    sizes = [axis.size for axis in axes]
-    check_size("combinations of categories", int(np.prod(sizes, dtype=np.float64)), _MAX_CELLS)
-    values = _cell_values(ctr, axes, known_hashes, places)
-    features, bounds = tuple(axis.feature for axis in axes), tuple(axis.bounds for axis in axes)
-    return [Condition(features, bounds, values > ctr.borders[border]) for border in borders]
-
-
-def _axes(ctr: Ctr, known_hashes: Mapping[int, Ints], places: Places) -> list[_Axis]:
-    indices = sorted({*ctr.categories, *(index for index, _ in ctr.equal)})
-    axes = [_Axis(places.categorical[index], None, len(known_hashes[index]) + 1) for index in indices]
-    for index in sorted({index for index, _ in ctr.above}):
+def conditions_of(
+    ctr: Ctr, borders: Ints, known_hashes: Mapping[int, Ints], number_places: Places, category_places: Places
+) -> list[Condition]:
+    unsorted: dict[int, tuple[Floats | None, int]] = {
+        category_places[index]: (None, len(known_hashes[index]) + 1)
+        for index in (*ctr.categories, *(index for index, _ in ctr.equal))
+    }
+    for index, _ in ctr.above:
         bounds = bound_up_to(sorted({border for other, border in ctr.above if other == index}))
-        axes.append(_Axis(places.numeric[index], bounds, len(bounds) + 1))
-    return sorted(axes, key=lambda axis: axis.feature)
+        unsorted[number_places[index]] = bounds, len(bounds) + 1
+    axes = dict(sorted(unsorted.items()))
+    n_cells = int(np.prod([size for _, size in axes.values()], dtype=np.float64))
+    check_size("combinations of categories", n_cells, _MAX_CELLS)
+    values = _cell_values(ctr, axes, known_hashes, number_places, category_places)
+    features, all_bounds = tuple(axes), tuple(bounds for bounds, _ in axes.values())
+    return [Condition(features, all_bounds, values > ctr.borders[border]) for border in borders]
 
 
 def _cell_values(
-    ctr: Ctr, axes: Sequence[_Axis], known_hashes: Mapping[int, Ints], places: Places
-) -> npt.NDArray[np.float32]:
+    ctr: Ctr, axes: _Axes, known_hashes: Mapping[int, Ints], number_places: Places, category_places: Places
+) -> Singles:
     counts = counts_of(ctr)
     row_values, unseen_value = ctr_values(ctr, counts)
-    position = {axis.feature: place for place, axis in enumerate(axes)}
 
     def along(feature: int, values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-        return values.reshape([-1 if place == position[feature] else 1 for place in range(len(axes))])
+        return values.reshape([-1 if other == feature else 1 for other in axes])
 
-    elements, is_unseen = [], np.zeros([axis.size for axis in axes], dtype=bool)
+    elements, is_unseen = [], np.zeros([size for _, size in axes.values()], dtype=bool)
     for index in ctr.categories:
-        feature = places.categorical[index]
+        feature = category_places[index]
         elements.append(along(feature, np.append(_word(known_hashes[index]), np.uint64(0))))
         is_unseen |= along(feature, np.arange(len(known_hashes[index]) + 1) == len(known_hashes[index]))
     for index, border in ctr.above:
-        axis = axes[position[places.numeric[index]]]
-        place = 0 if axis.bounds is None else np.searchsorted(axis.bounds, bound_up_to(border))
-        elements.append(along(axis.feature, (np.arange(axis.size) > place).astype(np.uint64)))
+        bounds, size = axes[number_places[index]]
+        place = 0 if bounds is None else np.searchsorted(bounds, bound_up_to(border))
+        elements.append(along(number_places[index], (np.arange(size) > place).astype(np.uint64)))
     for index, value in ctr.equal:
         bits = np.append(known_hashes[index] == (value & _HASH), False)
-        elements.append(along(places.categorical[index], bits.astype(np.uint64)))
+        elements.append(along(category_places[index], bits.astype(np.uint64)))
     row = _rows_of(_keys_of_cells(elements), counts.keys)
-    values: npt.NDArray[np.float32] = np.append(row_values, unseen_value)[np.where(is_unseen, -1, row)]
+    values: Singles = np.append(row_values, unseen_value)[np.where(is_unseen, -1, row)]
     return values
 
 
@@ -251,14 +235,9 @@ class Splits:
     conditions: Mapping[int, Condition]
 
 
-@dataclasses.dataclass(frozen=True)
-class _CategorySplits:
-    """Splits on one categorical feature; `goes_right` gives a row per split from the known categories."""
-
-    index: int
-    n_splits: int
-    goes_right: Callable[[Ints], Bools]
-    used: bool
+# A categorical feature's number, how many splits there are, and what gives a row of them per known category; None where
+# no tree has them.
+_Group = tuple[int, int, Callable[[Ints], Bools] | None]
 
 
 def read_splits(model: Model, position: Mapping[int, int], used: Ints) -> tuple[Splits, dict[int, Ints]]:
@@ -272,11 +251,13 @@ def read_splits(model: Model, position: Mapping[int, int], used: Ints) -> tuple[
     on_categories = _category_splits(model, used)
     used_ctrs = list(_used_ctrs(model, used))
     known_hashes = known_categories(model, [ctr for ctr, _, _ in used_ctrs])
-    places = Places(*({f.index: position[f.flat] for f in kind} for kind in (model.numeric, model.categorical)))
+    number_places, category_places = (
+        {column.index: position[column.flat] for column in columns} for columns in (model.numeric, model.categorical)
+    )
     start, sets = _category_sets(on_categories, known_hashes)
     n_borders = [len(feature.borders) for feature in model.numeric]
-    numeric_places = [position[feature.flat] for feature in model.numeric]
-    category_places = [places.categorical[group.index] if group.used else -1 for group in on_categories]
+    places = [position[feature.flat] for feature in model.numeric]
+    places += [-1 if goes_right is None else category_places[index] for index, _, goes_right in on_categories]
     n_others = len(start) + 1
     missing_left = np.repeat(np.array([not feature.missing_right for feature in model.numeric], dtype=bool), n_borders)
     borders = np.concatenate([np.empty(0), *(feature.borders for feature in model.numeric)])
@@ -284,11 +265,15 @@ def read_splits(model: Model, position: Mapping[int, int], used: Ints) -> tuple[
         first + int(border): condition
         for ctr, first, used_borders in used_ctrs
         if not ctr.is_simple
-        for border, condition in zip(used_borders, conditions_of(ctr, used_borders, known_hashes, places), strict=True)
+        for border, condition in zip(
+            used_borders,
+            conditions_of(ctr, used_borders, known_hashes, number_places, category_places),
+            strict=True,
+        )
     }
-    n_splits = [*n_borders, *(group.n_splits for group in on_categories), 1]
+    n_splits = [*n_borders, *(n_splits for _, n_splits, _ in on_categories), 1]
     splits = Splits(
-        feature=np.repeat([*numeric_places, *category_places, -1], n_splits),
+        feature=np.repeat([*places, -1], n_splits),
         bound=np.append(bound_up_to(borders), np.full(n_others, np.nan)),
         missing_left=np.append(missing_left, np.zeros(n_others, dtype=bool)),
         category_start=np.concatenate([np.full(len(borders), -1), start, [-1]]),
@@ -308,18 +293,19 @@ def _used_ctrs(model: Model, used: Ints) -> Iterator[tuple[Ctr, int, Ints]]:
         first += len(ctr.borders)
 
 
-def _category_splits(model: Model, used: Ints) -> list[_CategorySplits]:
+def _category_splits(model: Model, used: Ints) -> list[_Group]:
     """Return splits of one-hot features and of CTRs in their global order; those on combinations count as not used."""
-    groups: list[tuple[int, int, Callable[[Ints], Bools]]] = [
+    groups: list[_Group] = [
         (index, len(values), functools.partial(_one_hot_right, values)) for index, values in model.one_hot
     ]
-    groups += [(next(iter(c.categories), -1), len(c.borders), functools.partial(goes_right, c)) for c in model.ctrs]
+    for ctr in model.ctrs:
+        right = functools.partial(ctr_right, ctr) if ctr.is_simple else None
+        groups.append((next(iter(ctr.categories), -1), len(ctr.borders), right))
     first = sum(len(feature.borders) for feature in model.numeric)
     ends = np.searchsorted(used, first + np.cumsum([0, *(n_splits for _, n_splits, _ in groups)]))
-    on_one_feature = [True] * len(model.one_hot) + [ctr.is_simple for ctr in model.ctrs]
     return [
-        _CategorySplits(*group, used=is_single and bool(n_used))
-        for group, is_single, n_used in zip(groups, on_one_feature, np.diff(ends), strict=True)
+        (index, n_splits, right if n_used else None)
+        for (index, n_splits, right), n_used in zip(groups, np.diff(ends), strict=True)
     ]
 
 
@@ -328,15 +314,15 @@ def _one_hot_right(values: Ints, known_hashes: Ints) -> Bools:
     return result
 
 
-def _category_sets(groups: Sequence[_CategorySplits], known_hashes: Mapping[int, Ints]) -> tuple[Ints, Bools]:
+def _category_sets(groups: Sequence[_Group], known_hashes: Mapping[int, Ints]) -> tuple[Ints, Bools]:
     """Return the start of each split's set, -1 for those in no tree, and the sets one after the other."""
-    widths = [len(known_hashes[group.index]) + 1 if group.used else 0 for group in groups]
-    sizes = np.array([width * group.n_splits for width, group in zip(widths, groups, strict=True)], dtype=np.int64)
+    widths = [0 if goes_right is None else len(known_hashes[index]) + 1 for index, _, goes_right in groups]
+    sizes = np.array([width * n_splits for width, (_, n_splits, _) in zip(widths, groups, strict=True)], dtype=np.int64)
     check_size("category sets", int(sizes.sum()), _MAX_SET_ENTRIES)
     starts = [
-        first + width * np.arange(group.n_splits) if width else np.full(group.n_splits, -1)
-        for first, width, group in zip(block_starts(sizes), widths, groups, strict=True)
+        first + width * np.arange(n_splits) if width else np.full(n_splits, -1)
+        for first, width, (_, n_splits, _) in zip(block_starts(sizes), widths, groups, strict=True)
     ]
-    sets = [~group.goes_right(known_hashes[group.index]).ravel() for group in groups if group.used]
+    sets = [~goes_right(known_hashes[index]).ravel() for index, _, goes_right in groups if goes_right is not None]
     empty = np.empty(0, dtype=np.int64)
     return np.concatenate([empty, *starts]), np.concatenate([empty.astype(bool), *sets])

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.errors import UnsupportedModelError
-from treeanova.readers.catboost.model import Nodes
+from treeanova.readers.catboost.files import Nodes
 from treeanova.readers.catboost.splits import Condition, Splits
 
 Words = npt.NDArray[np.uint64]
@@ -35,13 +35,6 @@ class Table:
 
 
 @dataclasses.dataclass(frozen=True)
-class Branch:
-    feature: int
-    subtrees: Sequence[Subtree]
-    n_leaves: int
-
-
-@dataclasses.dataclass(frozen=True)
 class Subtree:
     """What is grown from cells: new classes of the old ones, for features that matter, and a branch or one outcome."""
 
@@ -50,7 +43,10 @@ class Subtree:
 
     @property
     def n_leaves(self) -> int:
-        return 1 if isinstance(self.content, int) else self.content.n_leaves
+        return 1 if isinstance(self.content, int) else self.content[2]
+
+
+Branch = tuple[int, Sequence[Subtree], int]  # a feature, a subtree for each of its classes, and the number of leaves
 
 
 def tabulate(
@@ -172,14 +168,14 @@ class _Growth:
 
     def _branch(self, outcomes: Ints, features: tuple[int, ...]) -> Branch:
         if outcomes.ndim == 1:
-            return Branch(features[0], [Subtree({}, outcome) for outcome in outcomes.tolist()], len(outcomes))
+            return features[0], [Subtree({}, outcome) for outcome in outcomes.tolist()], len(outcomes)
         key = features, outcomes.shape, outcomes.tobytes()
         if key not in self._grown:
             axis = self._best_axis(outcomes)
             subtrees = [
                 self.subtree(outcomes.take([place], axis=axis), features) for place in range(outcomes.shape[axis])
             ]
-            self._grown[key] = Branch(features[axis], subtrees, sum(subtree.n_leaves for subtree in subtrees))
+            self._grown[key] = features[axis], subtrees, sum(subtree.n_leaves for subtree in subtrees)
         return self._grown[key]
 
     def _best_axis(self, outcomes: Ints) -> int:
@@ -187,17 +183,14 @@ class _Growth:
         words = self._of_outcome[outcomes]
         n_cells = [np.ones(size) for size in outcomes.shape]
         for pair in itertools.combinations(range(outcomes.ndim), 2):
-            sums = self._sums(words, pair)
+            sums = words
+            for axis in reversed(range(words.ndim)):
+                if axis not in pair:
+                    weights = self._of_class[: words.shape[axis]] + np.uint64(2 * axis)
+                    sums = np.tensordot(sums, weights, axes=([axis], [0]))
             n_cells[pair[0]] *= _n_distinct(sums)
             n_cells[pair[1]] *= _n_distinct(sums.T)
         return int(np.argmin([cells.sum() for cells in n_cells]))
-
-    def _sums(self, words: Words, pair: tuple[int, int]) -> Words:
-        for axis in reversed(range(words.ndim)):
-            if axis not in pair:
-                weights = self._of_class[: words.shape[axis]] + np.uint64(2 * axis)
-                words = np.tensordot(words, weights, axes=([axis], [0]))
-        return words
 
 
 def _n_distinct(rows: Words) -> Floats:
@@ -209,7 +202,9 @@ def _n_distinct(rows: Words) -> Floats:
 _MAX_CELLS = 1 << 22  # of one tree; larger trees are unfolded split by split
 _MAX_LEAVES = 1 << 21  # of all trees
 
+_Bounds = Mapping[int, Floats | None]
 _Classes = Mapping[int, Sequence[int]]
+_Grown = tuple[Table, Sequence[int], Subtree]  # with the old nodes at its ends, by the numbers of outcomes
 _Item = TypeVar("_Item", bound=np.generic)
 
 
@@ -235,7 +230,7 @@ class _Builder:
         self._splits = splits
         self._n_bins = n_bins
         self._new_splits: dict[tuple[int, float], int] = {}
-        self._grown: dict[int, _Emission | None] = {}
+        self._grown: dict[int, _Grown | None] = {}
         self._n_leaves = 0
 
     def nodes(self, roots: Sequence[int]) -> Nodes:
@@ -288,14 +283,15 @@ class _Builder:
         grown = self._grown[node]
         if grown is None:
             return self._append(split, self.unfolded(left), self.unfolded(right))
-        self._reserve_leaves(grown.subtree.n_leaves)
-        return grown.node(grown.subtree, grown.table.classes)
+        table, ends, subtree = grown
+        self._reserve_leaves(subtree.n_leaves)
+        return self._emit(table.bounds, ends, subtree, table.classes)
 
     def _reserve_leaves(self, n_leaves: int) -> None:
         if self._n_leaves + n_leaves > _MAX_LEAVES:
             raise _size_error()
 
-    def _grow(self, node: int) -> _Emission | None:
+    def _grow(self, node: int) -> _Grown | None:
         """Return what replaces a subtree, or its first split if the subtree is large; None if that split can stay."""
         below = self._splits_below(node)
         if not self._combines(below):
@@ -311,7 +307,7 @@ class _Builder:
         ends, outcomes = np.unique(table.outcomes, return_inverse=True)
         smallest = np.min_scalar_type(len(ends))
         outcomes = outcomes.reshape(table.outcomes.shape).astype(smallest)
-        return _Emission(self, table, grow(dataclasses.replace(table, outcomes=outcomes)), ends.tolist())
+        return table, ends.tolist(), grow(dataclasses.replace(table, outcomes=outcomes))
 
     def _conditions(self, splits: Sequence[int]) -> dict[int, Condition]:
         return {split: self._splits.conditions.get(split) or self._condition(split) for split in splits}
@@ -329,7 +325,29 @@ class _Builder:
         left, right = (self._leaf_in_cells(child, goes_right) for child in (self._left[node], self._right[node]))
         return np.where(goes_right[self._split[node]], right, left)
 
-    def branch(self, feature: int, value: float, left: int, right: int) -> int:
+    def _emit(self, bounds: _Bounds, ends: Sequence[int], subtree: Subtree, classes: _Classes) -> int:
+        """Append nodes for what was grown from a table, and return the first."""
+        if isinstance(subtree.content, int):
+            return self.unfolded(ends[subtree.content])
+        merged = {
+            feature: _merged(classes[feature], new, is_category=bounds[feature] is None)
+            for feature, new in subtree.merged.items()
+        }
+        feature, subtrees, _ = subtree.content
+        branched, borders = merged.pop(feature), bounds[feature]
+
+        def halves(low: int, high: int) -> int:
+            if high - low == 1:
+                return self._emit(bounds, ends, subtrees[low], merged)
+            middle = (low + high) // 2
+            left, right = halves(low, middle), halves(middle, high)
+            if borders is None:
+                return self._branch(feature, functools.reduce(operator.or_, branched[low:middle]), left, right)
+            return self._branch(feature, float(borders[branched[middle] - 1]), left, right)
+
+        return halves(0, len(branched))
+
+    def _branch(self, feature: int, value: float, left: int, right: int) -> int:
         first = len(self._splits.feature) - 1
         split = self._new_splits.setdefault((feature, value), first + len(self._new_splits))
         return self._append(split, left, right, 0, 0)
@@ -343,45 +361,18 @@ class _Builder:
         return len(self._split) - 1
 
 
-@dataclasses.dataclass(frozen=True)
-class _Emission:
-    """New nodes for what was grown from one table; `ends` are the old nodes at its ends, by the numbers of outcomes."""
-
-    builder: _Builder
-    table: Table
-    subtree: Subtree
-    ends: Sequence[int]
-
-    def node(self, subtree: Subtree, classes: _Classes) -> int:
-        if isinstance(subtree.content, int):
-            return self.builder.unfolded(self.ends[subtree.content])
-        merged = {feature: self._merged(feature, classes[feature], new) for feature, new in subtree.merged.items()}
-        branched = merged.pop(subtree.content.feature)
-        return self._halves(subtree.content, branched, merged, 0, len(branched))
-
-    def _halves(self, branch: Branch, branched: Sequence[int], classes: _Classes, low: int, high: int) -> int:
-        if high - low == 1:
-            return self.node(branch.subtrees[low], classes)
-        middle = (low + high) // 2
-        left, right = (self._halves(branch, branched, classes, *ends) for ends in ((low, middle), (middle, high)))
-        bounds = self.table.bounds[branch.feature]
-        if bounds is None:
-            mask = functools.reduce(operator.or_, branched[low:middle])
-            return self.builder.branch(branch.feature, mask, left, right)
-        return self.builder.branch(branch.feature, float(bounds[branched[middle] - 1]), left, right)
-
-    def _merged(self, feature: int, old: Sequence[int], new: Sequence[int]) -> Sequence[int]:
-        size = max(new) + 1
-        if size == len(new):
-            return old
-        merged = [0] * size
-        if self.table.bounds[feature] is None:
-            for mask, number in zip(old, new, strict=True):
-                merged[number] |= mask
-        else:
-            for first, number in zip(reversed(old), reversed(new), strict=True):
-                merged[number] = first
-        return merged
+def _merged(old: Sequence[int], new: Sequence[int], *, is_category: bool) -> Sequence[int]:
+    size = max(new) + 1
+    if size == len(new):
+        return old
+    merged = [0] * size
+    if is_category:
+        for mask, number in zip(old, new, strict=True):
+            merged[number] |= mask
+    else:
+        for first, number in zip(reversed(old), reversed(new), strict=True):
+            merged[number] = first
+    return merged
 
 
 def _before_last(old: npt.NDArray[_Item], new: npt.ArrayLike) -> npt.NDArray[_Item]:
