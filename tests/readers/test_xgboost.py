@@ -23,8 +23,8 @@ from treeanova.model.forest import Forest
 from treeanova.model.grid import grid_of
 from treeanova.readers import read_model
 from treeanova.readers import xgboost as reader
-from treeanova.readers.xgboost import predicted_margin, stored_margin, ubjson
-from treeanova.readers.xgboost.nodes import Reading
+from treeanova.readers.xgboost import predicted_margin, stored_margin
+from treeanova.readers.xgboost.nodes import codes_of_labels, decode_ubjson
 from treeanova.storage.codec import describe, restore
 
 xgb = pytest.importorskip("xgboost")
@@ -654,11 +654,11 @@ def test_names_that_xgboost_confuses_are_refused() -> None:
 
 
 def test_cut_names_with_the_same_length_are_refused() -> None:
-    cut = Reading(("é", "", ""), (1, 2, 2))
-    assert cut.codes(["é"]) == [0]
-    assert cut.codes(["xy"]) is None
-    assert Reading(("é", ""), (1, 2)).codes(["xy", "é"]) == [1, 0]
-    assert Reading(("é", ""), (1, 2)).codes(["xy", "zz"]) is None
+    cut = (("é", "", ""), (1, 2, 2))
+    assert codes_of_labels(cut, ["é"]) == [0]
+    assert codes_of_labels(cut, ["xy"]) is None
+    assert codes_of_labels((("é", ""), (1, 2)), ["xy", "é"]) == [1, 0]
+    assert codes_of_labels((("é", ""), (1, 2)), ["xy", "zz"]) is None
 
 
 # --- drawn models
@@ -934,7 +934,7 @@ def test_other_bytes_are_refused(data: bytes, words: str, tmp_path) -> None:
 def test_ubjson_of_all_types() -> None:
     data = b"{#i\x08i\1a[i\1U\xffI\xff\xfel\0\0\0\1]i\1bD" + np.array(1.5, ">f8").tobytes() + b"i\1cTi\1dFi\1eZ"
     data += b"i\1fSi\2hii\1g[$I#i\2\0\1\0\2i\1h{i\1kd" + np.array(0.5, ">f4").tobytes() + b"}"
-    value = ubjson.decode(data)
+    value = decode_ubjson(data)
     np.testing.assert_array_equal(value.pop("g"), [1, 2])
     expected = {"a": [1, 255, -2, 1], "b": 1.5, "c": True, "d": False, "e": None, "f": "hi", "h": {"k": 0.5}}
     assert value == expected

@@ -34,12 +34,12 @@ from treeanova.model.forest import Forest, assemble, bound_below
 from treeanova.readers import checks
 from treeanova.readers.checks import damage_reported, damaged, whole_number
 from treeanova.readers.outputs import objective_text, output_names, word_for
-from treeanova.readers.xgboost import ubjson
 from treeanova.readers.xgboost.nodes import (
     Document,
     Singles,
     category_sets,
     count_of,
+    decode_ubjson,
     features_of,
     leaf_values,
     learner_of,
@@ -109,9 +109,10 @@ def stored_margin(learner: Document, version: Any) -> Floats:
         )
     score = json.loads(learner["learner_model_param"]["base_score"])
     base = np.asarray(score, dtype=np.float64).astype(np.float32).reshape(-1)
-    with np.errstate(all="ignore"):
-        margin = _logit(base) if link == "logit" else _log(base) if link == "log" else base
-    return margin.astype(np.float64)
+    if link == "logit":
+        one, least = np.float32(1), np.float32(1e-6)
+        return -_log(one / np.clip(base, least, one - least) - one).astype(np.float64)
+    return (_log(base) if link == "log" else base).astype(np.float64)
 
 
 def predicted_margin(booster: Any, learner: Document, version: Any) -> Floats:
@@ -144,20 +145,20 @@ def _log(values: Singles) -> Singles:
     return np.array([logf(value) for value in values], dtype=np.float32)
 
 
-def _logit(base: Singles) -> Singles:
-    one, least = np.float32(1), np.float32(1e-6)
-    return -_log(one / np.clip(base, least, one - least) - one)
-
-
 _COUNTS_BYTES = (3, 4)  # since this version, names of categories from pandas are stored whole
 
 
 def forest_of(
-    learner: Document, version: Sequence[int], *, margin: Floats, last: int | None, missing: float, is_custom: bool
+    learner: Document,
+    version: Sequence[int],
+    *,
+    margin: Floats,
+    last: int | None,
+    missing: float = np.nan,
+    is_custom: bool = False,
 ) -> Forest:
-    n_outputs = n_outputs_of(learner)
-    _check_tree_count(tree_model(learner))
-    trees = tree_model(learner)["trees"][: _n_trees(tree_model(learner), n_outputs, last)]
+    n_outputs, model = n_outputs_of(learner), tree_model(learner)
+    trees = model["trees"][: _n_trees(model, n_outputs, last)]
     nodes = read_nodes(trees)
     schema = Schema(
         features=features_of(learner, nodes, missing, counts_bytes=tuple(version) >= _COUNTS_BYTES),
@@ -202,30 +203,24 @@ def _outputs(learner: Document, n_outputs: int) -> tuple[str, ...]:
     return output_names(n_outputs, [f"{float(level):g}" for level in levels] if is_named else (), prefix="")
 
 
-def _check_tree_count(model: Document) -> None:
+def _n_trees(model: Document, n_outputs: int, last: int | None) -> int:
+    """Return the number of trees up to an iteration, after a check that all are there."""
     n_announced, n_trees = count_of(model["gbtree_model_param"], "num_trees"), len(model["trees"])
     if n_announced != n_trees:
         raise damaged(f"the model must have {n_announced} trees as num_trees says, got {n_trees}")
     ends = np.asarray(model.get("iteration_indptr", [0, n_trees]))
     if ends.dtype.kind not in "iu" or ends[0] != 0 or ends[-1] != n_trees or (np.diff(ends) < 0).any():
         raise damaged(f"iteration_indptr must ascend from 0 to {n_trees}, got {str(ends)[:40]}")
-
-
-def _n_trees(model: Document, n_outputs: int, last: int | None) -> int:
     if last is None or last == -1:  # XGBoost takes an end of 0 for all
-        return len(model["trees"])
-    ends = model["iteration_indptr"] if "iteration_indptr" in model else _iteration_ends(model, n_outputs)
+        return n_trees
+    # Files without `iteration_indptr` have no vector leaves.
+    n_in_iteration = max(1, count_of(model["gbtree_model_param"], "num_parallel_tree")) * n_outputs
+    ends = model.get("iteration_indptr", range(0, n_trees + 1, n_in_iteration))
     if not 0 <= last < len(ends) - 1:
         raise UnsupportedModelError(
             f"an XGBoost model must have the iterations up to its best, got best_iteration {last} of {len(ends) - 1}."
         )
     return int(ends[last + 1])
-
-
-def _iteration_ends(model: Document, n_outputs: int) -> range:
-    """Return where iterations end, for files without `iteration_indptr`; these have no vector leaves."""
-    size = max(1, count_of(model["gbtree_model_param"], "num_parallel_tree")) * n_outputs
-    return range(0, len(model["trees"]) + 1, size)
 
 
 _KIND = "an XGBoost model"
@@ -242,7 +237,7 @@ def read(model: Any) -> Forest:
 def _read_live(model: Any, booster: Any, last: int | None) -> Forest:
     raw, missing = _raw(booster), getattr(model, "missing", np.nan)
     with damage_reported(_KIND):
-        document = ubjson.decode(raw)
+        document = decode_ubjson(raw)
         learner = learner_of(document)
         return forest_of(
             learner,
@@ -261,38 +256,22 @@ def read_file(path: str | pathlib.Path) -> Forest:
     with damage_reported(_KIND, path):
         document = parse(data)
         version = tuple(map(whole_number, document["version"]))
-        last = _best_iteration(document)
-        return checks.read_stored(
-            "xgboost",
-            version,
-            lambda: _read_document(document, last),
-            lambda library, _: _load(library, data, version, last),
-        )
+        attributes = document["learner"].get("attributes", {})
+        # A plain Booster predicts with all iterations.
+        best = attributes.get("best_iteration") if "scikit_learn" in attributes else None
+        last = None if best is None else whole_number(best)
 
+        def read_document() -> Forest:
+            learner = learner_of(document)
+            margin = stored_margin(learner, document["version"])
+            return forest_of(learner, document["version"], margin=margin, last=last)
 
-def _load(library: Any, data: bytes, version: tuple[int, ...], last: int | None) -> checks.Predict | None:
-    if checks.numbers(library.__version__) < version:
-        return None
-    return functools.partial(_margin_of, library.Booster(model_file=bytearray(data)), last)
+        def load(library: Any, _forest: Forest) -> checks.Predict | None:
+            if checks.numbers(library.__version__) < version:
+                return None
+            return functools.partial(_margin_of, library.Booster(model_file=bytearray(data)), last)
 
-
-def _best_iteration(document: Document) -> int | None:
-    """Return the last iteration that a wrapper predicts with; None for a plain Booster, which uses all of them."""
-    attributes = document["learner"].get("attributes", {})
-    best = attributes.get("best_iteration") if "scikit_learn" in attributes else None
-    return None if best is None else whole_number(best)
-
-
-def _read_document(document: Document, last: int | None) -> Forest:
-    learner = learner_of(document)
-    return forest_of(
-        learner,
-        document["version"],
-        margin=stored_margin(learner, document["version"]),
-        last=last,
-        missing=np.nan,
-        is_custom=False,
-    )
+        return checks.read_stored("xgboost", version, read_document, load)
 
 
 def _margin_of(booster: Any, last: int | None, rows: Floats) -> npt.ArrayLike:
@@ -320,6 +299,3 @@ def _raw(booster: Any) -> bytes:
         if "0 feature" not in str(error):
             raise
         raise UnsupportedModelError("Booster must be fitted, got one without features; fit it first.") from error
-
-
-__all__ = ["read", "read_file"]

@@ -1,10 +1,16 @@
-"""XGBoost's documents: features with their encoders, and nodes of trees as flat arrays."""
+"""XGBoost's documents: UBJSON decoded, features with their encoders, and nodes of trees as flat arrays.
+
+Of Universal Binary JSON, a value is one byte for its type and then its bytes, big-endian. Objects and lists may give
+their length after ``#``, arrays of one type their type after ``$`` (https://ubjson.org). Keys of objects are strings
+without the type byte. Lengths are checked against the number of bytes left before anything is allocated.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import itertools
+import struct
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -24,7 +30,130 @@ from treeanova.data.features import (
 )
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.readers.checks import block_starts, check_size, check_values, damaged, parsed_json, whole_number
-from treeanova.readers.xgboost import ubjson
+
+_NUMBERS: dict[int, np.dtype[Any]] = {
+    ord("i"): np.dtype("i1"),
+    ord("U"): np.dtype("u1"),
+    ord("I"): np.dtype(">i2"),
+    ord("l"): np.dtype(">i4"),
+    ord("L"): np.dtype(">i8"),
+    ord("d"): np.dtype(">f4"),
+    ord("D"): np.dtype(">f8"),
+}
+_SCALARS = {
+    kind: struct.Struct(f">{code}")
+    for kind, code in {"i": "b", "U": "B", "I": "h", "l": "i", "L": "q", "d": "f", "D": "d"}.items()
+}
+_UNPACK = {ord(kind): packer for kind, packer in _SCALARS.items()}
+_CONSTANTS = {ord("Z"): None, ord("T"): True, ord("F"): False}
+_INTEGERS = frozenset(b"iUIlL")
+_LONG = _SCALARS["L"]
+_DEEPEST = 32
+
+_OBJECT, _END_OBJECT, _LIST, _END_LIST, _STRING = b"{}[]S"
+_TYPE, _COUNT, _LONG_KIND = b"$#L"
+
+
+def decode_ubjson(data: bytes) -> Any:
+    """Return dicts, lists, strings, numbers, None, and 1-d arrays, views on the bytes; else ValueError."""
+    reader = _Ubjson(data)
+    try:
+        value = reader.value(reader.byte(), 0)
+    except (IndexError, struct.error) as error:
+        raise ValueError("the bytes end too early") from error
+    if reader.at != len(data):
+        raise ValueError(f"{len(data) - reader.at} bytes follow the end")
+    return value
+
+
+class _Ubjson:
+    __slots__ = ("at", "data")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def byte(self) -> int:
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def value(self, kind: int, depth: int) -> Any:
+        if kind in {_LIST, _OBJECT}:
+            if depth == _DEEPEST:
+                raise ValueError(f"values are nested more than {_DEEPEST} deep")
+            return self._list(depth + 1) if kind == _LIST else self._object(depth + 1)
+        if kind == _STRING:
+            return self._string(self.byte())
+        if kind in _UNPACK:
+            return self._number(kind)
+        if kind in _CONSTANTS:
+            return _CONSTANTS[kind]
+        raise ValueError(f"unknown type {kind:#x} at byte {self.at}")
+
+    def _number(self, kind: int) -> Any:
+        packer = _UNPACK[kind]
+        self.at += packer.size
+        return packer.unpack_from(self.data, self.at - packer.size)[0]
+
+    def _length(self, kind: int) -> int:
+        """Return a length of a type whose byte was read; at most the number of bytes that are left."""
+        if kind == _LONG_KIND:  # what XGBoost writes
+            length: int = _LONG.unpack_from(self.data, self.at)[0]
+            self.at += 8
+        elif kind in _INTEGERS:
+            length = self._number(kind)
+        else:
+            raise ValueError(f"no length at byte {self.at}")
+        if not 0 <= length <= len(self.data) - self.at:
+            raise ValueError(f"a length of {length} at byte {self.at}")
+        return length
+
+    def _string(self, kind: int) -> str:
+        length = self._length(kind)
+        self.at += length
+        return str(self.data[self.at - length : self.at], "utf-8")
+
+    def _object(self, depth: int) -> dict[str, Any]:
+        count = self._count()
+        result: dict[str, Any] = {}
+        while len(result) != count:
+            kind = self.byte()
+            if kind == _END_OBJECT and count is None:
+                break
+            key = self._string(kind)
+            if key in result:
+                raise ValueError(f"{key!r} occurs twice")
+            result[key] = self.value(self.byte(), depth)
+        return result
+
+    def _list(self, depth: int) -> Any:
+        if self.data[self.at] == _TYPE:
+            return self._array()
+        count = self._count()
+        result: list[Any] = []
+        while len(result) != count:
+            kind = self.byte()
+            if kind == _END_LIST and count is None:
+                break
+            result.append(self.value(kind, depth))
+        return result
+
+    def _count(self) -> int | None:
+        if self.data[self.at] != _COUNT:
+            return None
+        self.at += 2
+        return self._length(self.data[self.at - 1])
+
+    def _array(self) -> Any:
+        dtype = _NUMBERS.get(self.data[self.at + 1])
+        self.at += 2
+        count = self._count()
+        if dtype is None or count is None:
+            raise ValueError(f"no array of numbers at byte {self.at}")
+        start = self.at
+        self.at += count * dtype.itemsize
+        return np.frombuffer(self.data, dtype, count, start)  # ValueError when the bytes are too few
+
 
 Document = dict[str, Any]
 _MAX_OUTPUTS = 1 << 16
@@ -36,7 +165,7 @@ def parse(data: bytes) -> Any:
         raise ModelFileError(
             f"an XGBoost file must start with a brace, got {data[:10]!r}; save the model as .json or .ubj."
         )
-    return ubjson.decode(data) if data[1:2] in _UBJSON_STARTS else parsed_json(data, allows_nan=True)
+    return decode_ubjson(data) if data[1:2] in _UBJSON_STARTS else parsed_json(data, allows_nan=True)
 
 
 def learner_of(document: Any) -> Document:
@@ -73,32 +202,27 @@ def n_outputs_of(learner: Document) -> int:
 Singles = npt.NDArray[np.float32]
 
 
-@dataclasses.dataclass(frozen=True)
-class Reading:
-    """One way to read the stored names of categories; `lengths` are their numbers of characters if they are texts.
+# One way to read the stored names of categories; lengths are their numbers of characters if they are texts. A text
+# shorter than its length is the beginning of a name that XGBoost has cut.
+Reading = tuple[tuple[Hashable, ...], tuple[int, ...]]
 
-    A text shorter than its length is the beginning of a name that XGBoost has cut.
-    """
 
-    names: tuple[Hashable, ...]
-    lengths: tuple[int, ...] = ()
+def _cut_codes(reading: Reading) -> list[int]:
+    pairs = zip(*reading, strict=False)
+    return [code for code, (name, length) in enumerate(pairs) if len(str(name)) < length]
 
-    @property
-    def cut(self) -> tuple[int, ...]:
-        pairs = zip(self.names, self.lengths, strict=False)
-        return tuple(code for code, (name, length) in enumerate(pairs) if len(str(name)) < length)
 
-    def codes(self, labels: Sequence[Hashable]) -> list[int] | None:
-        """Return the code of each label; None if a label has no code, or if two labels could be the same cut name."""
-        cut = self.cut
-        whole = {name: code for code, name in enumerate(self.names) if code not in set(cut)}
-        codes = [whole[label] if label in whole else self._cut_code(label, cut) for label in labels]
-        return None if -1 in codes or len(set(codes)) < len(codes) else codes
-
-    def _cut_code(self, label: Hashable, cut: tuple[int, ...]) -> int:
+def codes_of_labels(reading: Reading, labels: Sequence[Hashable]) -> list[int] | None:
+    """Return the code of each label; None if a label has no code, or if two labels could be the same cut name."""
+    names, lengths = reading
+    cut = _cut_codes(reading)
+    code_of = {name: code for code, name in enumerate(names) if code not in set(cut)}
+    codes = []
+    for label in labels:
         text = str(label)
-        fits = [code for code in cut if len(text) == self.lengths[code] and text.startswith(str(self.names[code]))]
-        return fits[0] if len(fits) == 1 else -1
+        fits = [code for code in cut if len(text) == lengths[code] and text.startswith(str(names[code]))]
+        codes.append(code_of[label] if label in code_of else fits[0] if len(fits) == 1 else -1)
+    return None if -1 in codes or len(set(codes)) < len(codes) else codes
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -110,27 +234,22 @@ class NamedCategory(Encoder):
     XGBoost refuses those that sort last and treats any other as the next known label.
     """
 
-    stored: tuple[tuple[tuple[Hashable, ...], tuple[int, ...]], ...]
+    stored: tuple[Reading, ...]
     missing: float = np.nan
-
-    @property
-    def readings(self) -> tuple[Reading, ...]:
-        return tuple(Reading(names, lengths) for names, lengths in self.stored)
 
     @property
     def labels(self) -> tuple[Hashable, ...]:
         """The stored names, with … where XGBoost has cut them."""
-        first = self.readings[0]
-        cut = set(first.cut)
-        return tuple(f"{name}… ({code})" if code in cut else name for code, name in enumerate(first.names))
+        cut = set(_cut_codes(self.stored[0]))
+        return tuple(f"{name}… ({code})" if code in cut else name for code, name in enumerate(self.stored[0][0]))
 
     def of_table(self, column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:  # noqa: ARG002
         """Return numbers that could be labels as objects, which `encode` reads as labels."""
         is_number = column.dtype.kind in "biuf"
-        return column.astype(object) if is_number and could_be_labels(self.readings[0].names) else column
+        return column.astype(object) if is_number and could_be_labels(self.stored[0][0]) else column
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
-        coded = _codes(len(self.readings[0].names), self.missing)
+        coded = _codes(len(self.stored[0][0]), self.missing)
         if column.dtype.kind in "biuf":
             return coded.encode(column, name)
         if self.missing >= 0 and self.missing.is_integer():
@@ -145,10 +264,10 @@ class NamedCategory(Encoder):
         return coded.encode(codes[inverse], name)
 
     def _codes(self, labels: list[Hashable], name: str) -> list[int]:
-        possible = [codes for reading in self.readings if (codes := reading.codes(labels)) is not None]
+        possible = [codes for reading in self.stored if (codes := codes_of_labels(reading, labels)) is not None]
         if not possible or any(codes != possible[0] for codes in possible):
-            names = {label for reading in self.readings for label in reading.names}
-            unknown = [label for label in labels if label not in names] or labels
+            known_names = {label for names, _ in self.stored for label in names}
+            unknown = [label for label in labels if label not in known_names] or labels
             raise ValueError(
                 f"column {name!r} must hold categories of the model, got {unknown[0]!r}, which XGBoost refuses or "
                 "treats as another one; where it has cut names (beyond ASCII), pass the codes used in training."
@@ -195,7 +314,10 @@ class Nodes:
 def read_nodes(trees: Sequence[Document]) -> Nodes:
     left, sizes = _joined(trees, "left_children")
     slot = _aligned(trees, "right_children", sizes)
-    _check_children(left, slot, sizes)
+    size = np.repeat(sizes, sizes)
+    check_values("trees must have nodes", sizes, sizes > 0)
+    check_values("left_children must be nodes of their tree", left, (left >= -1) & (left < size))
+    check_values("right_children must be nodes of their tree", slot, (left < 0) | ((slot >= 0) & (slot < size)))
     starts = block_starts(sizes)
     shift = np.repeat(starts, sizes)
     listed, listed_sizes, categories = _lists(trees, starts, sizes)
@@ -242,16 +364,6 @@ def _flags(trees: Sequence[Document], key: str, sizes: Ints) -> Bools:
     numbers = _aligned(trees, key, sizes, "biu")
     check_values(f"{key} must be 0 or 1", numbers, (numbers == 0) | (numbers == 1))
     return np.asarray(numbers == 1)
-
-
-def _check_children(left: Ints, right: Ints, sizes: Ints) -> None:
-    size = np.repeat(sizes, sizes)
-    check_values("trees must have nodes", sizes, sizes > 0)
-    check_values("left_children must be nodes of their tree", left, (left >= -1) & (left < size))
-    check_values("right_children must be nodes of their tree", right, (left < 0) | ((right >= 0) & (right < size)))
-
-
-# --- leaf values
 
 
 def leaf_values(learner: Document, trees: Sequence[Document], nodes: Nodes, n_outputs: int) -> Singles:
@@ -309,9 +421,6 @@ def _vectors(trees: Sequence[Document], nodes: Nodes, n_outputs: int) -> Singles
     first = np.repeat(block_starts(n_vectors), nodes.sizes)
     vectors = joined.reshape(-1, n_outputs)
     return np.where(nodes.is_inner[:, None], np.float32(0), vectors[np.where(nodes.is_inner, 0, first + nodes.slot)])
-
-
-# --- categories
 
 
 def _lists(trees: Sequence[Document], starts: Ints, sizes: Ints) -> tuple[Ints, Ints, Ints]:
@@ -415,10 +524,10 @@ def _codes(n_codes: int, missing: float) -> IntegerCategory:
 
 def _encoder(n_codes: int, readings: tuple[Reading, ...], missing: float) -> Encoder:
     if readings:
-        n_names = len(readings[0].names)
+        n_names = len(readings[0][0])
         if n_codes > n_names:
             raise damaged(f"categories must be below {n_names}, which have names, got {n_codes - 1}")
-        return NamedCategory(tuple((reading.names, reading.lengths) for reading in readings), missing)
+        return NamedCategory(readings, missing)
     return Numeric(missing, "float32") if n_codes < 0 else _codes(n_codes, missing)
 
 
@@ -427,7 +536,7 @@ def _readings(stored: Document) -> tuple[Reading, ...]:
     if len(values) and values.dtype.kind not in "iu":
         raise damaged(f"categories must be named by text or by integers, got {values.dtype}")
     if "offsets" not in stored:
-        return (Reading(tuple(values.tolist())),)
+        return ((tuple(values.tolist()), ()),)
     offsets = np.asarray(stored["offsets"], dtype=np.int64)
     if len(offsets) < 2:
         return ()
@@ -451,8 +560,8 @@ def _text_readings(data: bytes, offsets: list[int]) -> tuple[Reading, ...]:
             "ASCII and confuses them when it predicts for a table; rename the categories and train it again."
         )
     text = data.decode("utf-8", errors="ignore")
-    readings = [Reading(tuple(text[a:b] for a, b in pieces), tuple(b - a for a, b in pieces))]
+    readings: list[Reading] = [(tuple(text[a:b] for a, b in pieces), tuple(b - a for a, b in pieces))]
     with contextlib.suppress(UnicodeDecodeError):
         names = tuple(window.decode("utf-8") for window in windows)
-        readings.append(Reading(names, tuple(len(name) for name in names)))
+        readings.append((names, tuple(len(name) for name in names)))
     return tuple(dict.fromkeys(readings))
