@@ -1,0 +1,698 @@
+"""PMML: TreeModel, and MiningModel that adds up or averages TreeModels, as a Forest.
+
+Facts (PMML 4.x):
+
+- Children of a node are tried in their order, and the first whose predicate is true is taken. If none is true, the
+  prediction is that of the node for noTrueChildStrategy="returnLastPrediction", else there is none.
+- A comparison with a missing value is unknown. What happens then is missingValueStrategy: "none" takes it as false,
+  "defaultChild" goes to the node's default child, "lastPrediction" stops there, "nullPrediction" predicts nothing.
+- Predicates may be True, False, comparisons, sets, isMissing and isNotMissing, and combinations of these on one field.
+- Fields of the type float are compared in float32, all other numbers in float64. Categories are compared as text.
+- A category that the field does not list is invalid: an error here, unless invalidValueTreatment is "asMissing". "asIs"
+  is an error too, because scorers differ in what they do then.
+- A MiningModel is the sum, the mean or the weighted mean or sum of its segments; majorityVote counts the scores of
+  classes. Targets may rescale a number.
+
+Documents with a DTD are refused, as are weightedConfidence and aggregateNodes, modelChain, derived fields other than
+copies, replaced missing values, and predictions that may not exist.
+"""
+
+from __future__ import annotations
+
+import codecs
+import dataclasses
+import functools
+import itertools
+import pathlib
+import re
+import xml.parsers.expat
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.data.features import Feature, Labels, Numeric, Schema
+from treeanova.errors import UnsupportedModelError
+from treeanova.model.forest import Forest, TreeBuilder, bound_below, bound_up_to
+from treeanova.readers.checks import check_size, damage_reported, damaged, decimal_number, whole_number
+from treeanova.readers.outputs import class_outputs, without_first_of_two
+
+_MAX_DEPTH = 300
+# Others have several bytes per letter, which the parser would misread, or are unknown to it.
+_ENCODINGS = {"utf-8", "utf-16", "utf-16-le", "utf-16-be", "ascii", *(f"iso8859-{k}" for k in range(1, 17))}
+_ENCODINGS |= {f"cp125{k}" for k in range(9)}
+_PREDICATES = "SimplePredicate SimpleSetPredicate CompoundPredicate True False"
+# Attributes and children that PMML 4.4 knows, of elements on which predictions depend: others would be misspelled.
+_KNOWN = {
+    "Node": (
+        "id score recordCount defaultChild",
+        f"{_PREDICATES} Node ScoreDistribution Partition EmbeddedModel Regression DecisionTree",
+    ),
+    "ScoreDistribution": ("value recordCount confidence probability", ""),
+    "SimplePredicate": ("field operator value", ""),
+    "SimpleSetPredicate": ("field booleanOperator", "Array"),
+    "CompoundPredicate": ("booleanOperator", _PREDICATES),
+    "Array": ("n type", ""),
+    "Value": ("value displayValue property", ""),
+    "MiningField": (
+        (
+            "name usageType optype importance outliers lowValue highValue invalidValueTreatment "
+            "invalidValueReplacement missingValueReplacement missingValueTreatment"
+        ),
+        "",
+    ),
+    "TreeModel": (
+        (
+            "modelName functionName algorithmName missingValueStrategy missingValuePenalty noTrueChildStrategy "
+            "splitCharacteristic isScorable"
+        ),
+        "MiningSchema Output ModelStats ModelExplanation Targets LocalTransformations Node ModelVerification",
+    ),
+    "Segmentation": ("multipleModelMethod missingPredictionTreatment missingThreshold x-missingThreshold", "Segment"),
+    "Target": ("field optype castInteger min max rescaleConstant rescaleFactor", "TargetValue"),
+}
+_ALLOWED = {name: (set(attributes.split()), set(below.split())) for name, (attributes, below) in _KNOWN.items()}
+
+
+@dataclasses.dataclass
+class Element:
+    name: str
+    attributes: dict[str, str]
+    children: list[Element] = dataclasses.field(default_factory=list)
+    pieces: list[str] = dataclasses.field(default_factory=list)
+
+    def get(self, name: str, default: str = "") -> str:
+        return self.attributes.get(name, default)
+
+    def all(self, *names: str) -> list[Element]:
+        return [child for child in self.children if child.name in names]
+
+    def first(self, *names: str) -> Element | None:
+        return next(iter(self.all(*names)), None)
+
+    def below(self, name: str) -> Iterator[Element]:
+        waiting = self.children[::-1]
+        while waiting:
+            element = waiting.pop()
+            if element.name == name:
+                yield element
+            waiting += element.children[::-1]
+
+    @functools.cached_property
+    def members(self) -> list[str]:
+        array = self.first("Array")
+        if array is None:
+            return []
+        entries = words("".join(array.pieces))
+        if "n" in array.attributes and whole_number(array.get("n")) != len(entries):
+            raise damaged(f"an Array must have {array.get('n')} entries, got {len(entries)}")
+        return entries
+
+    def check_names(self) -> None:
+        attributes, names = _ALLOWED.get(self.name, (set(self.attributes), {child.name for child in self.children}))
+        below = [child.name for child in self.children]
+        unknown = {name for name in self.attributes if not name.startswith("x-")} - attributes
+        unknown |= {name for name in below if not name.startswith(("x-", "Extension"))} - names
+        if unknown:
+            raise damaged(f"the element {self.name} must have what PMML knows, got {min(unknown)!r:.60}")
+
+
+def parse(data: bytes) -> Element:
+    top = Element("", {})
+    path = [top]
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if len(path) > _MAX_DEPTH:
+            raise UnsupportedModelError(f"the document must have trees of at most {_MAX_DEPTH} levels, got more.")
+        element = Element(tag.rpartition(" ")[2], {key.rpartition(" ")[2]: value for key, value in attributes.items()})
+        path[-1].children.append(element)
+        path.append(element)
+
+    def end(_tag: str) -> None:
+        path.pop().check_names()
+
+    def add_text(text: str) -> None:
+        if path[-1].name == "Array":
+            path[-1].pieces.append(text)
+
+    def refuse(*_: object) -> None:
+        raise UnsupportedModelError(
+            "the document must have no document type declaration (DTD), got one, which could define entities; "
+            "remove it."
+        )
+
+    parser = xml.parsers.expat.ParserCreate(namespace_separator=" ")
+    parser.XmlDeclHandler = _check_encoding
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler = add_text
+    parser.StartDoctypeDeclHandler = refuse
+    parser.EntityDeclHandler = refuse
+    try:
+        parser.Parse(data, True)
+    except xml.parsers.expat.ExpatError as error:
+        raise damaged(f"the file must be XML, got a text that is not ({error})") from error
+    return top.children[0]
+
+
+def _check_encoding(_version: str, encoding: str | None, _standalone: int) -> None:
+    """Raise UnsupportedModelError for an encoding that the parser does not read letter by letter."""
+    try:
+        name = codecs.lookup(encoding or "utf-8").name
+    except (LookupError, ValueError):
+        name = ""
+    if name not in _ENCODINGS:
+        raise UnsupportedModelError(
+            f"the document must be in UTF-8, UTF-16, ISO-8859 or Windows-125x, got {encoding!r:.40}; save it as UTF-8."
+        )
+
+
+def words(text: str) -> list[str]:
+    """Split an array at spaces; entries that contain some are in quotes.
+
+    >>> words('red "light blue" 3')
+    ['red', 'light blue', '3']
+    """
+    entries = re.finditer(r'"((?:\\"|[^"])*)"?|(\S+)', text.strip())
+    return [entry[2] if entry[1] is None else entry[1].replace('\\"', '"') for entry in entries]
+
+
+_NUMBERS = {"double", "float", "integer"}
+
+
+def refusal(reason: str) -> UnsupportedModelError:
+    return UnsupportedModelError(f"the PMML document cannot be read: {reason}.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    position: int
+    is_single: bool = False
+    categories: tuple[str, ...] | None = None
+    unseen_is_missing: bool = False
+
+    @functools.cached_property
+    def codes(self) -> dict[str, int]:
+        return {text: code for code, text in enumerate(self.categories or ())}
+
+    def bound(self, value: str, *, is_closed: bool) -> float:
+        number = decimal_number(value)
+        if np.isnan(number):
+            raise refusal("predicates must compare with numbers, got NaN")
+        if self.is_single:
+            single = np.float32(number)
+            return float(bound_up_to(single) if is_closed else bound_below(single))
+        return number if is_closed else float(np.nextafter(number, -np.inf))
+
+
+Fields = dict[str, Field]
+
+
+def _field_named(fields: Fields, name: str) -> Field:
+    if name not in fields:
+        raise refusal(
+            f"a predicate uses {name!r}, which is neither an active field nor a copy of one; write the model without "
+            "transformations"
+        )
+    return fields[name]
+
+
+def read_fields(document: Element, model: Element) -> tuple[Fields, tuple[Feature, ...]]:
+    dictionary, schema = document.first("DataDictionary"), model.first("MiningSchema")
+    listed = dictionary.all("DataField") if dictionary else []
+    declared = {field.get("name"): field for field in listed}
+    if len(declared) < len(listed):
+        raise refusal("fields of DataDictionary must have names of their own, got one twice")
+    active = [field for field in (schema.children if schema else ()) if field.get("usageType", "active") == "active"]
+    for mining in document.below("MiningField"):
+        if "missingValueReplacement" in mining.attributes or mining.get("outliers", "asIs") != "asIs":
+            raise refusal(
+                f"values of field {mining.get('name')!r} are replaced before the trees; remove this from MiningSchema, "
+                "and replace them in the data"
+            )
+    used = _used_categories(document)
+    fields: Fields = {}
+    features: list[Feature] = []
+    for position, mining in enumerate(active):
+        name = mining.get("name")
+        if name not in declared:
+            raise refusal(f"field {name!r} is not in DataDictionary")
+        feature, fields[name] = _field(declared[name], mining, position, used.get(name, []))
+        features.append(feature)
+    for element in document.below("DerivedField"):
+        source, kind = element.first("FieldRef"), element.get("dataType")
+        field = fields.get(source.get("field")) if source and not source.get("mapMissingTo") else None
+        if field is None or len(element.children) > 1:
+            continue
+        if field.categories is None and kind in {"float", "double"}:
+            fields[element.get("name")] = dataclasses.replace(field, is_single=field.is_single or kind == "float")
+        elif field.categories is not None and kind == "string":
+            fields[element.get("name")] = field
+    return fields, tuple(features)
+
+
+def _field(declared: Element, mining: Element, position: int, used: list[str]) -> tuple[Feature, Field]:
+    name, kind = declared.get("name"), declared.get("dataType")
+    if declared.get("optype") == "continuous" and kind in _NUMBERS:
+        is_single = kind == "float"
+        return Feature(name, Numeric(cast="float32" if is_single else "float64")), Field(position, is_single)
+    if kind not in {"string", "boolean"}:
+        raise refusal(f"field {name!r} must hold numbers or texts, got {declared.get('optype')} {kind}")
+    listed = [value.get("value") for value in declared.all("Value") if value.get("property", "valid") == "valid"]
+    names = tuple(dict.fromkeys([*listed, *used]))
+    treatment = mining.get("invalidValueTreatment", "returnInvalid")
+    if treatment not in {"returnInvalid", "asIs", "asMissing"} or not all(names):
+        raise refusal(
+            f"field {name!r} must list its values, and refuse others or take them as missing, got {treatment}"
+        )
+    # "asIs" is missing in some scorers, and a text like others in others.
+    accepts_unseen = treatment == "asMissing" or not listed
+    feature = Feature(name, Labels(names, "text"), accepts_unseen=accepts_unseen)
+    return feature, Field(position, False, names, unseen_is_missing=treatment == "asMissing" and bool(listed))
+
+
+def _used_categories(document: Element) -> dict[str, list[str]]:
+    listed_values: dict[str, list[str]] = {}
+    for predicate in document.below("SimplePredicate"):
+        if "value" in predicate.attributes:
+            listed_values.setdefault(predicate.get("field"), []).append(predicate.get("value"))
+    for predicate in document.below("SimpleSetPredicate"):
+        listed_values.setdefault(predicate.get("field"), []).extend(predicate.members)
+    return listed_values
+
+
+NAMES = ("SimplePredicate", "SimpleSetPredicate", "CompoundPredicate", "True", "False")
+# In this order, "and" is the minimum and "or" the maximum; a missing value leaves a comparison unknown.
+FALSE, UNKNOWN, TRUE = range(3)
+Truths = npt.NDArray[np.int8]
+_CLOSED = {"lessOrEqual": True, "greaterThan": True, "lessThan": False, "greaterOrEqual": False}
+
+
+@dataclasses.dataclass(frozen=True)
+class Values:
+    """Numbers (NaN: missing), or positions of categories; the last two are one that no predicate names and missing."""
+
+    field: Field
+    numbers: Floats
+
+    @functools.cached_property
+    def is_missing(self) -> Bools:
+        categories = self.field.categories
+        return np.isnan(self.numbers) if categories is None else np.asarray(self.numbers == len(categories) + 1)
+
+    def is_in(self, texts: Sequence[str]) -> Bools:
+        """Where values equal one of some texts of the document; a number is an interval, and these do not overlap."""
+        if self.field.categories is not None:
+            return np.isin(self.numbers, [self.field.codes.get(text, -1) for text in texts])
+        ends = sorted(
+            tuple(self.field.bound(text, is_closed=is_closed) for is_closed in (False, True)) for text in texts
+        )
+        low, high = np.array([(np.inf, np.inf), *ends]).T
+        before = np.searchsorted(low[1:], self.numbers, side="left")
+        return np.asarray((before > 0) & (self.numbers <= high[before]), dtype=bool)
+
+    def is_up_to(self, text: str, operator: str) -> Bools:
+        """Where numbers are below a bound of the document; scorers disagree on the order of texts."""
+        if self.field.categories is not None:
+            raise refusal(f"texts must be compared by equal or notEqual, got {operator} {text!r:.40}")
+        return self.numbers <= self.field.bound(text, is_closed=_CLOSED[operator])
+
+    def at(self, places: Ints) -> Values:
+        return Values(self.field, self.numbers[places])
+
+
+def predicate_of(element: Element) -> Element:
+    predicates = element.all(*NAMES)
+    if len(predicates) != 1:
+        raise refusal(f"a {element.name} must have one predicate that is known, got {len(predicates)}")
+    return predicates[0]
+
+
+def field_names(predicate: Element) -> set[str]:
+    if predicate.name == "CompoundPredicate":
+        return set().union(*(field_names(inner) for inner in predicate.all(*NAMES)))
+    return {predicate.get("field")} if predicate.name.startswith("Simple") else set()
+
+
+def bounds(predicate: Element, fields: Fields) -> set[float]:
+    if predicate.name == "CompoundPredicate":
+        return set().union(*(bounds(inner, fields) for inner in predicate.all(*NAMES)))
+    if predicate.name not in {"SimplePredicate", "SimpleSetPredicate"}:
+        return set()
+    field, operator = _field_named(fields, predicate.get("field")), predicate.get("operator")
+    if operator in _CLOSED:
+        return {field.bound(predicate.get("value"), is_closed=_CLOSED[operator])}
+    values = predicate.members if predicate.name == "SimpleSetPredicate" else [predicate.get("value")]
+    if operator in {"isMissing", "isNotMissing"}:
+        values = []
+    return {field.bound(value, is_closed=is_closed) for value in values for is_closed in (False, True)}
+
+
+def evaluate(predicate: Element, values: Values) -> Truths:
+    is_missing = values.is_missing
+    if predicate.name in {"True", "False"}:
+        return np.full(len(is_missing), TRUE if predicate.name == "True" else FALSE, dtype=np.int8)
+    if predicate.name == "CompoundPredicate":
+        return _combined(predicate.get("booleanOperator"), [evaluate(inner, values) for inner in predicate.all(*NAMES)])
+    operator = predicate.get("operator", predicate.get("booleanOperator"))
+    if operator in {"isMissing", "isNotMissing"}:
+        return np.where(is_missing == (operator == "isMissing"), TRUE, FALSE).astype(np.int8)
+    truth = np.where(_compared(predicate, operator, values), TRUE, FALSE)
+    return np.where(is_missing, UNKNOWN, truth).astype(np.int8)
+
+
+def _compared(predicate: Element, operator: str, values: Values) -> Bools:
+    if predicate.name == "SimpleSetPredicate":
+        is_wanted = _known(operator, {"isIn", "isNotIn"}) == "isIn"
+        return values.is_in(predicate.members) ^ (not is_wanted)
+    if operator in {"equal", "notEqual"}:
+        return values.is_in([predicate.get("value")]) ^ (operator == "notEqual")
+    _known(operator, set(_CLOSED))
+    return values.is_up_to(predicate.get("value"), operator) ^ operator.startswith("greater")
+
+
+def _known(operator: str, names: set[str]) -> str:
+    if operator not in names:
+        raise refusal(f"the operator {operator!r} is not known")
+    return operator
+
+
+def _combined(operator: str, truths: list[Truths]) -> Truths:
+    if not truths:
+        raise refusal("a CompoundPredicate must have predicates, got none")
+    if operator == "surrogate":
+        return functools.reduce(lambda first, other: np.where(first == UNKNOWN, other, first), truths)
+    if operator in {"and", "or"}:
+        return functools.reduce(np.minimum if operator == "and" else np.maximum, truths)
+    _known(operator, {"xor"})
+    is_odd = functools.reduce(np.not_equal, [truth == TRUE for truth in truths])
+    is_unknown = functools.reduce(np.logical_or, [truth == UNKNOWN for truth in truths])
+    return np.where(is_unknown, UNKNOWN, np.where(is_odd, TRUE, FALSE)).astype(np.int8)
+
+
+_REST, _STAY, _NULL = -1, -2, -3
+# Children on several fields in turn are copied; documents of a few kilobytes could ask for billions.
+_MAX_COPIES, _FREE_NODES = 10, 100_000
+_MAX_COMPARISONS = 1 << 30
+_MAX_ENTRIES = 1 << 27
+
+
+# How the children of a node from a start on are chosen: the end of those that one field chooses (None: no field), the
+# upper ends of its intervals, and the outcome of each of its values. Outcomes are positions of children, or _REST (the
+# children from the end on), _STAY (at the node) or _NULL.
+_Choice = tuple[int, Field | None, Floats, Ints]
+
+
+class _Trees:
+    """Trees of TreeModels, on one field at a time; notes features for which a row may have no prediction."""
+
+    def __init__(self, fields: Fields, n_elements: int) -> None:
+        self.fields, self.builder = fields, TreeBuilder()
+        self.max_nodes = _FREE_NODES + _MAX_COPIES * n_elements
+        self.n_choices = self.n_entries = 0
+        self.without_missing: set[int] = set()
+        self.without_unseen: set[int] = set()
+
+    def add(self, model: Element, leaf_values: Callable[[Element], Floats]) -> int:
+        """Append the tree of a TreeModel and return its root; `leaf_values` takes a Node to the values of its score."""
+        self.strategy = model.get("missingValueStrategy", "none")
+        if self.strategy not in {"none", "defaultChild", "lastPrediction", "nullPrediction"}:
+            raise refusal(f"missingValueStrategy must be none, defaultChild or a prediction, got {self.strategy}")
+        root = model.first("Node")
+        if root is None or predicate_of(root).name != "True":
+            raise refusal("each TreeModel must have a root whose predicate is True")
+        otherwise = model.get("noTrueChildStrategy", "returnNullPrediction")
+        if otherwise not in {"returnNullPrediction", "returnLastPrediction"}:
+            raise refusal(f"noTrueChildStrategy must be that of PMML, got {otherwise!r:.40}")
+        self.stays, self.leaf_values = otherwise == "returnLastPrediction", leaf_values
+        self.choices: dict[tuple[int, int], _Choice] = {}
+        return self.node(root)
+
+    def append(self, **node: Any) -> int:
+        self.n_entries += len(node.get("categories", ()))
+        check_size("trees on one field at a time", len(self.builder), self.max_nodes)
+        check_size("category tables", self.n_entries, _MAX_ENTRIES)
+        return self.builder.append(**node)
+
+    def node(self, element: Element) -> int:
+        return self.choose(element, 0) if element.all("Node") else self.leaf(element)
+
+    def leaf(self, element: Element) -> int:
+        return self.append(values=self.leaf_values(element))
+
+    def choose(self, element: Element, start: int) -> int:
+        self.n_choices += 1
+        check_size("trees on one field at a time", self.n_choices, self.max_nodes)
+        if (id(element), start) not in self.choices:
+            self.choices[id(element), start] = self.choice(element, start)
+        end, field, edges, outcomes = self.choices[id(element), start]
+
+        def follow(outcome: int) -> int:
+            if outcome >= 0:
+                return self.node(element.all("Node")[outcome])
+            return self.leaf(element) if outcome == _STAY else self.choose(element, end)
+
+        if field is None:
+            _check_certain(outcomes)
+            return follow(int(outcomes[0]))
+        if field.categories is not None:
+            return self.categories(field, outcomes, follow)
+        return self.numbers(field.position, edges, outcomes, follow)
+
+    def choice(self, element: Element, start: int) -> _Choice:
+        """Return how children from `start` on are chosen, as far as their predicates are on one field."""
+        children = element.all("Node")
+        names, end = set[str](), start
+        while end < len(children):
+            more = names | field_names(predicate_of(children[end]))
+            if len({_field_named(self.fields, name).position for name in more}) > 1:
+                break
+            names, end = more, end + 1
+        if end == start:
+            raise refusal("a predicate combines several fields; use nested nodes instead")
+        tested = [predicate_of(child) for child in children[start:end]]
+        field = self.fields[min(names)] if names else None
+        edges = np.empty(0)
+        if field is not None and field.categories is not None:
+            values = Values(field, np.arange(len(field.categories) + 2.0))
+        else:
+            edges = np.array(sorted(set().union({np.inf}, *(bounds(predicate, self.fields) for predicate in tested))))
+            values = Values(field or Field(0), np.append(edges, np.nan))
+        check_size("comparisons of one node", len(tested) * len(values.is_missing), _MAX_COMPARISONS)
+        return end, field, edges, self.outcomes(element, tested, start, values)
+
+    def outcomes(self, element: Element, tested: Sequence[Element], start: int, values: Values) -> Ints:
+        has_rest = start + len(tested) < len(element.all("Node"))
+        otherwise = _REST if has_rest else _STAY if self.stays and _has_score(element) else _NULL
+        result = np.full(len(values.is_missing), otherwise, dtype=np.int64)
+        waiting = np.arange(len(result))
+        for position, predicate in enumerate(tested, start):
+            truth = evaluate(predicate, values.at(waiting))
+            result[waiting[truth == TRUE]] = position
+            if self.strategy != "none" and (truth == UNKNOWN).any():
+                result[waiting[truth == UNKNOWN]] = self.unknown(element)
+                truth[truth == UNKNOWN] = TRUE
+            waiting = waiting[truth != TRUE]
+        return result
+
+    def unknown(self, element: Element) -> int:
+        if self.strategy == "lastPrediction" and _has_score(element):
+            return _STAY
+        ids = [child.get("id") for child in element.all("Node")]
+        if self.strategy == "defaultChild" and element.get("defaultChild") in ids and element.get("defaultChild"):
+            return ids.index(element.get("defaultChild"))
+        return _NULL
+
+    def numbers(self, feature: int, edges: Floats, outcomes: Ints, follow: Callable[[int], int]) -> int:
+        *known, last = outcomes.tolist()
+        _check_certain(outcomes[:-1])
+        pairs = zip(edges.tolist(), known, strict=True)
+        groups = [list(group)[-1] for _, group in itertools.groupby(pairs, key=lambda pair: pair[1])]
+        if last == _NULL:
+            self.without_missing.add(feature)
+        return self.intervals(feature, groups, None if last == _NULL else last, follow)
+
+    def intervals(
+        self, feature: int, groups: list[tuple[float, int]], missing: int | None, follow: Callable[[int], int]
+    ) -> int:
+        """Append splits into intervals, given by their upper ends; `missing` is None if no missing value gets here."""
+        if len(groups) == 1 and missing in {None, groups[0][1]}:
+            return follow(groups[0][1])
+        if len(groups) == 1:
+            assert missing is not None  # noqa: S101  asked before
+            position = self.append(feature=feature, bound=np.inf)
+            self.builder.link(position, follow(groups[0][1]), follow(missing))
+            return position
+        half = len(groups) // 2
+        lower, upper = groups[:half], groups[half:]
+        missing_left = missing in [outcome for _, outcome in lower]
+        position = self.append(feature=feature, bound=lower[-1][0], missing_left=missing_left)
+        left = self.intervals(feature, lower, missing if missing_left else None, follow)
+        self.builder.link(position, left, self.intervals(feature, upper, None if missing_left else missing, follow))
+        return position
+
+    def categories(self, field: Field, outcomes: Ints, follow: Callable[[int], int]) -> int:
+        known, (unseen, missing) = outcomes[:-2], outcomes[-2:].tolist()
+        _check_certain(known)
+        unseen = missing if field.unseen_is_missing else unseen
+        if unseen == _NULL:
+            self.without_unseen.add(field.position)
+        if missing == _NULL:
+            self.without_missing.add(field.position)
+        every = [outcome for outcome in dict.fromkeys([*known.tolist(), unseen, missing]) if outcome != _NULL]
+        if not every:
+            raise refusal("a row may have no prediction")
+        starts: list[int] = []
+        for outcome in every[:-1]:
+            table = np.append(known == outcome, unseen == outcome)
+            starts.append(self.append(feature=field.position, missing_left=missing == outcome, categories=table))
+            self.builder.left[starts[-1]] = follow(outcome)
+        last = follow(every[-1])
+        for position, after in zip(starts, [*starts[1:], last], strict=True):
+            self.builder.right[position] = after
+        return starts[0] if starts else last
+
+
+def _has_score(element: Element) -> bool:
+    return "score" in element.attributes or bool(element.all("ScoreDistribution"))
+
+
+def _check_certain(outcomes: Ints) -> None:
+    if (outcomes == _NULL).any():
+        raise refusal('a row may have no prediction; write the model with noTrueChildStrategy="returnLastPrediction"')
+
+
+_VOTES = {"majorityVote", "weightedMajorityVote"}
+_METHODS = {"sum", "average", "weightedAverage", "weightedSum"} | _VOTES
+
+
+def read(model: Any) -> Forest:
+    """Refuse models in memory of other classes: PMML is a file format."""
+    raise UnsupportedModelError(f"PMML must be given as the path of a file, got {type(model).__name__}; save it first.")
+
+
+def read_file(path: str | pathlib.Path) -> Forest:
+    path = pathlib.Path(path)
+    with damage_reported("a PMML document", path):
+        try:
+            return _read(parse(path.read_bytes()))
+        except RecursionError as error:
+            raise refusal("its trees are too deep; train it with a lower depth") from error
+
+
+_Member = tuple[Element, float, bool]  # a TreeModel, its factor, and whether its scores are votes
+
+
+def _read(document: Element) -> Forest:
+    models = [child for child in document.children if child.name.endswith(("Model", "Network", "Scorecard"))]
+    if document.name != "PMML" or len(models) != 1:
+        raise refusal(f"it must have one model, got {len(models)}")
+    model = models[0]
+    fields, features = read_fields(document, model)
+    function = model.get("functionName")
+    if function not in {"regression", "classification"}:
+        raise refusal(f"its functionName must be regression or classification, got {function!r:.40}")
+    is_classifier = function == "classification"
+    classes = _classes(document, model) if is_classifier else ()
+    trees = _Trees(fields, sum(1 for _ in document.below("Node")))
+    members, constant = _members(model, is_classifier=is_classifier)
+    roots = [
+        trees.add(tree, functools.partial(_values, factor=factor, is_vote=is_vote, classes=classes))
+        for tree, factor, is_vote in members
+    ]
+    accepting = [
+        dataclasses.replace(
+            feature,
+            accepts_missing=feature.accepts_missing and j not in trees.without_missing,
+            accepts_unseen=feature.accepts_unseen and j not in trees.without_unseen,
+        )
+        for j, feature in enumerate(features)
+    ]
+    schema = Schema(tuple(accepting), named=True)
+    if is_classifier:
+        outputs = class_outputs(classes)
+        schema = dataclasses.replace(schema, outputs=outputs, link="probability", classes=classes, objective="brier")
+    return trees.builder.forest(schema, np.full(len(schema.outputs), constant), roots)
+
+
+# Models in models
+
+
+def _members(model: Element, *, is_classifier: bool) -> tuple[list[_Member], float]:
+    slope, constant = _rescaling(model)
+    if model.name == "TreeModel":
+        return [(model, slope, False)], constant
+    segmentation = model.first("Segmentation") if model.name == "MiningModel" else None
+    if segmentation is None:
+        raise refusal(f"models must be TreeModel or MiningModel with segments, got {model.name}")
+    method = segmentation.get("multipleModelMethod")
+    if method not in _METHODS or (is_classifier and method in {"sum", "weightedSum"}):
+        raise refusal(f"segments must be added up or averaged, got multipleModelMethod={method!r}")
+    segments = segmentation.all("Segment")
+    members: list[_Member] = []
+    for segment, factor in zip(segments, _factors(segments, method), strict=True):
+        if predicate_of(segment).name != "True":
+            raise refusal("segments must be for all rows, got a predicate")
+        inner = [child for child in segment.children if child.name.endswith("Model")]
+        if len(inner) != 1:
+            raise refusal(f"segments must have one model each, got {len(inner)}")
+        nested, shift = _members(inner[0], is_classifier=is_classifier)
+        if method in _VOTES and inner[0].name != "TreeModel":
+            raise refusal("votes must be those of trees, got votes of ensembles")
+        members += [(m, slope * factor * f, is_vote or method in _VOTES) for m, f, is_vote in nested]
+        constant += slope * factor * shift
+    return members, constant
+
+
+def _factors(segments: list[Element], method: str) -> Floats:
+    weights = np.array([decimal_number(segment.get("weight", "1")) for segment in segments])
+    if not method.startswith("weighted"):
+        weights = np.ones(len(segments))
+    return weights if method in {"sum", "weightedSum"} else weights / weights.sum()
+
+
+def _rescaling(model: Element) -> tuple[float, float]:
+    targets = model.first("Targets")
+    listed = targets.all("Target") if targets else []
+    for target in listed:
+        if {"min", "max", "castInteger"} & set(target.attributes):
+            raise refusal("Targets must rescale only, got bounds or a cast to integers")
+    if not listed:
+        return 1.0, 0.0
+    return decimal_number(listed[0].get("rescaleFactor", "1")), decimal_number(listed[0].get("rescaleConstant", "0"))
+
+
+# Classes and leaves
+
+
+def _classes(document: Element, model: Element) -> tuple[str, ...]:
+    schema = model.first("MiningSchema")
+    usages = {"predicted", "target"}
+    targets = [field.get("name") for field in (schema.children if schema else ()) if field.get("usageType") in usages]
+    listed = [
+        value.get("value")
+        for field in document.below("DataField")
+        if field.get("name") in targets
+        for value in field.all("Value")
+    ]
+    named = [distribution.get("value") for distribution in model.below("ScoreDistribution")]
+    classes = tuple(dict.fromkeys(listed or sorted(named)))
+    if len(classes) < 2:
+        raise refusal("a classifier must have two or more classes")
+    return classes
+
+
+def _values(node: Element, *, factor: float, is_vote: bool, classes: tuple[str, ...]) -> Floats:
+    if not classes:
+        return np.array([factor * decimal_number(node.attributes["score"])])
+    if is_vote:
+        return without_first_of_two(factor * np.array([float(label == node.attributes["score"]) for label in classes]))
+    listed = node.all("ScoreDistribution")
+    stated = [one.get("probability") or one.attributes["recordCount"] for one in listed]
+    shares = {one.get("value"): decimal_number(share) for one, share in zip(listed, stated, strict=True)}
+    is_whole = len(shares) == len(listed) and all(share >= 0 for share in shares.values())
+    if not shares or not set(shares) <= set(classes) or not is_whole:
+        raise refusal("leaves of a classifier must have a ScoreDistribution of its classes")
+    counts = np.array([shares.get(label, 0.0) for label in classes])
+    return without_first_of_two(factor * counts / counts.sum())
