@@ -652,7 +652,7 @@ def test_files_are_read_like_models(tmp_path):
     assert forest.schema == read(booster).schema
     assert forest.schema.outputs == ("0", "1", "2")
     windows = written(tmp_path, booster.model_to_string().replace("\n", "\r\n"))
-    np.testing.assert_array_equal(read_file(str(windows)).score(rows), forest.score(rows))
+    np.testing.assert_array_equal(read_file(windows).score(rows), forest.score(rows))
 
 
 def test_files_of_tables(tmp_path):

@@ -299,6 +299,3 @@ def _check_cells(indexes: Sequence[Sequence[Ints]], tensors: Sequence[Floats]) -
             f"the EBM's terms must have at most {_MAX_CELLS:,} cells, got {n_cells:,}; train it with smaller max_bins "
             "or max_interaction_bins, or with fewer interactions."
         )
-
-
-__all__ = ["read"]

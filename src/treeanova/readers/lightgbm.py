@@ -543,8 +543,7 @@ def read(model: Any) -> Forest:
     )
 
 
-def read_file(path: str | pathlib.Path) -> Forest:
-    path = pathlib.Path(path)
+def read_file(path: pathlib.Path) -> Forest:
     with checks.damage_reported("a LightGBM text model", path):
         text = path.read_bytes().decode().replace("\r\n", "\n")
         return checks.read_stored(
@@ -592,6 +591,3 @@ def _booster(model: Any) -> Any:
     if booster is None:
         raise UnsupportedModelError(f"`model` must be fitted, got a new {type(model).__qualname__}; fit it first.")
     return booster
-
-
-__all__ = ["read", "read_file"]

@@ -572,8 +572,7 @@ def read(model: Any) -> Forest:
     raise UnsupportedModelError(f"PMML must be given as the path of a file, got {type(model).__name__}; save it first.")
 
 
-def read_file(path: str | pathlib.Path) -> Forest:
-    path = pathlib.Path(path)
+def read_file(path: pathlib.Path) -> Forest:
     with damage_reported("a PMML document", path):
         try:
             return _read(parse(path.read_bytes()))

@@ -419,6 +419,3 @@ def _read_live(library: str, model: Any, read_kind: Callable[[Any], Forest]) -> 
         lambda: read_kind(model),
         lambda forest: functools.partial(checks.estimator_score, model, forest),
     )
-
-
-__all__ = ["read"]

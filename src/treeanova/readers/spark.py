@@ -391,8 +391,7 @@ def read(model: Any) -> Forest:
         return read_file(path)
 
 
-def read_file(path: str | pathlib.Path) -> Forest:
-    path = pathlib.Path(path)
+def read_file(path: pathlib.Path) -> Forest:
     with damage_reported("a folder of a Spark model", path):
         return _read(open_folder(path))
 
@@ -468,6 +467,3 @@ def _schema(model: Stage, before: list[Stage]) -> Schema:
     classes: tuple[Hashable, ...] = labels if len(labels) == n_classes else tuple(float(k) for k in range(n_classes))
     link, objective = ("logit", "log") if model.kind in _BOOSTED else ("probability", "brier")
     return Schema((), class_outputs(classes), link, classes=classes, objective=objective)
-
-
-__all__ = ["read", "read_file"]

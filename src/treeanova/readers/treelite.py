@@ -361,14 +361,10 @@ def read(model: Any) -> Forest:
     return _read(model.serialize_bytes())
 
 
-def read_file(path: str | pathlib.Path) -> Forest:
-    path = pathlib.Path(path)
+def read_file(path: pathlib.Path) -> Forest:
     return _read(path.read_bytes(), path)
 
 
 def _read(data: bytes, path: pathlib.Path | None = None) -> Forest:
     with damage_reported("a treelite checkpoint", path):
         return forest_of(parse(data))
-
-
-__all__ = ["read", "read_file"]

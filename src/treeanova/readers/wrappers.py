@@ -456,6 +456,3 @@ _READERS: dict[str, tuple[Callable[[Any, ReadMember], Content], str]] = {
     "MultiOutputClassifier": (_read_class_targets, "estimators_"),
     "OneVsRestClassifier": (_read_one_versus_rest, "estimators_"),
 }
-
-
-__all__ = ["is_wrapper", "read"]

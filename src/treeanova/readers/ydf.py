@@ -106,8 +106,7 @@ _TASKS = {"CLASSIFICATION", "REGRESSION", "RANKING"}
 _BOOLEAN = Labels((False, True))
 
 
-def read_file(path: str | pathlib.Path) -> Forest:
-    path = pathlib.Path(path)
+def read_file(path: pathlib.Path) -> Forest:
     try:
         ydf = importlib.import_module("ydf")
     except ImportError as error:
@@ -254,6 +253,3 @@ def _boosted_scores(model: Any) -> _Scores:
         word_for(loss, _LINKS, "other"),
         word_for(loss, _OBJECTIVES, loss),
     )
-
-
-__all__ = ["read", "read_file"]

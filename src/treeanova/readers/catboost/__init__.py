@@ -229,8 +229,7 @@ def read(model: Any) -> Forest:
         )
 
 
-def read_file(path: str | pathlib.Path) -> Forest:
-    path = pathlib.Path(path)
+def read_file(path: pathlib.Path) -> Forest:
     data = path.read_bytes()
     match = re.search(rb"Branch: tags/v([0-9.]{1,20})", data)
     version = checks.numbers(match[1].decode().rstrip(".")) if match else ()

@@ -33,14 +33,7 @@ from treeanova.data.features import Feature, Schema
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest
 from treeanova.readers.checks import check_size, check_values, damage_reported, damaged
-from treeanova.readers.onnx.graph import (
-    MODES,
-    Conditions,
-    TreeOperator,
-    forest_of_conditions,
-    tree_operator,
-    with_chains,
-)
+from treeanova.readers.onnx.graph import MODES, Conditions, forest_of_conditions, tree_operator, with_chains
 from treeanova.readers.outputs import are_shares, objective_of_probabilities, output_names, without_first_of_two
 
 _Number = TypeVar("_Number", bound=np.generic)
@@ -71,26 +64,32 @@ class Ensemble:
     transform: str
 
 
-def forest_of(tree: TreeOperator) -> Forest:
-    attributes, kind = tree.operator.attributes, tree.operator.kind
+def forest_of(kind: str, attributes: dict[str, Any], *, is_double: bool, n_columns: int | None) -> Forest:
     unknown = [name for name in attributes if name.removesuffix("_as_tensor") not in _ATTRIBUTES]
     if unknown:
         raise damaged(f"ONNX trees must have known attributes, got {unknown[0]!r:.60}")
-    ensemble = _newer_ensemble(attributes, tree) if kind == "TreeEnsemble" else _older_ensemble(attributes, tree)
+    if kind == "TreeEnsemble":
+        ensemble = _newer_ensemble(attributes, is_double=is_double)
+    else:
+        ensemble = _older_ensemble(attributes, is_double=is_double, is_classifier=kind == "TreeEnsembleClassifier")
     if ensemble.aggregate not in {"SUM", "AVERAGE"}:
         raise UnsupportedModelError(
             f"an ONNX model must add up its trees, got the aggregate function {ensemble.aggregate}; only SUM and "
             "AVERAGE are sums over leaves."
         )
+    inner = ensemble.conditions.feature[ensemble.conditions.mode >= 0]
+    n_columns = n_columns or int(inner.max(initial=-1)) + 1
+    check_size("columns", n_columns, _MAX_COLUMNS)
+    schema = Schema(tuple(Feature(f"x{j}") for j in range(n_columns)))
     values = _values(ensemble)
     if kind == "TreeEnsembleClassifier":
-        return _classifier(tree, ensemble, values, _labels(attributes))
-    outputs = output_names(ensemble.n_outputs)
+        return _classifier(dataclasses.replace(schema, classes=_labels(attributes)), ensemble, values)
     # onnxruntime applies neither LOGISTIC nor SOFTMAX to a single target, which other runtimes may.
     several = {"NONE": "identity", "LOGISTIC": "logit", "SOFTMAX": "softmax"}
     links = {"NONE": "identity"} if ensemble.n_outputs == 1 else several
     link = links.get(ensemble.transform, "other")
-    schema = dataclasses.replace(_schema(tree, ensemble), outputs=outputs, link=link, predicts_share=link != "identity")
+    outputs = output_names(ensemble.n_outputs)
+    schema = dataclasses.replace(schema, outputs=outputs, link=link, predicts_share=link != "identity")
     return _assembled(schema, ensemble, values, ensemble.base)
 
 
@@ -98,13 +97,6 @@ def _assembled(schema: Schema, ensemble: Ensemble, values: Floats, base: Floats)
     schema = dataclasses.replace(schema, objective=objective_of_probabilities(schema.link))
     scale = 1 / len(ensemble.roots) if ensemble.aggregate == "AVERAGE" else 1.0
     return forest_of_conditions(schema, base, ensemble.conditions, ensemble.roots, values * scale)
-
-
-def _schema(tree: TreeOperator, ensemble: Ensemble) -> Schema:
-    inner = ensemble.conditions.feature[ensemble.conditions.mode >= 0]
-    n_columns = tree.n_columns or int(inner.max(initial=-1)) + 1
-    check_size("columns", n_columns, _MAX_COLUMNS)
-    return Schema(tuple(Feature(f"x{j}") for j in range(n_columns)))
 
 
 def _values(ensemble: Ensemble) -> Floats:
@@ -134,10 +126,9 @@ def _labels(attributes: dict[str, Any]) -> tuple[Hashable, ...]:
     return tuple(texts or attributes.get("classlabels_int64s") or ())
 
 
-def _classifier(tree: TreeOperator, ensemble: Ensemble, values: Floats, labels: tuple[Hashable, ...]) -> Forest:
+def _classifier(schema: Schema, ensemble: Ensemble, values: Floats) -> Forest:
     if ensemble.n_outputs < 2:
         raise UnsupportedModelError("an ONNX classifier must have two or more classes, got fewer; train it on more.")
-    schema = dataclasses.replace(_schema(tree, ensemble), classes=labels)
     if ensemble.n_outputs == 2 and not ensemble.weight_output.any():  # one score, of the second class
         is_share = bool((ensemble.weights >= 0).all()) and ensemble.transform == "NONE"
         link = "logit" if ensemble.transform == "LOGISTIC" else "probability" if is_share else "other"
@@ -153,16 +144,15 @@ def _classifier(tree: TreeOperator, ensemble: Ensemble, values: Floats, labels: 
     link = links.get(ensemble.transform, "other")
     if link == "probability":
         values, base = without_first_of_two(values), without_first_of_two(base)
-    outputs = output_names(values.shape[1], labels)
+    outputs = output_names(values.shape[1], schema.classes)
     return _assembled(dataclasses.replace(schema, outputs=outputs, link=link), ensemble, values, base)
 
 
 # Attributes
 
 
-def _older_ensemble(attributes: dict[str, Any], tree: TreeOperator) -> Ensemble:
+def _older_ensemble(attributes: dict[str, Any], *, is_double: bool, is_classifier: bool) -> Ensemble:
     """Read TreeEnsembleRegressor and TreeEnsembleClassifier: nodes are named by their tree and a number in it."""
-    is_classifier = tree.operator.kind == "TreeEnsembleClassifier"
     prefix = "class" if is_classifier else "target"
     trees = _integers(attributes, "nodes_treeids")
     n_nodes = len(trees)
@@ -173,12 +163,12 @@ def _older_ensemble(attributes: dict[str, Any], tree: TreeOperator) -> Ensemble:
     mode = _sized(_modes([text.decode(errors="replace") for text in attributes["nodes_modes"]]), n_nodes)
     conditions = Conditions(
         feature=_integers(attributes, "nodes_featureids", n_nodes),
-        threshold=_floats(attributes, "nodes_values", tree, n_nodes),
+        threshold=_floats(attributes, "nodes_values", n_nodes, is_double=is_double),
         mode=mode,
         true=_positions(position, trees, _integers(attributes, "nodes_truenodeids", n_nodes), mode >= 0),
         false=_positions(position, trees, _integers(attributes, "nodes_falsenodeids", n_nodes), mode >= 0),
         tracks=_tracks(attributes, n_nodes),
-        is_double=tree.is_double,
+        is_double=is_double,
     )
     owners = _integers(attributes, f"{prefix}_treeids")
     leaves = _integers(attributes, f"{prefix}_nodeids", len(owners))
@@ -193,20 +183,20 @@ def _older_ensemble(attributes: dict[str, Any], tree: TreeOperator) -> Ensemble:
         roots=_roots(conditions, trees),
         weight_node=weight_node,
         weight_output=outputs,
-        weights=_floats(attributes, f"{prefix}_weights", tree, len(owners)),
-        base=_checked_base(_floats(attributes, "base_values", tree), n_scores),
+        weights=_floats(attributes, f"{prefix}_weights", len(owners), is_double=is_double),
+        base=_checked_base(_floats(attributes, "base_values", None, is_double=is_double), n_scores),
         n_outputs=n_outputs,
         aggregate=attributes.get("aggregate_function", b"SUM").decode(errors="replace"),
         transform=attributes.get("post_transform", b"NONE").decode(errors="replace"),
     )
 
 
-def _newer_ensemble(attributes: dict[str, Any], tree: TreeOperator) -> Ensemble:
+def _newer_ensemble(attributes: dict[str, Any], *, is_double: bool) -> Ensemble:
     """Read TreeEnsemble: inner nodes and leaves are in separate lists; each branch gets a leaf here."""
     mode = np.asarray(attributes["nodes_modes"], dtype=np.int64)
     check_values("nodes of ONNX trees must have known modes", mode, (mode >= 0) & (mode < len(MODES)))
     n_nodes = len(mode)
-    weights = _array(attributes["leaf_weights"], tree)
+    weights = _array(attributes["leaf_weights"], is_double=is_double)
     targets = _integers(attributes, "leaf_targetids", len(weights))
     children, leaf_of = [], []
     n_all = n_nodes
@@ -221,18 +211,22 @@ def _newer_ensemble(attributes: dict[str, Any], tree: TreeOperator) -> Ensemble:
         children.append(child)
     leaves = np.concatenate(leaf_of)
     at_leaves = np.full(len(leaves), -1)
+    thresholds = _array(attributes["nodes_splits"], is_double=is_double)
     conditions = Conditions(
         feature=np.concatenate([_integers(attributes, "nodes_featureids", n_nodes), at_leaves]),
-        threshold=np.concatenate([_sized(_array(attributes["nodes_splits"], tree), n_nodes), np.zeros(len(leaves))]),
+        threshold=np.concatenate([_sized(thresholds, n_nodes), np.zeros(len(leaves))]),
         mode=np.concatenate([mode, at_leaves]),
         true=np.concatenate([children[0], at_leaves]),
         false=np.concatenate([children[1], at_leaves]),
         tracks=np.concatenate([_tracks(attributes, n_nodes), np.zeros(len(leaves), bool)]),
-        is_double=tree.is_double,
+        is_double=is_double,
     )
+    members = _array(attributes.get("membership_values", ()), is_double=is_double)
+    pieces = np.split(members, np.flatnonzero(np.isnan(members)) + 1)  # a set ends in NaN, the last perhaps without
+    sets = [piece[~np.isnan(piece)] for piece in pieces if len(piece)]
     n_outputs = _n_targets(attributes)
     return Ensemble(
-        conditions=with_chains(conditions, _sets(_array(attributes.get("membership_values", ()), tree))),
+        conditions=with_chains(conditions, sets),
         roots=_integers(attributes, "tree_roots"),
         weight_node=n_nodes + np.arange(len(leaves)),
         weight_output=targets[leaves],
@@ -242,12 +236,6 @@ def _newer_ensemble(attributes: dict[str, Any], tree: TreeOperator) -> Ensemble:
         aggregate=dict(enumerate(_AGGREGATES))[int(attributes.get("aggregate_function", 1))],
         transform=dict(enumerate(_TRANSFORMS))[int(attributes.get("post_transform") or 0)],
     )
-
-
-def _sets(values: Floats) -> list[Floats]:
-    """Return sets of numbers, each of which ends in NaN; the last NaN may be missing."""
-    pieces = np.split(values, np.flatnonzero(np.isnan(values)) + 1)
-    return [piece[~np.isnan(piece)] for piece in pieces if len(piece)]
 
 
 def _modes(names: Sequence[str]) -> Ints:
@@ -272,16 +260,15 @@ def _integers(attributes: dict[str, Any], name: str, size: int | None = None) ->
     return _sized(np.array(attributes[name], dtype=np.int64), size)
 
 
-def _floats(attributes: dict[str, Any], name: str, tree: TreeOperator, size: int | None = None) -> Floats:
+def _floats(attributes: dict[str, Any], name: str, size: int | None, *, is_double: bool) -> Floats:
     """Return an attribute, or the tensor of the same name, which may be of float64; empty without both."""
-    values = attributes.get(name)
-    tensor = attributes.get(f"{name}_as_tensor")
-    return _sized(_array(values or (() if tensor is None else tensor), tree), size)
+    values = attributes.get(name) or attributes.get(f"{name}_as_tensor")
+    return _sized(_array(() if values is None else values, is_double=is_double), size)
 
 
-def _array(values: npt.ArrayLike, tree: TreeOperator) -> Floats:
+def _array(values: npt.ArrayLike, *, is_double: bool) -> Floats:
     array = np.asarray(values)
-    if array.dtype == np.dtype("<f8") and isinstance(values, np.ndarray) and not tree.is_double:
+    if array.dtype == np.dtype("<f8") and isinstance(values, np.ndarray) and not is_double:
         raise UnsupportedModelError(
             "an ONNX model with an input of float must have numbers of float, got double; convert the model again."
         )
@@ -342,14 +329,11 @@ def read(model: Any) -> Forest:
     return _read(model.SerializeToString())
 
 
-def read_file(path: str | pathlib.Path) -> Forest:
-    path = pathlib.Path(path)
+def read_file(path: pathlib.Path) -> Forest:
     return _read(path.read_bytes(), path)
 
 
 def _read(data: bytes, path: pathlib.Path | None = None) -> Forest:
     with damage_reported("an ONNX model", path):
-        return forest_of(tree_operator(data))
-
-
-__all__ = ["read", "read_file"]
+        operator, is_double, n_columns = tree_operator(data)
+        return forest_of(operator.kind, operator.attributes, is_double=is_double, n_columns=n_columns)

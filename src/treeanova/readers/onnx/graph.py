@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import graphlib
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,70 +68,54 @@ def forest_of_conditions(
     schema: Schema, intercept: Floats, conditions: Conditions, roots: Ints, values: Floats
 ) -> Forest:
     """Build the Forest; `values` has a row for each node of the file, which labels leaves."""
-    _check(conditions, roots)
-    up_to, below = _bounds(conditions)
-    mode = conditions.mode
-    if ((mode == EQ) | (mode == NEQ)).any() or _is_shared(conditions):
+    mode, inner = conditions.mode, conditions.mode >= 0
+    children = np.concatenate([conditions.true[inner], conditions.false[inner]])
+    _check(conditions, roots, children)
+    threshold = np.where(inner, conditions.threshold, 0.0)
+    if conditions.is_double:
+        up_to, below = threshold, np.nextafter(threshold, -np.inf)
+    else:
+        up_to, below = bound_up_to(threshold), bound_below(threshold)
+    # A node has several parents if it is the outcome of a chain of equalities.
+    if ((mode == EQ) | (mode == NEQ)).any() or len(np.unique(children)) < len(children):
         expansion = _Expansion(conditions, up_to, below, values)
         starts = [expansion.add_tree(int(root)) for root in roots]
         return expansion.trees.forest(schema, intercept, starts)
     swaps = (mode == GT) | (mode == GTE)
-    is_leaf = mode < 0
     return assemble(
         schema,
         intercept,
         roots=roots,
-        feature=np.where(is_leaf, -1, conditions.feature),
+        feature=np.where(inner, conditions.feature, -1),
         bound=np.where((mode == LEQ) | (mode == GT), up_to, below),
-        left=np.where(is_leaf, -1, np.where(swaps, conditions.false, conditions.true)),
-        right=np.where(is_leaf, -1, np.where(swaps, conditions.true, conditions.false)),
+        left=np.where(inner, np.where(swaps, conditions.false, conditions.true), -1),
+        right=np.where(inner, np.where(swaps, conditions.true, conditions.false), -1),
         missing_left=conditions.tracks != swaps,
         values=values,
         leaf_label=np.arange(len(mode)),
     )
 
 
-def _check(conditions: Conditions, roots: Ints) -> None:
-    mode, threshold = conditions.mode, conditions.threshold
-    if not np.isfinite(threshold[mode >= 0]).all():
+def _check(conditions: Conditions, roots: Ints, children: Ints) -> None:
+    inner = conditions.mode >= 0
+    if not np.isfinite(conditions.threshold[inner]).all():
         raise UnsupportedModelError("thresholds of ONNX trees must be finite, got others; convert the model again.")
-    children = np.concatenate([roots, conditions.true[mode >= 0], conditions.false[mode >= 0]])
-    if len(children) and (children.min() < 0 or children.max() >= len(mode)):
+    linked = np.concatenate([roots, children])
+    if len(linked) and (linked.min() < 0 or linked.max() >= len(inner)):
         raise damaged("ONNX trees must have roots and children that exist, got others")
-    if not _is_acyclic(conditions):
-        raise damaged("ONNX trees must end in leaves, got a loop")
-    if not len(roots):
-        raise damaged("an ONNX model must have trees, got none")
-
-
-def _is_shared(conditions: Conditions) -> bool:
-    """Whether a node has several parents, such as the outcome of a chain of equalities."""
-    inner = conditions.mode >= 0
-    children = np.concatenate([conditions.true[inner], conditions.false[inner]])
-    return len(np.unique(children)) < len(children)
-
-
-def _is_acyclic(conditions: Conditions) -> bool:
-    """Whether no node comes after itself: nodes are removed once all of their parents are."""
-    inner = conditions.mode >= 0
-    n_parents = np.bincount(
-        np.concatenate([conditions.true[inner], conditions.false[inner]]), minlength=len(conditions.mode)
-    )
+    # Nodes are removed once all of their parents are; none that comes after itself can be.
+    n_parents = np.bincount(children, minlength=len(inner))
     free, n_taken = np.flatnonzero(n_parents == 0), 0
     while len(free):
         n_taken += len(free)
         taken = free[inner[free]]
-        children = np.concatenate([conditions.true[taken], conditions.false[taken]])
-        np.subtract.at(n_parents, children, 1)
-        free = np.unique(children[n_parents[children] == 0])
-    return n_taken == len(inner)
-
-
-def _bounds(conditions: Conditions) -> tuple[Floats, Floats]:
-    threshold = np.where(conditions.mode < 0, 0.0, conditions.threshold)
-    if conditions.is_double:
-        return threshold, np.nextafter(threshold, -np.inf)
-    return bound_up_to(threshold), bound_below(threshold)
+        below = np.concatenate([conditions.true[taken], conditions.false[taken]])
+        np.subtract.at(n_parents, below, 1)
+        free = np.unique(below[n_parents[below] == 0])
+    if n_taken < len(inner):
+        raise damaged("ONNX trees must end in leaves, got a loop")
+    if not len(roots):
+        raise damaged("an ONNX model must have trees, got none")
 
 
 _Waiting = tuple[int, dict[int, Range], list[int] | None, int]
@@ -212,19 +196,13 @@ def fields(data: bytes) -> Message:
     {1: [150], 2: [b'Hi']}
     """
     message: Message = {}
-    for number, value in _entries(data):
-        message.setdefault(number, []).append(value)
-    return message
-
-
-def _entries(data: bytes) -> Iterator[tuple[int, Value]]:
     position, end = 0, len(data)
     while position < end:
         key, position = _varint(data, position)
         kind = key & 7
         if kind == 0:
             value, position = _varint(data, position)
-            yield key >> 3, value
+            message.setdefault(key >> 3, []).append(value)
             continue
         if kind == 2:
             size, position = _varint(data, position)
@@ -234,8 +212,9 @@ def _entries(data: bytes) -> Iterator[tuple[int, Value]]:
             raise damaged(f"an ONNX file must hold fields of known kinds, got kind {kind}")
         if position + size > end:
             raise damaged("an ONNX file must hold whole fields, got one that ends early")
-        yield key >> 3, data[position : position + size]
+        message.setdefault(key >> 3, []).append(data[position : position + size])
         position += size
+    return message
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
@@ -311,16 +290,8 @@ class Operator:
     attributes: dict[str, Any]
 
 
-@dataclasses.dataclass(frozen=True)
-class TreeOperator:
-    """The tree operator of a graph, whether its input is float64, and the number of columns, if it is stored."""
-
-    operator: Operator
-    is_double: bool
-    n_columns: int | None
-
-
-def tree_operator(data: bytes) -> TreeOperator:
+def tree_operator(data: bytes) -> tuple[Operator, bool, int | None]:
+    """Return the tree operator of a graph, whether its input is float64, and the number of columns, if it is stored."""
     model = fields(data)
     if 7 not in model:
         raise damaged("an ONNX file must hold a graph, got none")
@@ -339,7 +310,7 @@ def tree_operator(data: bytes) -> TreeOperator:
     source = _source(tree.inputs[0], operators, inputs)
     _check_after(tree, operators, _ones(graph))
     elem_type, n_columns = inputs[source]
-    return TreeOperator(tree, elem_type == _DOUBLE, n_columns)
+    return tree, elem_type == _DOUBLE, n_columns
 
 
 def _operator(node: Message) -> Operator:

@@ -249,9 +249,8 @@ def _read_live(model: Any, booster: Any, last: int | None) -> Forest:
         )
 
 
-def read_file(path: str | pathlib.Path) -> Forest:
+def read_file(path: pathlib.Path) -> Forest:
     """Read a file that ``save_model`` wrote; it does not hold the wrappers' ``missing``, so missing values are NaN."""
-    path = pathlib.Path(path)
     data = path.read_bytes()
     with damage_reported(_KIND, path):
         document = parse(data)
