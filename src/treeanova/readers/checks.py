@@ -165,6 +165,19 @@ def stacked_trees(sizes: Ints, left: Ints, right: Ints) -> dict[str, Ints]:
     }
 
 
+def category_tables(what: str, n_entries: Ints, node: Ints, code: Ints, max_entries: int) -> tuple[Ints, Bools]:
+    """Return where each node's table of categories starts, -1 without one, and whether its entries are in its set.
+
+    `node` and `code` are the members of all sets; a table has as many entries as `n_entries` says, the last for unseen
+    categories.
+    """
+    check_size(what, int(n_entries.sum()), max_entries)
+    start = block_starts(n_entries)
+    is_member = np.zeros(n_entries.sum(), dtype=bool)
+    is_member[start[node] + code] = True
+    return np.where(n_entries > 0, start, -1), is_member
+
+
 Read = TypeVar("Read", bound=Forest | Effects)
 Predict = Callable[[Floats], npt.ArrayLike]
 

@@ -33,7 +33,15 @@ from treeanova.data.features import Encoder, Feature, IntegerCategory, Labels, N
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import NEAR_ZERO, Forest, assemble
 from treeanova.readers import checks
-from treeanova.readers.checks import block_starts, check_size, check_values, damaged, decimal_number, whole_number
+from treeanova.readers.checks import (
+    block_starts,
+    category_tables,
+    check_size,
+    check_values,
+    damaged,
+    decimal_number,
+    whole_number,
+)
 from treeanova.readers.outputs import objective_text, output_names, plain_labels, word_for
 
 _LINKS = {
@@ -112,9 +120,21 @@ def parse(text: str) -> ModelText:
         raise ModelFileError("a LightGBM text model must have the line 'end of trees', got none; file cut off?")
     head, *blocks = body.split("\nTree=")
     header = _fields(head)
-    _check_version(header.get("version", "none"), text)
+    version = header.get("version", "none")
+    if version not in _READABLE_VERSIONS and not checks.is_newer("lightgbm text", version_of(text)):
+        raise UnsupportedModelError(
+            f"the model's version must be one of {', '.join(_READABLE_VERSIONS)}, got {version[:20]!r}; "
+            "load and save it with a recent LightGBM."
+        )
     _check_trees(header, blocks)
-    return ModelText(header, [_fields(f"Tree={block}") for block in blocks], _tail_lines(tail))
+    # LightGBM ends with the parameters, if it knows them, and Python adds pandas_categorical. R, the command line and
+    # other users of LightGBM's library do not.
+    if not _END.search(tail):
+        raise ModelFileError(
+            "a LightGBM text model must end with the line 'end of parameters' or with `pandas_categorical`, got "
+            f"{tail[-20:]!r}; file cut off?"
+        )
+    return ModelText(header, [_fields(f"Tree={block}") for block in blocks], tail.split("\n"))
 
 
 def _check_trees(header: Fields, blocks: Sequence[str]) -> None:
@@ -136,20 +156,6 @@ def _check_trees(header: Fields, blocks: Sequence[str]) -> None:
             )
 
 
-def _tail_lines(tail: str) -> list[str]:
-    """Return the lines after the trees; the last ones are always the same, so a truncated text lacks them.
-
-    LightGBM ends with the parameters, if it knows them, and Python adds pandas_categorical. R, the command line and
-    other users of LightGBM's library do not.
-    """
-    if not _END.search(tail):
-        raise ModelFileError(
-            "a LightGBM text model must end with the line 'end of parameters' or with `pandas_categorical`, got "
-            f"{tail[-20:]!r}; file cut off?"
-        )
-    return tail.split("\n")
-
-
 def _fields(block: str) -> Fields:
     # Not splitlines(): names may contain what Unicode considers line ends.
     lines = [line for line in block.split("\n") if line]
@@ -160,14 +166,6 @@ def _fields(block: str) -> Fields:
     if len(fields) < len(lines):
         raise damaged(f"lines of {lines[0]!r:.20} must have names of their own, got one twice")
     return fields
-
-
-def _check_version(version: str, text: str) -> None:
-    if version not in _READABLE_VERSIONS and not checks.is_newer("lightgbm text", version_of(text)):
-        raise UnsupportedModelError(
-            f"the model's version must be one of {', '.join(_READABLE_VERSIONS)}, got {version[:20]!r}; "
-            "load and save it with a recent LightGBM."
-        )
 
 
 def version_of(text: str) -> tuple[int, ...]:
@@ -181,31 +179,14 @@ class Splits:
 
     tree: Ints
     feature: Ints
-    threshold: Floats
-    default_left: Bools
-    missing_type: Ints
+    bound: Floats  # closed, on the raw value
+    missing_left: Bools
+    zero_missing: Bools
     set_number: Ints
 
     @property
     def is_category(self) -> Bools:
         return self.set_number >= 0
-
-    @property
-    def missing_left(self) -> Bools:
-        left = np.where(self.missing_type == _MISSING_AS_ZERO, self.threshold >= 0, self.default_left)
-        return left & ~self.is_category
-
-    @property
-    def zero_missing(self) -> Bools:
-        return np.asarray((self.missing_type == _ZERO_IS_MISSING) & ~self.is_category, dtype=bool)
-
-    @property
-    def bound(self) -> Floats:
-        """Closed bounds on the raw value: all values that LightGBM treats as zero go the same way."""
-        t = self.threshold
-        bound = np.where((t >= 0) & (t < NEAR_ZERO), NEAR_ZERO, t)
-        bound = np.where((t < 0) & (t >= -NEAR_ZERO), np.nextafter(-NEAR_ZERO, -np.inf), bound)
-        return np.where(self.is_category, np.nan, bound)
 
 
 def read_splits(text: ModelText, n_splits: Ints, n_sets: Ints, n_features: int) -> Splits:
@@ -215,15 +196,19 @@ def read_splits(text: ModelText, n_splits: Ints, n_sets: Ints, n_features: int) 
     decision = text.integers("decision_type", n_splits)
     missing_type = decision >> 2
     check_values("the model's decision types must be 0 to 11", decision, (decision >= 0) & (missing_type <= 2))
-    threshold = text.decimals("threshold", n_splits)
+    threshold, is_category = text.decimals("threshold", n_splits), decision & 1 > 0
+    # All values that LightGBM treats as zero go the same way.
+    bound = np.where((threshold >= 0) & (threshold < NEAR_ZERO), NEAR_ZERO, threshold)
+    bound = np.where((threshold < 0) & (threshold >= -NEAR_ZERO), np.nextafter(-NEAR_ZERO, -np.inf), bound)
+    missing_left = np.where(missing_type == _MISSING_AS_ZERO, threshold >= 0, decision & 2 > 0)
     tree = np.repeat(np.arange(len(text.trees)), n_splits)
     return Splits(
         tree=tree,
         feature=feature,
-        threshold=threshold,
-        default_left=decision & 2 > 0,
-        missing_type=missing_type,
-        set_number=_set_numbers(threshold, decision & 1 > 0, tree, n_sets),
+        bound=np.where(is_category, np.nan, bound),
+        missing_left=missing_left & ~is_category,
+        zero_missing=(missing_type == _ZERO_IS_MISSING) & ~is_category,
+        set_number=_set_numbers(threshold, is_category, tree, n_sets),
     )
 
 
@@ -243,7 +228,10 @@ Members = tuple[Ints, Ints]  # pairs of a split (its position) and a code in its
 
 def read_members(text: ModelText, splits: Splits, n_sets: Ints) -> Members:
     set_sizes = _set_sizes(text, n_sets)
-    words = _words(text, set_sizes, n_sets)
+    tree_of_set = np.repeat(np.arange(len(text.trees)), n_sets)
+    n_words = np.bincount(tree_of_set, set_sizes, len(text.trees)).astype(np.int64)
+    words = text.integers("cat_threshold", n_words)
+    check_values("the model's category sets must be 32-bit words", words, (words >= 0) & (words < 1 << 32))
     kept = np.flatnonzero(words)
     bits = np.unpackbits(words[kept].astype("<u4").view(np.uint8).reshape(-1, 4), axis=1, bitorder="little")
     check_size("category sets", int(np.count_nonzero(bits)), _MAX_MEMBERS)
@@ -254,14 +242,6 @@ def read_members(text: ModelText, splits: Splits, n_sets: Ints) -> Members:
     split_of_set[splits.set_number[splits.is_category]] = np.flatnonzero(splits.is_category)
     split, code = split_of_set[set_number], 32 * (word - block_starts(set_sizes)[set_number]) + bit
     return split[split >= 0], code[split >= 0]
-
-
-def _words(text: ModelText, set_sizes: Ints, n_sets: Ints) -> Ints:
-    tree_of_set = np.repeat(np.arange(len(text.trees)), n_sets)
-    n_words = np.bincount(tree_of_set, set_sizes, len(text.trees)).astype(np.int64)
-    words = text.integers("cat_threshold", n_words)
-    check_values("the model's category sets must be 32-bit words", words, (words >= 0) & (words < 1 << 32))
-    return words
 
 
 def _set_sizes(text: ModelText, n_sets: Ints) -> Ints:
@@ -275,20 +255,9 @@ def _set_sizes(text: ModelText, n_sets: Ints) -> Ints:
     return set_sizes
 
 
-@dataclasses.dataclass(frozen=True)
-class TrainingColumn:
-    """What the text says about a feature besides its trees.
-
-    `codes` are the categories that training kept, None for a numeric feature; `low` and `high` the range in training.
-    """
-
-    codes: tuple[int, ...] | None
-    low: float = 0
-    high: float = -1
-
-    def may_hold(self, n_categories: int) -> bool:
-        whole = float(self.low).is_integer() and float(self.high).is_integer()
-        return whole and self.low >= 0 and self.high < n_categories
+# What the text says about a feature besides its trees: the categories that training kept, None for a numeric feature,
+# and the lowest and highest value in training.
+TrainingColumn = tuple[tuple[int, ...] | None, float, float]
 
 
 def feature_names(text: ModelText) -> list[str]:
@@ -315,9 +284,12 @@ def encoders_of(text: ModelText, splits: Splits, members: Members, n_features: i
     keys = np.unique((splits.feature[split] << 32) + code)
     check_size("categories", len(keys), _MAX_CATEGORIES)
     codes = np.split(keys & 0xFFFFFFFF, np.searchsorted(keys >> 32, np.arange(1, n_features)))
-    is_category = [in_sets[j] or (column.codes is not None and not in_numbers[j]) for j, column in enumerate(columns)]
+    is_category = [
+        in_sets[j] or (trained is not None and not in_numbers[j]) for j, (trained, _, _) in enumerate(columns)
+    ]
     return [
-        _encoder(column, labels.get(j), codes[j], is_category=bool(is_category[j])) for j, column in enumerate(columns)
+        _encoder(trained or (), labels.get(j), codes[j], is_category=bool(is_category[j]))
+        for j, (trained, _, _) in enumerate(columns)
     ]
 
 
@@ -333,13 +305,13 @@ def _training_columns(text: ModelText, n_features: int) -> list[TrainingColumn]:
 def _training_column(info: str, *, is_category: bool) -> TrainingColumn:
     if info.startswith("["):
         low, _, high = info.strip("[]").partition(":")
-        return TrainingColumn(() if is_category else None, decimal_number(low), decimal_number(high))
+        return () if is_category else None, decimal_number(low), decimal_number(high)
     if info == "none":
-        return TrainingColumn(() if is_category else None)
+        return () if is_category else None, 0.0, -1.0
     codes = tuple(sorted({whole_number(token) for token in info.split(":")} - {-1}))  # -1 is the bin of missing values
     if codes and not 0 <= codes[0] <= codes[-1] < 1 << 31:
         raise damaged(f"the model's categories must be codes of 31 bits, got {codes[0]} to {codes[-1]}")
-    return TrainingColumn(codes, 0, max(codes, default=-1))
+    return codes, 0.0, float(max(codes, default=-1))
 
 
 def _pandas_labels(text: ModelText, columns: list[TrainingColumn]) -> dict[int, tuple[Hashable, ...]]:
@@ -352,7 +324,7 @@ def _pandas_labels(text: ModelText, columns: list[TrainingColumn]) -> dict[int, 
     if not (isinstance(lists, list) and all(map(_is_list_of_labels, lists))):
         raise damaged(f"`pandas_categorical` must list labels of categories, got {str(lists)[:40]}")
     labels: list[tuple[Hashable, ...]] = [tuple(one) for one in lists]
-    categories = [j for j, column in enumerate(columns) if column.codes is not None]
+    categories = [j for j, (codes, _, _) in enumerate(columns) if codes is not None]
     candidates = categories if len(labels) <= len(categories) else list(range(len(columns)))
     first = _place(labels, columns, candidates)
     last = _place(labels[::-1], columns, candidates[::-1])[::-1]
@@ -377,19 +349,21 @@ def _place(labels: Sequence[Sequence[Hashable]], columns: list[TrainingColumn], 
     """
     placed: list[int] = []
     for j in candidates:
-        if len(placed) < len(labels) and columns[j].may_hold(len(labels[len(placed)])):
+        _, low, high = columns[j]
+        is_code = low.is_integer() and high.is_integer() and low >= 0
+        if is_code and len(placed) < len(labels) and high < len(labels[len(placed)]):
             placed.append(j)
     return placed
 
 
-def _encoder(column: TrainingColumn, labels: tuple[Hashable, ...] | None, codes: Ints, *, is_category: bool) -> Encoder:
+def _encoder(trained: Sequence[int], labels: tuple[Hashable, ...] | None, codes: Ints, *, is_category: bool) -> Encoder:
     if labels is not None:
         if codes.max(initial=-1) >= len(labels):
             raise damaged(
                 f"the model's category sets must hold listed categories, got code {codes.max()} of {len(labels)}"
             )
         return Labels(labels, numbers_are_codes=True, is_ordered=not is_category)
-    return IntegerCategory(tuple(sorted({*(column.codes or ()), *codes.tolist()}))) if is_category else Numeric()
+    return IntegerCategory(tuple(sorted({*trained, *codes.tolist()}))) if is_category else Numeric()
 
 
 def forest_of(text: ModelText, classes: Any) -> Forest:
@@ -404,7 +378,14 @@ def forest_of(text: ModelText, classes: Any) -> Forest:
     splits = read_splits(text, n_leaves - 1, n_sets, len(names))
     members = read_members(text, splits, n_sets)
     encoders = encoders_of(text, splits, members, len(names))
-    category_start, category_left = _category_tables(splits, members, encoders)
+    n_categories = np.array([len(encoder.labels or ()) for encoder in encoders], dtype=np.int64)
+    category_start, category_left = category_tables(
+        "category tables",
+        np.where(splits.is_category, n_categories[splits.feature] + 1, 0),
+        members[0],
+        _positions(splits.feature[members[0]], members[1], encoders),
+        _MAX_ENTRIES,
+    )
     left, right = (_children(text, key, splits.tree, n_leaves) for key in ("left_child", "right_child"))
     n_splits = len(splits.tree)
     at_leaves = np.full(int(n_leaves.sum()), -1)
@@ -463,18 +444,6 @@ def _values(text: ModelText, n_leaves: Ints, n_outputs: int) -> Floats:
     return values
 
 
-def _category_tables(splits: Splits, members: Members, encoders: list[Encoder]) -> tuple[Ints, Bools]:
-    """Return the start of each category split's table, and all tables: whether categories (last: unseen) go left."""
-    n_categories = np.array([len(encoder.labels or ()) for encoder in encoders], dtype=np.int64)
-    sizes = np.where(splits.is_category, n_categories[splits.feature] + 1, 0)
-    check_size("category tables", int(sizes.sum()), _MAX_ENTRIES)
-    start = block_starts(sizes)
-    goes_left = np.zeros(sizes.sum(), dtype=bool)
-    split, code = members
-    goes_left[start[split] + _positions(splits.feature[split], code, encoders)] = True
-    return np.where(splits.is_category, start, -1), goes_left
-
-
 def _positions(feature: Ints, code: Ints, encoders: list[Encoder]) -> Ints:
     codes = [e.code_values if isinstance(e, IntegerCategory) else range(len(e.labels or ())) for e in encoders]
     sizes = np.array([len(one) for one in codes], dtype=np.int64)
@@ -487,43 +456,34 @@ def _positions(feature: Ints, code: Ints, encoders: list[Encoder]) -> Ints:
 def _schema(text: ModelText, names: list[str], encoders: list[Encoder], n_outputs: int, classes: Any) -> Schema:
     named = names != [f"Column_{j}" for j in range(len(names))]
     names = names if named else [f"x{j}" for j in range(len(names))]
+    link, objective = _link_and_objective(text, n_outputs)
     return Schema(
         features=tuple(Feature(name, encoder) for name, encoder in zip(names, encoders, strict=True)),
         outputs=output_names(n_outputs, () if classes is None else classes, prefix=""),
-        link=_link(text.header.get("objective", ""), n_outputs),
+        link=link,
         named=named,
         underscores=True,
         single_integers=True,
         classes=() if classes is None else plain_labels(classes),
         predicts_share=classes is None and text.header.get("objective", "").split(" ")[0] == "cross_entropy",
-        objective=_objective(text),
+        objective=objective,
     )
 
 
-def _objective(text: ModelText) -> str:
+def _link_and_objective(text: ModelText, n_outputs: int) -> tuple[str, str]:
     stated = text.header.get("objective", "")
     name, *options = stated.split() or [""]
-    if _is_scaled(options):
-        return stated
-    words, parameter = word_for(name, _OBJECTIVES, name), ""
-    if words in _PARAMETERS:
-        parameter = text.tail_entry(f"[{_PARAMETERS[words]}: ", "").rstrip("]")
-        words = objective_text(words, float(parameter)) if parameter else name
-    return f"{words} of sqrt" if "sqrt" in options else words
-
-
-def _is_scaled(options: Sequence[str]) -> bool:
-    return any(option.startswith("sigmoid:") and decimal_number(option[8:]) != 1 for option in options)
-
-
-def _link(objective: str, n_outputs: int) -> str:
-    name, *options = objective.split() or [""]
-    link = word_for(name, _LINKS, "other")
-    if not name:
-        return "identity"  # a custom objective: predict returns the raw score
+    link, objective = word_for(name, _LINKS, "other"), word_for(name, _OBJECTIVES, name)
     if link != "other" and (n_outputs > 1) != (name in _MULTICLASS):
         raise damaged(f"a model of objective {name} cannot have {n_outputs} outputs")
-    return "other" if _is_scaled(options) or "sqrt" in options else link
+    if any(option.startswith("sigmoid:") and decimal_number(option[8:]) != 1 for option in options):
+        return "other", stated
+    if objective in _PARAMETERS:
+        parameter = text.tail_entry(f"[{_PARAMETERS[objective]}: ", "").rstrip("]")
+        objective = objective_text(objective, float(parameter)) if parameter else name
+    if "sqrt" in options:
+        return "other", f"{objective} of sqrt"
+    return link if name else "identity", objective  # without one, it is custom: predict returns the raw score
 
 
 def read(model: Any) -> Forest:
@@ -546,19 +506,13 @@ def read(model: Any) -> Forest:
 def read_file(path: pathlib.Path) -> Forest:
     with checks.damage_reported("a LightGBM text model", path):
         text = path.read_bytes().decode().replace("\r\n", "\n")
-        return checks.read_stored(
-            "lightgbm text",
-            version_of(text),
-            lambda: forest_of(parse(text), None),
-            lambda library, forest: _load(library, text, forest),
-        )
 
+        def load(library: Any, forest: Forest) -> checks.Predict | None:
+            booster = library.Booster(model_str=text)
+            is_older = version_of(booster.model_to_string()) < version_of(text)
+            return None if is_older else functools.partial(_score_of, booster, forest)
 
-def _load(library: Any, text: str, forest: Forest) -> checks.Predict | None:
-    booster = library.Booster(model_str=text)
-    if version_of(booster.model_to_string()) < version_of(text):
-        return None
-    return functools.partial(_score_of, booster, forest)
+        return checks.read_stored("lightgbm text", version_of(text), lambda: forest_of(parse(text), None), load)
 
 
 def _score_of(booster: Any, forest: Forest, rows: Floats) -> Floats:

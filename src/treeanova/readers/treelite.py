@@ -29,7 +29,15 @@ from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.data.features import Feature, IntegerCategory, Numeric, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble, bound_below, bound_up_to
-from treeanova.readers.checks import block_starts, check_size, check_values, damage_reported, damaged, stacked_trees
+from treeanova.readers.checks import (
+    block_starts,
+    category_tables,
+    check_size,
+    check_values,
+    damage_reported,
+    damaged,
+    stacked_trees,
+)
 from treeanova.readers.outputs import are_shares, objective_of_probabilities, output_names, without_first_of_two
 
 _TYPES: dict[int, np.dtype[Any]] = {2: np.dtype("<f4"), 3: np.dtype("<f8")}
@@ -98,7 +106,8 @@ def parse(data: bytes) -> Checkpoint:
     stream.array("<u1")  # attributes
     stream.no_optional_fields()
     trees = [_tree(stream, _TYPES[types[0]]) for _ in range(n_trees)]
-    stream.check_end()
+    if stream.position != len(data):
+        raise damaged("a treelite checkpoint must end after its trees, got more bytes")
     return Checkpoint(
         is_double=types[0] == 3,
         n_features=n_features,
@@ -152,10 +161,6 @@ class _Stream:
                 "a treelite checkpoint must have no optional fields, got some, which are not known; update treeanova."
             )
 
-    def check_end(self) -> None:
-        if self.position != len(self.data):
-            raise damaged("a treelite checkpoint must end after its trees, got more bytes")
-
 
 _LEAF, _NUMERICAL, _CATEGORICAL = range(3)
 _TESTS = (_NUMERICAL, _CATEGORICAL)
@@ -180,11 +185,10 @@ def forest_of(checkpoint: Checkpoint) -> Forest:
     sizes = np.array([len(tree["node_type"]) for tree in checkpoint.trees], dtype=np.int64)
     _check_nodes(nodes, sizes)
     values, intercept = _values(checkpoint)
-    sets = _Sets(checkpoint, nodes)
-    category_start, category_left = sets.tables()
+    features, category_start, category_left = _categories(checkpoint, nodes, sizes)
     swaps = np.isin(nodes["cmp"], (_GT, _GE)) & (nodes["node_type"] == _NUMERICAL)
     left, right = (nodes[side].astype(np.int64) for side in ("cleft", "cright"))
-    schema, values, intercept = _outputs(checkpoint, sets.features(), values, intercept)
+    schema, values, intercept = _outputs(checkpoint, features, values, intercept)
     forest = assemble(
         schema,
         intercept,
@@ -232,62 +236,43 @@ def _bounds(nodes: Nodes, *, is_double: bool) -> Floats:
 # Categories
 
 
-class _Sets:
-    """Category sets of all nodes: members are pairs of a node and a code."""
-
-    def __init__(self, checkpoint: Checkpoint, nodes: Nodes) -> None:
-        self.checkpoint, self.nodes = checkpoint, nodes
-        self.is_category = nodes["node_type"] == _CATEGORICAL
-        members = [_members(tree) for tree in checkpoint.trees]
-        starts = block_starts(np.array([len(tree["node_type"]) for tree in checkpoint.trees], dtype=np.int64))
-        self.node = np.concatenate([node + start for (node, _), start in zip(members, starts, strict=True)])
-        self.code = np.concatenate([code for _, code in members])
-        if not checkpoint.is_double:
-            check_values("categories of a float32 model must be up to 2^24", self.code, self.code <= 1 << 24)
-        feature = nodes["split_index"].astype(np.int64)
-        inner = nodes["cleft"] >= 0
-        if not ((feature[inner] >= 0) & (feature[inner] < checkpoint.n_features)).all():
-            raise damaged("a treelite model must split on its features, got others")
-        self.feature = feature
-        self.codes: dict[int, Ints] = {}
-        for j in np.unique(feature[self.is_category]).tolist():
-            if ((feature == j) & inner & ~self.is_category).any():
-                raise UnsupportedModelError(
-                    f"a treelite model must read a column in one way, got x{j} as numbers and as categories; train it "
-                    "with one of both."
-                )
-            self.codes[j] = np.unique(self.code[feature[self.node] == j])
-
-    def features(self) -> tuple[Feature, ...]:
-        cast = "float64" if self.checkpoint.is_double else "float32"
-        numbers = [Feature(f"x{j}", Numeric(cast=cast)) for j in range(self.checkpoint.n_features)]
-        for j, codes in self.codes.items():
-            encoder = IntegerCategory(tuple(codes.tolist()), cast=cast, cuts_negative=False, largest=2.0**32 - 1)
-            numbers[j] = Feature(f"x{j}", encoder)
-        return tuple(numbers)
-
-    def tables(self) -> tuple[Ints, Bools]:
-        """Return the start of each category node's table, and all tables: whether codes (last: unseen) go left."""
-        n_codes = np.zeros(self.checkpoint.n_features + 1, dtype=np.int64)
-        for j, codes in self.codes.items():
-            n_codes[j] = len(codes)
-        sizes = np.where(self.is_category, n_codes[self.feature] + 1, 0)
-        check_size("category tables", int(sizes.sum()), _MAX_VALUES)
-        start = block_starts(sizes)
-        is_member = np.zeros(sizes.sum(), dtype=bool)
-        for j, codes in self.codes.items():
-            here = self.feature[self.node] == j
-            is_member[start[self.node[here]] + np.searchsorted(codes, self.code[here])] = True
-        leads_right = np.repeat(self.nodes["category_list_right_child"].astype(bool), sizes)
-        return np.where(self.is_category, start, -1), is_member != leads_right
+def _categories(checkpoint: Checkpoint, nodes: Nodes, sizes: Ints) -> tuple[tuple[Feature, ...], Ints, Bools]:
+    """Return the features, the start of each category node's table, and all tables: whether codes go left."""
+    node, code = _members(checkpoint, sizes)
+    if not checkpoint.is_double:
+        check_values("categories of a float32 model must be up to 2^24", code, code <= 1 << 24)
+    feature, inner = nodes["split_index"].astype(np.int64), nodes["cleft"] >= 0
+    is_category = nodes["node_type"] == _CATEGORICAL
+    if not ((feature[inner] >= 0) & (feature[inner] < checkpoint.n_features)).all():
+        raise damaged("a treelite model must split on its features, got others")
+    cast = "float64" if checkpoint.is_double else "float32"
+    features = [Feature(f"x{j}", Numeric(cast=cast)) for j in range(checkpoint.n_features)]
+    n_entries, position = np.zeros(len(feature), dtype=np.int64), np.zeros(len(code), dtype=np.int64)
+    for j in np.unique(feature[is_category]).tolist():
+        if ((feature == j) & inner & ~is_category).any():
+            raise UnsupportedModelError(
+                f"a treelite model must read a column in one way, got x{j} as numbers and as categories; train it with "
+                "one of both."
+            )
+        is_here = feature[node] == j
+        codes, position[is_here] = np.unique(code[is_here], return_inverse=True)
+        n_entries[is_category & (feature == j)] = len(codes) + 1
+        encoder = IntegerCategory(tuple(codes.tolist()), cast=cast, cuts_negative=False, largest=2.0**32 - 1)
+        features[j] = Feature(f"x{j}", encoder)
+    start, is_member = category_tables("category tables", n_entries, node, position, _MAX_VALUES)
+    leads_right = np.repeat(nodes["category_list_right_child"].astype(bool), n_entries)
+    return tuple(features), start, is_member != leads_right
 
 
-def _members(tree: Tree) -> tuple[Ints, Ints]:
-    lists = zip(tree["node_type"], tree["category_list_begin"], tree["category_list_end"], strict=True)
-    content = tree["category_list"].astype(np.int64)
-    codes = [content[int(begin) : int(end)] if kind == _CATEGORICAL else content[:0] for kind, begin, end in lists]
-    node = np.repeat(np.arange(len(codes)), [len(one) for one in codes])
-    return node, np.concatenate([*codes, content[:0]])
+def _members(checkpoint: Checkpoint, sizes: Ints) -> tuple[Ints, Ints]:
+    """Return pairs of a node and a code in its category set."""
+    owners, lists = list[int](), [np.zeros(0, dtype=np.int64)]
+    for tree, start in zip(checkpoint.trees, block_starts(sizes).tolist(), strict=True):
+        for k in np.flatnonzero(tree["node_type"] == _CATEGORICAL).tolist():
+            owners.append(start + k)
+            lists.append(tree["category_list"][int(tree["category_list_begin"][k]) : int(tree["category_list_end"][k])])
+    n_codes = np.array([len(codes) for codes in lists[1:]], dtype=np.int64)
+    return np.repeat(np.array(owners, dtype=np.int64), n_codes), np.concatenate(lists).astype(np.int64)
 
 
 # Outputs

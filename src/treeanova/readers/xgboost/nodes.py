@@ -29,7 +29,15 @@ from treeanova.data.features import (
     singles,
 )
 from treeanova.errors import ModelFileError, UnsupportedModelError
-from treeanova.readers.checks import block_starts, check_size, check_values, damaged, parsed_json, whole_number
+from treeanova.readers.checks import (
+    block_starts,
+    category_tables,
+    check_size,
+    check_values,
+    damaged,
+    parsed_json,
+    whole_number,
+)
 
 _NUMBERS: dict[int, np.dtype[Any]] = {
     ord("i"): np.dtype("i1"),
@@ -446,18 +454,14 @@ def _lists(trees: Sequence[Document], starts: Ints, sizes: Ints) -> tuple[Ints, 
 
 def category_sets(nodes: Nodes, features: tuple[Feature, ...]) -> tuple[Ints, Bools]:
     """Return where each node's set of categories starts (-1: none), and the joined sets of those that go left."""
-    n_categories = np.array([feature.n_categories for feature in features], dtype=np.int64)
     is_split = nodes.is_inner[nodes.listed]
-    node = nodes.listed[is_split]
-    size = n_categories[nodes.feature[node]] + 1
-    check_size("category sets", int(size.sum()), _MAX_ENTRIES)
-    start = block_starts(size)
-    goes_left = np.ones(size.sum(), dtype=bool)
+    listed = nodes.listed[is_split]
+    sizes = np.zeros(len(nodes.left), dtype=np.int64)
+    sizes[listed] = np.array([feature.n_categories for feature in features], dtype=np.int64)[nodes.feature[listed]] + 1
+    node = np.repeat(listed, nodes.listed_sizes[is_split])
     codes = nodes.categories[np.repeat(is_split, nodes.listed_sizes)]
-    goes_left[np.repeat(start, nodes.listed_sizes[is_split]) + codes] = False
-    starts = np.full(len(nodes.left), -1, dtype=np.int64)
-    starts[node] = start
-    return starts, goes_left
+    start, goes_right = category_tables("category sets", sizes, node, codes, _MAX_ENTRIES)
+    return start, ~goes_right
 
 
 _MAX_FEATURES = 1 << 20
