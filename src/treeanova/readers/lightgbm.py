@@ -284,9 +284,7 @@ def encoders_of(text: ModelText, splits: Splits, members: Members, n_features: i
     keys = np.unique((splits.feature[split] << 32) + code)
     check_size("categories", len(keys), _MAX_CATEGORIES)
     codes = np.split(keys & 0xFFFFFFFF, np.searchsorted(keys >> 32, np.arange(1, n_features)))
-    is_category = [
-        in_sets[j] or (trained is not None and not in_numbers[j]) for j, (trained, _, _) in enumerate(columns)
-    ]
+    is_category = in_sets | (np.array([trained is not None for trained, _, _ in columns], dtype=bool) & ~in_numbers)
     return [
         _encoder(trained or (), labels.get(j), codes[j], is_category=bool(is_category[j]))
         for j, (trained, _, _) in enumerate(columns)

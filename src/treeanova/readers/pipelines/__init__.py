@@ -1,8 +1,8 @@
 """Pipelines of scikit-learn: the model at their end, on the columns that enter it or on those of the user.
 
-A *column map* takes one raw column to one column that the model sees. `origins.py` finds, from the classes of the
+A *column map* takes one raw column to one column that the model sees. `maps.py` finds, from the classes of the
 transformers, which raw column each of the model's columns comes from, and refuses what mixes columns. The maps are
-never rewritten: `maps.py` asks the fitted transformers for their values, and the model's encoders for what its splits
+never rewritten: the fitted transformers are asked for their values, and the model's encoders for what its splits
 compare, so all rounding (also that of float32) is theirs.
 
 - A raw column of numbers: a split z <= t becomes the set of numbers x whose z goes left. Bisection over the floats
@@ -24,6 +24,7 @@ proves nothing for those between, and it may depend on more than numbers, such a
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import warnings
 from collections.abc import Callable, Hashable, Sequence
@@ -41,15 +42,18 @@ from treeanova.model.effects import Effects
 from treeanova.model.forest import NEAR_ZERO, Forest, assemble
 from treeanova.readers.pipelines.maps import (
     CategoryMap,
+    Origin,
+    RawColumn,
     Transformation,
+    Walk,
     breakpoints,
     category_maps,
     is_numeric,
     objects,
     plain_labels,
+    refused,
     without_refused,
 )
-from treeanova.readers.pipelines.origins import Origin, RawColumn, Walk, refused
 
 _N_ROWS = 2000
 _TOLERANCE = 1e-9  # relative to the scores: sums over leaves differ by rounding at most
@@ -205,32 +209,27 @@ _NAN = np.array([np.nan])
 _USUAL = (1.0, 0.5, 0.0, 100.0, -1.0)
 
 
-def in_raw_columns(steps: Sequence[Any], forest: Forest) -> Forest:
-    """Return the forest whose score on raw rows is that of `forest` on rows that fitted transformers have changed.
+class _Pulled:
+    """A forest on rows that fitted transformers have changed, and what is needed for the same score on raw rows.
 
     Raises UnsupportedModelError for transformers that do not work column by column.
     """
-    n_raw = getattr(steps[0], "n_features_in_", None)
-    if n_raw is None:
-        raise refused(f"{type(steps[0]).__name__}, which does not tell its number of columns")
-    walk = Walk([RawColumn() for _ in range(n_raw)])
-    columns = [Origin(j) for j in range(n_raw)]
-    for step in steps:
-        columns = walk.through(step, columns)
-    if len(columns) != len(forest.schema.features):
-        raise refused(f"transformers that make {len(forest.schema.features)} columns where {len(columns)} are expected")
-    if any(walk.raw[column.source].labels is not None and not column.by_label for column in columns):
-        raise refused("a column that enters the model both as categories and otherwise")
-    trained_names = getattr(steps[0], "feature_names_in_", None)
-    names = None if trained_names is None else [str(name) for name in trained_names]
-    return _Pulled(steps, forest, walk, columns, names).forest()
 
-
-class _Pulled:
-    def __init__(
-        self, steps: Sequence[Any], forest: Forest, walk: Walk, columns: list[Origin], names: list[str] | None
-    ) -> None:
-        self._forest, self._walk, self._names = forest, walk, names
+    def __init__(self, steps: Sequence[Any], forest: Forest) -> None:
+        n_raw = getattr(steps[0], "n_features_in_", None)
+        if n_raw is None:
+            raise refused(f"{type(steps[0]).__name__}, which does not tell its number of columns")
+        walk, columns = Walk([RawColumn() for _ in range(n_raw)]), [Origin(j) for j in range(n_raw)]
+        for step in steps:
+            columns = walk.through(step, columns)
+        n_columns = len(forest.schema.features)
+        if len(columns) != n_columns:
+            raise refused(f"transformers that make {n_columns} columns where {len(columns)} are expected")
+        if any(walk.raw[column.source].labels is not None and not column.by_label for column in columns):
+            raise refused("a column that enters the model both as categories and otherwise")
+        names = getattr(steps[0], "feature_names_in_", None)
+        self._names = None if names is None else [str(name) for name in names]
+        self._forest, self._walk = forest, walk
         self._source = source = np.array([column.source for column in columns], dtype=np.int64)
         self._computed = {column.source for column in columns if not column.is_raw}
         self._labels: dict[int, list[Hashable]] = {
@@ -283,7 +282,19 @@ class _Pulled:
                 nodes.split_categories(which, pattern, left[:, :-1], left[:, -1])
         accepts_missing = self._split_all_numbers(nodes)
         features = tuple(self._feature(j, maps.get(j), accepts_missing) for j in range(len(self._walk.raw)))
-        return nodes.forest(self._schema(features))
+        return nodes.forest(
+            dataclasses.replace(
+                self._forest.schema,
+                features=features,
+                named=self._names is not None,
+                # Transformers were asked for dense rows: sparse ones differ if absent entries are missing to the model.
+                absent=0.0 if self._forest.schema.absent == 0.0 else None,
+                underscores=False,
+                single_integers=False,
+                given=False,
+                trained_names=(),
+            )
+        )
 
     def _split_all_numbers(self, nodes: Nodes) -> dict[int, bool]:
         patterns = {output: self._patterns(output) for j in self._numbers for output in self._outputs[j].tolist()}
@@ -351,20 +362,6 @@ class _Pulled:
             return Feature(name, IgnoredColumn())
         return Feature(name, Numeric(), accepts_missing=not missing[j].refused[0])
 
-    def _schema(self, features: tuple[Feature, ...]) -> Schema:
-        old = self._forest.schema
-        return Schema(
-            features,
-            old.outputs,
-            old.link,
-            self._names is not None,
-            # Transformers were asked for dense rows: sparse ones differ where absent entries are missing to the model.
-            absent=0.0 if old.absent == 0.0 else None,
-            classes=old.classes,
-            predicts_share=old.predicts_share,
-            objective=old.objective,
-        )
-
 
 def _model_accepts(feature: Feature, value: float) -> bool:
     if np.isnan(value):
@@ -406,7 +403,7 @@ def read_in_raw_columns(
     content = read_model(last)
     if isinstance(content, Effects):
         raise refused(f"{type(steps[0]).__name__} before an additive model")
-    pulled = in_raw_columns(steps, content)
+    pulled = _Pulled(steps, content).forest()
     if X is not None:
         check_agreement(steps, content, pulled, X)
     return pulled
@@ -421,18 +418,13 @@ def read_pipeline(pipeline: Any, read_model: Callable[[Any], Forest | Effects]) 
     last = pipeline.steps[-1][1]
     _check_model(last)
     content = read_model(last)
-    schema, names = content.schema, _names_before_last(pipeline)
+    schema = content.schema
+    names: list[str] | None = None
+    if len(pipeline.steps) > 1:
+        with contextlib.suppress(AttributeError, TypeError, ValueError):
+            names = [str(name) for name in pipeline[:-1].get_feature_names_out()]
     if names is None or len(names) != len(schema.features):
         return content
     features = tuple(dataclasses.replace(f, name=name) for f, name in zip(schema.features, names, strict=True))
     named = schema.named or hasattr(pipeline, "feature_names_in_")
     return content.with_schema(dataclasses.replace(schema, features=features, named=named))
-
-
-def _names_before_last(pipeline: Any) -> list[str] | None:
-    if len(pipeline.steps) == 1:
-        return None
-    try:
-        return [str(name) for name in pipeline[:-1].get_feature_names_out()]
-    except (AttributeError, TypeError, ValueError):
-        return None
