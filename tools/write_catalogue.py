@@ -10,7 +10,7 @@ import dataclasses
 import pathlib
 import re
 
-from treeanova.readers.registry import LIBRARIES
+from treeanova.readers import LIBRARIES
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGES = ("README.md", "docs/models.md")

@@ -14,7 +14,7 @@ import pytest
 import treeanova
 from tests.support.training import fit, shifted, train
 from treeanova.errors import UnsupportedModelError
-from treeanova.readers.registry import LIBRARIES, in_words
+from treeanova.readers import LIBRARIES, in_words
 
 ROOT = pathlib.Path(__file__).parents[2]
 KEPT = pathlib.Path(__file__).parent / "models"

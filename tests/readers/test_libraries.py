@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from treeanova.readers.registry import LIBRARIES, json_keys
+from treeanova.readers import LIBRARIES, json_keys
 
 
 def recognising(model):

@@ -11,11 +11,10 @@ import pytest
 
 import treeanova
 from tests.support.training import fit
-from treeanova import read_model
+from treeanova import read_model, readers
 from treeanova.errors import UnsupportedModelError
 from treeanova.model import Effects, Feature, Grid, IntervalAxis, Schema
 from treeanova.model.forest import assemble
-from treeanova.readers import registry
 
 SCHEMA = Schema((Feature("a"), Feature("b")))
 
@@ -63,7 +62,7 @@ def register():
     yield call
     for remove in removals:
         remove()
-    assert not registry._registered
+    assert not readers._registered
 
 
 ROWS = np.array([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]])
