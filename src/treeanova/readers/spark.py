@@ -112,11 +112,6 @@ def _check_counts(metadata: Any, file: pathlib.Path) -> None:
         )
 
 
-def open_folder(path: pathlib.Path) -> Stage:
-    check_inside(path)
-    return _open_stage(path)
-
-
 def _open_stage(path: pathlib.Path) -> Stage:
     files = sorted((path / "metadata").glob("part-*"))
     try:
@@ -177,16 +172,6 @@ def columns_of(stages: Sequence[Stage], model: Stage) -> tuple[tuple[Column, ...
     return tuple(columns), True
 
 
-def check_stages(stages: Sequence[Stage]) -> None:
-    allowed = {"StringIndexerModel", "VectorAssembler", "VectorIndexerModel", "IndexToString"}
-    for stage in stages:
-        if stage.kind not in allowed:
-            raise _refusal(
-                f"its stages before the trees must be {', '.join(sorted(allowed))}, got {stage.kind}; decompose the "
-                "last stage alone (in stages/ of its folder), on the columns that enter it"
-            )
-
-
 def _refusal(reason: str) -> UnsupportedModelError:
     return UnsupportedModelError(f"the Spark pipeline cannot be read: {reason}.")
 
@@ -216,26 +201,18 @@ _Indexer = tuple[str, tuple[str, ...], bool]  # a StringIndexer: its raw column,
 
 
 def _indexers(stages: Sequence[Stage]) -> dict[str, _Indexer]:
-    return {
-        output: indexer for stage in stages if stage.kind == "StringIndexerModel" for output, indexer in _outputs(stage)
-    }
-
-
-def _outputs(stage: Stage) -> list[tuple[str, _Indexer]]:
-    inputs, outputs = (_names(stage, f"{side}Cols") or _names(stage, f"{side}Col") for side in ("input", "output"))
-    row: dict[str, Any] = stage.rows("data")[0]
-    arrays = row["labelsArray"] if "labelsArray" in row else [row["labels"]]
-    for labels in arrays:
-        if not all(isinstance(label, str) for label in labels) or len(set(labels)) < len(labels):
-            raise ModelFileError("labels of a StringIndexer must be different texts, got others; folder damaged?")
-    keeps = _keeps_invalid(stage)
-    names = zip(outputs, inputs, arrays, strict=True)
-    return [(output, (name, tuple(labels), keeps)) for output, name, labels in names]
-
-
-def labels_of(stages: Sequence[Stage], column: str) -> tuple[str, ...]:
-    indexers = _indexers(stages)
-    return indexers[column][1] if column in indexers else ()
+    """Return all indexers by the names of their outputs."""
+    indexers: dict[str, _Indexer] = {}
+    for stage in (stage for stage in stages if stage.kind == "StringIndexerModel"):
+        inputs, outputs = (_names(stage, f"{side}Cols") or _names(stage, f"{side}Col") for side in ("input", "output"))
+        row: dict[str, Any] = stage.rows("data")[0]
+        arrays = row["labelsArray"] if "labelsArray" in row else [row["labels"]]
+        keeps = _keeps_invalid(stage)
+        for output, name, labels in zip(outputs, inputs, arrays, strict=True):
+            if not all(isinstance(label, str) for label in labels) or len(set(labels)) < len(labels):
+                raise ModelFileError("labels of a StringIndexer must be different texts, got others; folder damaged?")
+            indexers[output] = name, tuple(labels), keeps
+    return indexers
 
 
 def _indexed(name: str, labels: tuple[str, ...], keeps: bool) -> Column:
@@ -259,7 +236,11 @@ def _through(column: Column, positions: dict[float, int], *, keeps: bool) -> Col
     other = float(len(positions)) if keeps else np.nan
     if column.seen is not None:
         seen = [np.nan if np.isnan(value) else float(positions.get(float(value), other)) for value in column.seen]
-        _check_known(column.feature, seen[:-2])
+        if np.isnan(seen[:-2]).any():
+            raise _refusal(
+                f"its VectorIndexer must know all texts of column {column.feature.name!r}, got one that it refuses; "
+                'fit it with handleInvalid="keep"'
+            )
         is_predicted = not np.isnan(seen[-1])
         feature = dataclasses.replace(column.feature, accepts_missing=is_predicted, accepts_unseen=is_predicted)
         return Column(feature, np.array(seen))
@@ -270,14 +251,6 @@ def _through(column: Column, positions: dict[float, int], *, keeps: bool) -> Col
         accepts_unseen=keeps,
     )
     return Column(feature, np.array([*positions.values(), other, other], dtype=np.float64))
-
-
-def _check_known(feature: Feature, seen: Sequence[float]) -> None:
-    if np.isnan(seen).any():
-        raise _refusal(
-            f"its VectorIndexer must know all texts of column {feature.name!r}, got one that it refuses; fit it with "
-            'handleInvalid="keep"'
-        )
 
 
 Row = dict[str, Any]
@@ -337,16 +310,14 @@ def _with_codes(columns: Sequence[Column], feature: Ints, splits: Sequence[Row],
         if inner and whole_number(split["numCategories"]) >= 0:
             counts[j] = max(counts.get(j, 0), split["numCategories"])
     check_size("categories", sum(counts.values()), _MAX_CATEGORIES)
-    return [
-        _coded(column.feature, counts[j]) if j in counts and column.seen is None else column
-        for j, column in enumerate(columns)
-    ]
-
-
-def _coded(feature: Feature, n_categories: int) -> Column:
-    encoder = Labels(tuple(float(code) for code in range(n_categories)))
-    coded = Feature(feature.name, encoder, accepts_missing=feature.accepts_missing)
-    return Column(coded, np.array([*range(n_categories), np.nan, np.nan], dtype=np.float64))
+    result = list(columns)
+    for j, n_categories in counts.items():
+        column = columns[j].feature
+        if columns[j].seen is None:
+            encoder = Labels(tuple(float(code) for code in range(n_categories)))
+            coded = Feature(column.name, encoder, accepts_missing=column.accepts_missing)
+            result[j] = Column(coded, np.array([*range(n_categories), np.nan, np.nan], dtype=np.float64))
+    return result
 
 
 def _threshold(split: Row) -> float:
@@ -393,7 +364,8 @@ def read(model: Any) -> Forest:
 
 def read_file(path: pathlib.Path) -> Forest:
     with damage_reported("a folder of a Spark model", path):
-        return _read(open_folder(path))
+        check_inside(path)
+        return _read(_open_stage(path))
 
 
 def _read(saved: Stage) -> Forest:
@@ -403,7 +375,13 @@ def _read(saved: Stage) -> Forest:
             f"`model` must be a Spark model of trees ({', '.join(sorted(_TREES | _FORESTS | _BOOSTED))}), alone or at "
             f"the end of a PipelineModel, got {model.kind}."
         )
-    check_stages(before)
+    allowed = {"StringIndexerModel", "VectorAssembler", "VectorIndexerModel", "IndexToString"}
+    for stage in before:
+        if stage.kind not in allowed:
+            raise _refusal(
+                f"its stages before the trees must be {', '.join(sorted(allowed))}, got {stage.kind}; decompose the "
+                "last stage alone (in stages/ of its folder), on the columns that enter it"
+            )
     columns, named = columns_of(before, model)
     trees, weights = _trees(model)
     schema = dataclasses.replace(_schema(model, before), named=named)
@@ -425,9 +403,8 @@ def _trees(model: Stage) -> tuple[list[list[Row]], Floats]:
     n_trees = whole_number(model.content.get("numTrees", len(listed)))
     if not len(nodes) == len(listed) == n_trees or not all(nodes.values()):
         raise ModelFileError(f"{model.path.name} must hold all of its trees, got {len(nodes)}; folder damaged?")
-    return [sorted(tree, key=lambda node: node["id"]) for tree in nodes.values()], np.array(
-        [weights[tree] for tree in nodes]
-    )
+    ordered = [sorted(tree, key=lambda node: node["id"]) for tree in nodes.values()]
+    return ordered, np.array([weights[tree] for tree in nodes])
 
 
 def _values(model: Stage, trees: list[list[Row]], weights: Floats) -> Floats:
@@ -463,7 +440,7 @@ def _schema(model: Stage, before: list[Stage]) -> Schema:
         loss = str(model.parameter("lossType", "squared")) if model.kind in _BOOSTED else "squared"
         return Schema((), objective=loss)
     n_classes = _n_classes(model)
-    labels = labels_of(before, model.parameter("labelCol", "label"))
+    _, labels, _ = _indexers(before).get(model.parameter("labelCol", "label"), ("", (), False))
     classes: tuple[Hashable, ...] = labels if len(labels) == n_classes else tuple(float(k) for k in range(n_classes))
     link, objective = ("logit", "log") if model.kind in _BOOSTED else ("probability", "brier")
     return Schema((), class_outputs(classes), link, classes=classes, objective=objective)

@@ -20,12 +20,11 @@ A model's folder is read through ydf, which must be installed.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import importlib
 import pathlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -46,11 +45,8 @@ _READ = {
 _OBLIQUE = 'its trees split on weighted sums of columns (oblique); train it with split_axis="AXIS_ALIGNED"'
 
 
-@dataclasses.dataclass(frozen=True)
-class Column:
-    position: int
-    n_categories: int = 0
-    boundaries: tuple[float, ...] = ()
+# A column's position among the features, its number of categories (0 for numbers), and the ends of discretized numbers.
+Column = tuple[int, int, tuple[float, ...]]
 
 
 def _split_of(condition: Any, columns: dict[int, Column]) -> dict[str, Any]:
@@ -61,29 +57,23 @@ def _split_of(condition: Any, columns: dict[int, Column]) -> dict[str, Any]:
         raise UnsupportedModelError(f"the ydf model cannot be read: {reason}.")
     if condition.attribute not in columns:
         raise damaged(f"conditions of a ydf model must be on its input features, got column {condition.attribute}")
-    column = columns[condition.attribute]
-    split: dict[str, Any] = {"feature": column.position, "missing_left": not condition.missing}
+    position, n_categories, boundaries = columns[condition.attribute]
+    split: dict[str, Any] = {"feature": position, "missing_left": not condition.missing}
     if kind == "IsMissingInCondition":
-        is_number = not column.n_categories
         split["missing_left"] = False
-        return split | ({"bound": np.inf} if is_number else {"categories": [True] * (column.n_categories + 1)})
+        return split | ({"categories": [True] * (n_categories + 1)} if n_categories else {"bound": np.inf})
     if kind == "NumericalHigherThanCondition":
         return split | {"bound": _below(condition.threshold)}
     if kind == "DiscretizedNumericalHigherThanCondition":
-        return split | {"bound": _below(column.boundaries[condition.threshold_idx - 1])}
+        return split | {"bound": _below(boundaries[condition.threshold_idx - 1])}
     if kind == "IsTrueCondition":
         return split | {"categories": [True, False, True]}
-    return split | {"categories": _outside(condition.mask, column.n_categories)}
+    items = set(condition.mask)  # of the dictionary; item 0, for unseen categories, comes last here
+    return split | {"categories": [item not in items for item in (*range(1, n_categories + 1), 0)]}
 
 
 def _below(threshold: float) -> float:
     return float(bound_below(np.float32(threshold)))
-
-
-def _outside(mask: Any, n_categories: int) -> tuple[bool, ...]:
-    """Return whether each category is not in a set of dictionary items; item 0, for unseen categories, comes last."""
-    items = set(mask)
-    return (*(item not in items for item in range(1, n_categories + 1)), 0 not in items)
 
 
 _FORESTS, _BOOSTED = "RandomForestModel", "GradientBoostedTreesModel"
@@ -138,28 +128,30 @@ def read(model: Any) -> Forest:
         raise UnsupportedModelError("`model` must have trees, got a ydf model without; train it on more rows.")
     classes = tuple(model.label_classes()) if model.task().name == "CLASSIFICATION" else ()
     scores = _forest_scores(model, classes) if kind == _FORESTS else _boosted_scores(model)
+    leaf_values, intercept, link, objective = scores
     builder = TreeBuilder()
     roots = [
-        _add_tree(builder, tree.root, columns, functools.partial(scores.leaf_values, output=k % len(scores.intercept)))
+        _add_tree(builder, tree.root, columns, functools.partial(leaf_values, output=k % len(intercept)))
         for k, tree in enumerate(trees)
     ]
     schema = Schema(
         features,
-        output_names(len(scores.intercept), classes),
-        scores.link,
+        output_names(len(intercept), classes),
+        link,
         named=True,
         classes=classes,
         single_integers=True,
-        objective=scores.objective,
+        objective=objective,
     )
-    return builder.forest(schema, scores.intercept, roots)
+    return builder.forest(schema, intercept, roots)
 
 
 # Columns
 
 
 def _features(model: Any) -> tuple[tuple[Feature, ...], dict[int, Column]]:
-    features, columns = [], {}
+    features: list[Feature] = []
+    columns: dict[int, Column] = {}
     specification = model.data_spec().columns
     for position, source in enumerate(model.input_features()):
         spec, semantic = specification[source.column_idx], source.semantic.name
@@ -179,7 +171,7 @@ def _features(model: Any) -> tuple[tuple[Feature, ...], dict[int, Column]]:
         else:
             features.append(Feature(source.name, Numeric(cast="float32")))
             boundaries = tuple(spec.discretized_numerical.boundaries)
-        columns[source.column_idx] = Column(position, n_categories, boundaries)
+        columns[source.column_idx] = position, n_categories, boundaries
     return tuple(features), columns
 
 
@@ -219,13 +211,8 @@ def _add_tree(trees: TreeBuilder, root: Any, columns: dict[int, Column], leaf_va
 # Leaves
 
 
-class _Scores(NamedTuple):
-    """What leaves add to the outputs; `leaf_values` takes a leaf's value and the output of its tree."""
-
-    leaf_values: Callable[..., Floats]
-    intercept: Floats
-    link: str
-    objective: str
+# What leaves add to the outputs, from a leaf's value and the output of its tree; the intercept, link and objective.
+_Scores = tuple[Callable[..., Floats], Floats, str, str]
 
 
 def _forest_scores(model: Any, classes: tuple[str, ...]) -> _Scores:
@@ -239,17 +226,12 @@ def _forest_scores(model: Any, classes: tuple[str, ...]) -> _Scores:
 
     n_outputs = len(class_outputs(classes)) if classes else 1
     link, objective = ("probability", "brier") if classes else ("identity", "squared")
-    return _Scores(leaf_values, np.zeros(n_outputs), link, objective)
+    return leaf_values, np.zeros(n_outputs), link, objective
 
 
 def _boosted_scores(model: Any) -> _Scores:
     n_outputs = model.num_trees_per_iteration()
     loss = importlib.import_module(_LOSSES).Loss.Name(model._model.loss())  # noqa: SLF001  no public form
     intercept = np.asarray(model.initial_predictions(), dtype=np.float64)
-    columns = np.eye(n_outputs)
-    return _Scores(
-        lambda leaf, output: columns[output] * leaf.value,
-        intercept,
-        word_for(loss, _LINKS, "other"),
-        word_for(loss, _OBJECTIVES, loss),
-    )
+    columns, link, objective = np.eye(n_outputs), word_for(loss, _LINKS, "other"), word_for(loss, _OBJECTIVES, loss)
+    return lambda leaf, output: columns[output] * leaf.value, intercept, link, objective
