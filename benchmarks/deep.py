@@ -206,7 +206,7 @@ def cost(size: Size) -> list[str]:
     remainder = "none"
     if fx.has_remainder:
         remainder = f"{np.var(fx.remainder(rows[:4000])) / np.var(fx.decision_function(rows[:4000])):.1%}"
-    n_tables = len(function_of(fx).terms.tables.keys)
+    n_tables = len(function_of(fx).terms.effects.terms)
     terms = f"{n_tables:,} + {len(fx.terms) - n_tables:,}"
     del fx
     peak = peak_bytes(lambda: treeanova.decompose(model, rows, density="empirical"))

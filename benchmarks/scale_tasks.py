@@ -26,7 +26,7 @@ from treeanova.density.row_sources import statistics_of
 from treeanova.model.forest import Forest
 from treeanova.model.grid import Grid
 from treeanova.readers import read_for_rows
-from treeanova.terms.trees import leaves_of
+from treeanova.terms.layout import leaves_of
 
 N_FEATURES = 8
 NAMES = [f"x{j}" for j in range(N_FEATURES)]
@@ -177,7 +177,7 @@ def engine(folder: pathlib.Path, name: str) -> dict[str, Any]:
 def differences(fx: Any, expected: Any, rows: Any) -> tuple[float, int]:
     """Largest difference of terms at rows, and number of cells with other counts."""
     values = np.abs(fx.explain(rows).values - expected.explain(rows).values).max()
-    keys = function_of(expected).terms.tables.keys
+    keys = function_of(expected).terms.effects.terms
     cells = (fx.statistics.counts(key) != expected.statistics.counts(key) for key in keys)
     return float(values), int(sum(different.sum() for different in cells))
 

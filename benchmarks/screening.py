@@ -32,7 +32,7 @@ from treeanova.data.columns import encode
 from treeanova.decomposition.predictions import function_of
 from treeanova.model.rows import Rows
 from treeanova.terms import layout
-from treeanova.terms.at_rows import Joined, PureLeafTerms
+from treeanova.terms.terms import PureLeafTerms
 
 _LIMIT = 2e-3
 _ROWS, _BLOCK = 2_000, 100
@@ -218,7 +218,7 @@ def _screening_of_all() -> Iterator[None]:
 def _leaf_terms(fx: treeanova.Decomposition) -> PureLeafTerms | None:
     """Terms without tables; None where all have one."""
     terms = function_of(fx).terms
-    return terms.leaf_terms if isinstance(terms, Joined) and isinstance(terms.leaf_terms, PureLeafTerms) else None
+    return terms.leaf_terms if isinstance(terms.leaf_terms, PureLeafTerms) else None
 
 
 def _some_codes(fx: treeanova.Decomposition, rows: Any) -> BinIndices:

@@ -31,12 +31,19 @@ from treeanova.density.statistics import Statistics
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.readers import read_for_rows, unpickled
-from treeanova.terms.layout import DEFAULT_BUDGET, Plan, TermLayout, check_leaves, choose_layout, plan_of_effects
+from treeanova.terms.layout import (
+    DEFAULT_BUDGET,
+    Plan,
+    TermLayout,
+    check_leaves,
+    choose_layout,
+    leaves_of,
+    plan_of_effects,
+)
 from treeanova.terms.leaves import LeafSets
 from treeanova.terms.source import AdditiveModel, Settings, Source
-from treeanova.terms.terms import Tensors
+from treeanova.terms.terms import TermSet
 from treeanova.terms.tree_model import source_of_forest
-from treeanova.terms.trees import leaves_of
 
 
 def decompose(
@@ -154,7 +161,7 @@ def decompose(
         kind = density_of(density)
         if isinstance(content, Effects):
             plan_of_effects(content).check(budget)
-            source: Source = AdditiveModel(Tensors(content))
+            source: Source = AdditiveModel(TermSet(content))
             bound = kind.bind(source.grid, counted_for(source, kind, X, sample_weight))
             fx = decomposed(source, bound, settings, model=model, progress=report)
             return fx if max_order is None else fx.truncate(max_order)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from treeanova import purify
-from treeanova.anova.observed import ObservedCells, faces_of_all
-from treeanova.anova.support import take_out
+from treeanova.anova.support import ObservedCells, faces_of_all, take_out
 from treeanova.testing import correlated_weights
 
 SHAPES = [(6,), (5, 4), (4, 3, 5), (3, 2, 3, 2)]

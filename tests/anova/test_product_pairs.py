@@ -59,7 +59,7 @@ def test_pairs_are_pure_and_what_was_taken_out_is_in_their_faces():
     pure = purify_product_pairs(terms, weights.__getitem__, scales, 1e-293)
     dependent = [key for number, key in enumerate(terms) if number % 4 == 0]
     assert set(pure) == set(terms) - set(dependent)
-    for key, (values, certificate, faces) in pure.items():
+    for key, (values, certificate, faces, _) in pure.items():
         np.testing.assert_allclose(values + faces[0][:, None, :] + faces[1][:, :, None], terms[key], atol=1e-14)
         for axis in range(2):
             other = marginal(weights[key], [axis])
@@ -72,7 +72,7 @@ def test_the_impurity_is_the_largest_mean_of_a_slice_relative_to_its_output():
     rng = np.random.default_rng(1)
     weights = np.multiply.outer(rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(3)))
     values = rng.normal(size=(2, 4, 3)) * 1e8
-    [(pure, certificate, _)] = purify_product_pairs(
+    [(pure, certificate, *_)] = purify_product_pairs(
         {(0, 1): values}, lambda key: weights, np.array([2.0, 5.0]), 0.0
     ).values()
     means = [np.abs((pure * weights).sum(axis=axis) / weights.sum(axis=axis - 1)).max(axis=1) for axis in (1, 2)]

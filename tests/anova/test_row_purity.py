@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.anova.observed import slice_impurity
+from treeanova.anova.support import slice_impurity
 
 
 def by_loops(values, cells, weights):

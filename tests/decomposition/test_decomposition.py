@@ -287,7 +287,7 @@ def test_equal_tensors_do_not_make_equal_decompositions(triple):
     deep = treeanova.decompose(model, rows, density="empirical", tensor_order=2)
     assert deep == treeanova.decompose(model, rows, density="empirical", tensor_order=2)
     uncorrected = dataclasses.replace(deep._function.terms.leaf_terms, correction=no_correction())
-    assert deep != with_terms(deep, dataclasses.replace(deep._function.terms, high=uncorrected))
+    assert deep != with_terms(deep, dataclasses.replace(deep._function.terms, leaf_terms=uncorrected))
 
 
 def test_deep_and_dense_ones_can_be_compared_for_equality(triple):

@@ -13,7 +13,7 @@ from tests.support.library_models import number_rows
 from tests.support.training import fit
 from treeanova.storage.codec import describe, restore
 from treeanova.storage.saved import leaf_tables, leaf_terms_of
-from treeanova.terms.at_rows import PureLeafTerms, RawLeafTerms
+from treeanova.terms.terms import PureLeafTerms, RawLeafTerms
 
 tree = pytest.importorskip("sklearn.tree")
 

@@ -10,7 +10,7 @@ from tests.support.forests import random_forest, rows_on_bounds, scale_of
 from treeanova.core.arrays import BinIndices
 from treeanova.model.grid import unmerged
 from treeanova.terms.closed_form import ClosedForm
-from treeanova.terms.trees import leaves_of
+from treeanova.terms.layout import leaves_of
 
 
 class FormAtRows(NamedTuple):

@@ -17,14 +17,14 @@ from treeanova.model.axes import Axis
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
 from treeanova.terms.source import AdditiveModel, Settings
-from treeanova.terms.terms import Tensors
+from treeanova.terms.terms import TermSet
 
 # Parts of decompositions
 
 
 def purified(effects: Effects, density: Density) -> Decomposition:
     """The decomposition of an additive model under a density that is bound to its grid."""
-    return decomposed(AdditiveModel(Tensors(effects)), density, Settings())
+    return decomposed(AdditiveModel(TermSet(effects)), density, Settings())
 
 
 def names_in_tables(fx: Decomposition) -> list[Names]:

@@ -44,7 +44,7 @@ def assert_same_answers(found: Any, expected: Any, rows: Any, *, has_weights: bo
     tolerance = 1e-10 if has_weights else 1e-12
     statistics, known = found.statistics, expected.statistics
     np.testing.assert_equal(statistics.n_rows, known.n_rows)
-    for key in expected._function.terms.tables.keys:
+    for key in expected._function.terms.effects.terms:
         ours, theirs = statistics.counts(key), known.counts(key)
         if has_weights:
             np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=0)

@@ -20,7 +20,7 @@ from treeanova.model.effects import Effects
 from treeanova.model.grid import binning_by, unmerged
 from treeanova.model.rows import Rows
 from treeanova.terms.source import AdditiveModel, Settings, purify_tensors
-from treeanova.terms.terms import Tensors
+from treeanova.terms.terms import TermSet
 
 
 def random_rows(rng, grid, n_rows=40):
@@ -30,7 +30,7 @@ def random_rows(rng, grid, n_rows=40):
 
 
 def pure_effects(effects, density):
-    return purify_tensors(effects, density, Settings()).terms.tables.effects
+    return purify_tensors(effects, density, Settings()).terms.effects
 
 
 def scale_of(effects):
@@ -177,7 +177,7 @@ def test_a_model_without_terms_is_its_intercept():
 def test_an_additive_model_is_the_sum_of_its_terms():
     rng = np.random.default_rng(0)
     effects = random_effects(rng, sizes=(3, 4))
-    model = AdditiveModel(Tensors(effects))
+    model = AdditiveModel(TermSet(effects))
     rows = rng.uniform(-1, 4, size=(20, 2))
     np.testing.assert_array_equal(model.score(Rows(rows)), effects.score(rows))
     assert model.raw() is model.terms

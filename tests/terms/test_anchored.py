@@ -11,12 +11,10 @@ from tests.support.anchored import anchored_term
 from tests.support.effects import random_effects
 from tests.support.forests import random_forest
 from treeanova.model.rows import Rows
-from treeanova.terms.anchored import AnchoredTerms, AnchoredTrees, distinct_points
-from treeanova.terms.layout import choose_layout
-from treeanova.terms.source import AdditiveModel
-from treeanova.terms.terms import Tensors
+from treeanova.terms.layout import choose_layout, lay_out, leaves_of
+from treeanova.terms.source import AdditiveModel, AnchoredTerms, AnchoredTrees, distinct_points
+from treeanova.terms.terms import TermSet
 from treeanova.terms.tree_model import TreeModel
-from treeanova.terms.trees import lay_out, leaves_of
 
 
 def random_rows(rng, sizes, n_rows):
@@ -65,7 +63,7 @@ def test_tables_against_references(seed):
     effects = random_effects(rng)
     sizes = effects.grid.sizes
     codes, references = random_rows(rng, sizes, 6), random_rows(rng, sizes, 1 + seed % 3)
-    found = AdditiveModel(Tensors(effects)).anchored(distinct_points(references))
+    found = AdditiveModel(TermSet(effects)).anchored(distinct_points(references))
     assert isinstance(found, AnchoredTerms)
     assert set(effects.terms) <= set(found.keys) <= set(all_keys(len(sizes)))
     assert_anchored(

@@ -14,7 +14,7 @@ from treeanova.model.grid import unmerged
 from treeanova.model.rows import Rows
 from treeanova.terms import costs
 from treeanova.terms.closed_form import ClosedForm, raw_at_rows
-from treeanova.terms.trees import leaves_of
+from treeanova.terms.layout import leaves_of
 
 
 def averaged_terms(forest, grid, masses):

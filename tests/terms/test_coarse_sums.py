@@ -12,7 +12,7 @@ from treeanova.core.compiled import Kernel, has_numba
 from treeanova.model.grid import binning_by, unmerged
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.coarse import coarse_axes, mean_on_cells
-from treeanova.terms.trees import leaves_of
+from treeanova.terms.layout import leaves_of
 
 NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
 

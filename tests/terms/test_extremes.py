@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from treeanova.terms.extremes import Boxes, Search, StepFunction
+from treeanova.terms.extremes import Boxes, StepFunction
 
 
 def random_function(rng, n_columns=(3, 4, 2, 3)):
@@ -54,10 +54,10 @@ def value_in_cell(function, cell):
 def test_the_smallest_value_is_found_and_proved(seed):
     function = random_function(np.random.default_rng(seed))
     values = {cell: value_in_cell(function, cell) for cell in itertools.product(*map(range, function.n_columns))}
-    found = Search(function).lowest(300)
+    found = function.lowest(300)
     assert found.found == pytest.approx(values[found.cell], abs=1e-12)
     assert found.bound <= min(values.values()) + 1e-12
-    few = Search(function).lowest(2)
+    few = function.lowest(2)
     assert few.bound <= min(values.values()) + 1e-12 <= few.found + 2e-12
     if found.is_exact:
         assert found.found == pytest.approx(min(values.values()), abs=1e-12)
@@ -68,16 +68,15 @@ def test_the_smallest_value_is_found_and_proved(seed):
 def test_signs_are_decided_at_every_level(seed):
     function = random_function(np.random.default_rng(seed))
     cells = list(itertools.product(*map(range, function.n_columns)))
-    search = Search(function)
-    anywhere = search.lowest()
+    anywhere = function.lowest()
     for place, n_columns in enumerate(function.n_columns):
-        bounds, along = search.by_level(place, anywhere.cell)
+        bounds, along = function.by_level(place, anywhere.cell)
         for column in range(n_columns):
             least = min(value_in_cell(function, cell) for cell in cells if cell[place] == column)
             assert bounds[column] <= least + 1e-12
             replaced = (*anywhere.cell[:place], column, *anywhere.cell[place + 1 :])
             assert along[column] == pytest.approx(value_in_cell(function, replaced), abs=1e-12)
-            searched = search.lowest(1_000, at=(place, column))
+            searched = function.lowest(1_000, at=(place, column))
             assert searched.cell[place] == column
             assert (searched.found < 0) == (least < 0)
             assert searched.bound <= least + 1e-12
@@ -87,5 +86,5 @@ def test_signs_are_decided_at_every_level(seed):
 def test_the_largest_value_is_that_of_the_opposite():
     function = random_function(np.random.default_rng(1))
     values = [value_in_cell(function, cell) for cell in itertools.product(*map(range, function.n_columns))]
-    found = Search(-function).lowest(10_000)
+    found = (-function).lowest(10_000)
     assert found.bound <= -max(values) + 1e-12 <= found.found + 2e-12

@@ -8,8 +8,8 @@ import pytest
 from tests.support.closed_forms import random_closed_form
 from tests.support.forests import stumps
 from treeanova.data.features import Feature, IntegerCategory
+from treeanova.terms.layout import leaves_of
 from treeanova.terms.leaves import AnySets, Intervals, flatten
-from treeanova.terms.trees import leaves_of
 
 
 def contains(flat, entry, code):

@@ -14,8 +14,8 @@ from treeanova.core.compiled import has_numba
 from treeanova.model.grid import unmerged
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.kernels import flatten_parts, sum_polynomials, sum_products
+from treeanova.terms.layout import leaves_of
 from treeanova.terms.leaves import AnySets, Intervals, flatten
-from treeanova.terms.trees import leaves_of
 
 NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
 WAYS = ["plain", pytest.param("compiled", marks=NEEDS_NUMBA)]

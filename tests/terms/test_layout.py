@@ -12,9 +12,8 @@ from tests.support.forests import chains, random_forest
 from tests.support.simulated import deep_decomposition, deep_model
 from treeanova.errors import BudgetError
 from treeanova.terms import costs, layout
-from treeanova.terms.layout import choose_layout
+from treeanova.terms.layout import choose_layout, leaves_of
 from treeanova.terms.leaves import LeafSets
-from treeanova.terms.trees import leaves_of
 
 
 @pytest.fixture(scope="module")

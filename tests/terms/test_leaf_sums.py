@@ -7,8 +7,8 @@ import pytest
 
 from tests.support.closed_forms import random_closed_form
 from treeanova.core.compiled import has_numba
-from treeanova.terms.at_rows import OrderTotals
 from treeanova.terms.kernels import Sums
+from treeanova.terms.terms import OrderTotals
 
 
 def sums_of(form, keys, *, is_raw=False):

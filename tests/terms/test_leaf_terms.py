@@ -16,8 +16,8 @@ from tests.support.simulated import deep_decomposition, deep_model
 from tests.support.strategies import SEEDS
 from tests.support.training import fit
 from treeanova.model.rows import Rows
-from treeanova.terms.at_rows import Joined, PureLeafTerms, RawLeafTerms
 from treeanova.terms.correction import Allotment, no_correction
+from treeanova.terms.terms import PureLeafTerms, RawLeafTerms
 from treeanova.terms.tree_model import TreeModel
 
 
@@ -78,8 +78,7 @@ def test_keys_of_leaf_terms(fx):
 
 def test_tables_come_first_and_rows_have_all_bins(boosted, fx):
     terms, x = fx._function.terms, boosted[1][:40]
-    assert isinstance(terms, Joined)
-    assert terms.keys == (*terms.tables.keys, *terms.leaf_terms.keys)
+    assert terms.keys == (*terms.effects.terms, *terms.leaf_terms.keys)
     assert terms.keys_at_rows == terms.leaf_terms.keys
     codes = terms.grid.index(x)
     mixed = [terms.keys[i] for i in np.random.default_rng(0).permutation(len(terms.keys))[:20]]
@@ -108,9 +107,9 @@ def test_equality_is_of_leaves_terms_and_corrections(fx):
     assert terms.equals(dataclasses.replace(terms))
     others = [
         terms.keep(lambda key: len(key) < 5),
-        dataclasses.replace(terms, high=dataclasses.replace(leaf_terms, correction=no_correction())),
+        dataclasses.replace(terms, leaf_terms=dataclasses.replace(leaf_terms, correction=no_correction())),
         fx.raw._function.terms,
-        terms.tables,
+        dataclasses.replace(terms, leaf_terms=None),
     ]
     for other in others:
         assert not terms.equals(other)
@@ -220,7 +219,7 @@ def test_without_unlisted_terms_there_is_nothing_to_share(screened):
     selected = whole.select(order=[1, 2])
     for terms in (
         whole.raw._function.terms,
-        whole._function.terms.tables,
+        dataclasses.replace(whole._function.terms, leaf_terms=None),
         whole._function.terms.up_to(2),
         selected._function.terms,
     ):

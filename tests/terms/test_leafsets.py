@@ -12,8 +12,8 @@ from tests.support.strategies import SEEDS
 from treeanova.data.columns import encode
 from treeanova.model.grid import equal_mass, grid_of, unmerged
 from treeanova.model.rows import Rows
+from treeanova.terms.layout import leaves_of
 from treeanova.terms.leaves import LeafSets
-from treeanova.terms.trees import leaves_of
 
 
 @given(SEEDS)

@@ -13,7 +13,7 @@ from treeanova.model.grid import unmerged
 from treeanova.terms import costs
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.correction import find_leftover, nothing_left
-from treeanova.terms.trees import leaves_of
+from treeanova.terms.layout import leaves_of
 
 MAINS = [(0,), (1,), (2,)]
 PAIRS = [(0, 1), (0, 2), (1, 2)]

@@ -12,10 +12,9 @@ from treeanova.core.progress import quiet
 from treeanova.data.columns import encode
 from treeanova.density import Uniform
 from treeanova.model.rows import Rows
-from treeanova.terms.layout import choose_layout
+from treeanova.terms.layout import choose_layout, leaves_of
 from treeanova.terms.source import AdditiveModel, Settings
 from treeanova.terms.tree_model import TreeModel, source_of_forest
-from treeanova.terms.trees import leaves_of
 
 
 @pytest.mark.parametrize(("tensor_order", "kind"), [(2, TreeModel), (3, AdditiveModel), (None, AdditiveModel)])

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
-import treeanova.terms.leaves
 from tests.support.training import fit
 from treeanova import read_model
 from treeanova.core.compiled import has_numba
@@ -19,7 +18,7 @@ NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed
 @pytest.mark.parametrize("way", ["numpy", pytest.param("compiled", marks=NEEDS_NUMBA)])
 def test_each_leaf_has_the_bins_between_the_bounds_on_its_path(monkeypatch, block_cells, way):
     monkeypatch.setattr(costs, "NODE_CELLS", block_cells)
-    monkeypatch.setattr(treeanova.terms.leaves, "is_worthwhile", lambda seconds: way == "compiled")
+    monkeypatch.setattr(costs, "is_compiled", lambda **_: way == "compiled")
     rng = np.random.default_rng(0)
     X = rng.normal(size=(150, 4))
     X[::7, 1] = np.nan

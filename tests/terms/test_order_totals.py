@@ -10,9 +10,9 @@ from tests.support.forests import random_forest
 from treeanova.core.compiled import has_numba
 from treeanova.model.grid import unmerged
 from treeanova.model.rows import Rows
-from treeanova.terms.at_rows import OrderTotals
 from treeanova.terms.closed_form import ClosedForm
-from treeanova.terms.trees import leaves_of
+from treeanova.terms.layout import leaves_of
+from treeanova.terms.terms import OrderTotals
 
 
 def form_of(seed):

@@ -14,8 +14,8 @@ from treeanova.core.compiled import has_numba
 from treeanova.model.grid import unmerged
 from treeanova.terms import costs, screening
 from treeanova.terms.closed_form import ClosedForm
+from treeanova.terms.layout import leaves_of
 from treeanova.terms.screening import largest_with_subsets, screen, screened_orders, sizes_without_rows
-from treeanova.terms.trees import leaves_of
 
 
 def closed_form(seed, **options):
@@ -43,7 +43,7 @@ NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed
 @pytest.mark.parametrize("kept", ["by key", "by rank"])
 @pytest.mark.parametrize("way", ["numpy", "plain", pytest.param("compiled", marks=NEEDS_NUMBA)])
 def test_sizes_are_sums_of_the_variances_of_leaves(seed, way, kept, monkeypatch):
-    monkeypatch.setattr(screening, "is_worthwhile", lambda seconds: way != "numpy")
+    monkeypatch.setattr(costs, "is_compiled", lambda **_: way != "numpy")
     if way == "plain":
         for kernel in ("sum_variances", "add_sets", "add_by_rank"):
             monkeypatch.setattr(screening, kernel, getattr(screening, kernel).function)

@@ -10,8 +10,8 @@ import pytest
 from tests.support.effects import random_effects
 from tests.support.forests import random_forest
 from treeanova.model.rows import Rows
-from treeanova.terms.extremes import Search, steps_of_tables, steps_of_trees
-from treeanova.terms.trees import leaves_of
+from treeanova.terms.extremes import steps_of_tables, steps_of_trees
+from treeanova.terms.layout import leaves_of
 
 
 def changes_in_cells(score, sizes, feature, n_regular):
@@ -31,7 +31,7 @@ def assert_steps(steps, changes, feature):
             full = [*cell[:feature], 0, *cell[feature:]]
             pairs = zip(function.partners, function.columns, strict=True)
             columns = tuple(int(of_bins[full[j]]) for j, of_bins in pairs)
-            assert Search(function).value(columns) == pytest.approx(expected[cell], abs=1e-12)
+            assert function.value(columns) == pytest.approx(expected[cell], abs=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(20))

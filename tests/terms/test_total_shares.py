@@ -13,9 +13,9 @@ from tests.support.forests import random_forest, scale_of
 from treeanova.core.compiled import has_numba
 from treeanova.model.grid import unmerged
 from treeanova.model.rows import Rows
-from treeanova.terms.at_rows import OrderTotals, TotalShares
 from treeanova.terms.closed_form import ClosedForm
-from treeanova.terms.trees import leaves_of
+from treeanova.terms.layout import leaves_of
+from treeanova.terms.terms import OrderTotals
 
 
 def form_of(seed, **options):
@@ -48,7 +48,7 @@ def test_shares_are_those_of_enumerated_terms(seed):
     totals = OrderTotals(form)
     every = range(1, totals.top_order + 1)
     for orders in ((), every, every[2:], every[::2], every[-1:]):
-        shares = TotalShares(totals, orders).at_rows(codes, n_jobs=2)
+        shares = totals.shares_at_rows(codes, orders, n_jobs=2)
         np.testing.assert_allclose(shares, enumerated(form, codes, orders), rtol=0, atol=1e-13 * scale_of(forest))
 
 
@@ -57,7 +57,7 @@ def test_shares_add_up_to_totals(seed):
     forest, form, codes = form_of(seed)
     totals = OrderTotals(form)
     orders = list(range(1, totals.top_order + 1))[1:]
-    shares = TotalShares(totals, orders).at_rows(codes)
+    shares = totals.shares_at_rows(codes, orders)
     expected = totals.at_rows(codes)[:, orders].sum(axis=1)
     np.testing.assert_allclose(shares.sum(axis=1), expected, rtol=0, atol=1e-13 * scale_of(forest))
 
@@ -92,7 +92,7 @@ def test_shares_of_all_orders_are_shapley_values(seed):
     scores = forest.score(Rows.in_bins(grid, cells)).reshape(*grid.sizes, -1)
     some = cells[rng.choice(len(cells), min(6, len(cells)), replace=False)]
     totals = OrderTotals(form)
-    shares = TotalShares(totals, range(1, totals.top_order + 1)).at_rows(some)
+    shares = totals.shares_at_rows(some, range(1, totals.top_order + 1))
     for row, cell in enumerate(some):
         np.testing.assert_allclose(shares[row], shapley_values(scores, masses, cell), atol=1e-13 * scale_of(forest))
 
@@ -100,20 +100,22 @@ def test_shares_of_all_orders_are_shapley_values(seed):
 def test_rows_and_leaves_come_in_blocks(monkeypatch):
     _, form, codes = form_of(3)
     orders = range(2, OrderTotals(form).top_order + 1)
-    whole = TotalShares(OrderTotals(form), orders).at_rows(codes)
+    whole = OrderTotals(form).shares_at_rows(codes, orders)
     monkeypatch.setattr("treeanova.terms.costs.SHARES_ROWS", 7)
     monkeypatch.setattr("treeanova.terms.costs.TOTALS_CELLS", 20)
     for n_jobs in (1, 2, 9):
-        some = TotalShares(OrderTotals(form), orders).at_rows(codes, n_jobs)
+        some = OrderTotals(form).shares_at_rows(codes, orders, n_jobs)
         np.testing.assert_allclose(some, whole, atol=1e-12)
 
 
 @pytest.mark.parametrize(("n_rows", "n_jobs"), [(0, 2), (1, 1), (1, 3), (300, 2)])
 def test_any_number_of_rows_and_threads(n_rows, n_jobs):
     form, codes, scale = random_closed_form(3, n_rows=300)
-    shares = TotalShares(OrderTotals(form), (2, 3))
-    every = shares.at_rows(codes)
-    np.testing.assert_allclose(shares.at_rows(codes[:n_rows], n_jobs), every[:n_rows], rtol=0, atol=1e-14 * scale)
+    totals = OrderTotals(form)
+    every = totals.shares_at_rows(codes, (2, 3))
+    np.testing.assert_allclose(
+        totals.shares_at_rows(codes[:n_rows], (2, 3), n_jobs), every[:n_rows], rtol=0, atol=1e-14 * scale
+    )
 
 
 @pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
@@ -124,27 +126,26 @@ def test_kernel_gives_the_numbers_of_numpy(seed, n_jobs):
     totals = OrderTotals(form)
     every = range(1, totals.top_order + 1)
     for orders in filter(len, (every, every[2:], every[-1:])):
-        shares = TotalShares(totals, orders)
         for rows in (codes, codes[:1], codes[:0]):
-            ours, numpys = shares.at_rows_by_kernel(rows, n_jobs), shares.at_rows_by_numpy(rows, n_jobs)
+            ours, numpys = totals.shares_by_kernel(rows, orders, n_jobs), totals.shares_by_numpy(rows, orders, n_jobs)
             np.testing.assert_allclose(ours, numpys, rtol=0, atol=1e-13 * scale)
 
 
 @pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
 def test_large_jobs_run_in_the_kernel(monkeypatch):
     form, codes, _ = random_closed_form(5)
-    shares = TotalShares(OrderTotals(form), (1, 2))
+    totals = OrderTotals(form)
     monkeypatch.setattr("treeanova.core.compiled._SECONDS_WORTH_LOADING", 0.0)
-    monkeypatch.setattr(TotalShares, "at_rows_by_numpy", None)
-    np.testing.assert_array_equal(shares.at_rows(codes), shares.at_rows_by_kernel(codes))
+    monkeypatch.setattr(OrderTotals, "shares_by_numpy", None)
+    np.testing.assert_array_equal(totals.shares_at_rows(codes, (1, 2)), totals.shares_by_kernel(codes, (1, 2)))
 
 
 @pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
 def test_rows_have_the_same_digits_alone_and_among_many_in_any_number_of_threads(monkeypatch):
     form, codes, _ = random_closed_form(5, n_rows=600)
-    shares = TotalShares(OrderTotals(form), (1, 2))
+    totals = OrderTotals(form)
     monkeypatch.setattr("treeanova.terms.costs.LEAVES_OF_A_TASK", 7)
     monkeypatch.setattr("treeanova.core.compiled._SECONDS_WORTH_LOADING", 0.0)
-    every = shares.at_rows(codes)
+    every = totals.shares_at_rows(codes, (1, 2))
     for n_jobs in (1, 2, 3):
-        np.testing.assert_array_equal(shares.at_rows(codes[:3], n_jobs), every[:3])
+        np.testing.assert_array_equal(totals.shares_at_rows(codes[:3], (1, 2), n_jobs), every[:3])

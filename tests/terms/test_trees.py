@@ -14,8 +14,7 @@ from treeanova.density import Empirical
 from treeanova.density.row_sources import statistics_of
 from treeanova.errors import BudgetError
 from treeanova.terms.closed_form import expand
-from treeanova.terms.layout import choose_layout
-from treeanova.terms.trees import lay_out, leaves_of
+from treeanova.terms.layout import choose_layout, lay_out, leaves_of
 
 
 @pytest.fixture(scope="module")

@@ -100,21 +100,22 @@ _MAX_CELLS = 1 << 12  # of a pair: for larger ones the work takes longer than th
 _STACK_CELLS = 1 << 17
 
 
-class PurePair(NamedTuple):
+class PureTerm(NamedTuple):
     values: Floats
     certificate: TermCertificate
     faces: Faces
+    trace: Floats | None = None
 
 
 def purify_product_pairs(
     terms: Mapping[Key, Floats], table: Callable[[Key], Floats], scales: Floats, least_weight: float
-) -> dict[Key, PurePair]:
+) -> dict[Key, PureTerm]:
     """Purify the small pairs, outputs first, whose weights are products of marginals.
 
     `table` returns weights of sum 1; `scales` are the largest scores of the outputs. Pairs with positive weights below
     `least_weight` times the largest are left out.
     """
-    pure: dict[Key, PurePair] = {}
+    pure: dict[Key, PureTerm] = {}
     for keys in _stacks(terms):
         values, weights = np.stack([terms[key] for key in keys]), np.stack([table(key) for key in keys])
         places = np.flatnonzero(_are_products(weights, least_weight))
@@ -147,7 +148,7 @@ def _are_products(weights: Floats, least_weight: float) -> Bools:
     return result
 
 
-def _purify_stack(values: Floats, weights: Floats, scales: Floats) -> Iterable[PurePair]:
+def _purify_stack(values: Floats, weights: Floats, scales: Floats) -> Iterable[PureTerm]:
     """Purify pairs by one sweep of means, shape (n_pairs, n_outputs, n_rows, n_columns)."""
     rows, columns = weights.sum(axis=2), weights.sum(axis=1)
     over_rows = _means_over_rows(values, rows)
@@ -159,7 +160,7 @@ def _purify_stack(values: Floats, weights: Floats, scales: Floats) -> Iterable[P
     least_error = sum(weights.shape[1:]) * EPSILON
     for place, (share, empty_share) in enumerate(zip(impurities.tolist(), empty_shares.tolist(), strict=True)):
         certificate = TermCertificate(share, 0.0, 1, empty_share, "direct", 1, max(share, least_error))
-        yield PurePair(values[place], certificate, [over_rows[place], over_columns[place]])
+        yield PureTerm(values[place], certificate, [over_rows[place], over_columns[place]])
 
 
 def _means_over_rows(values: Floats, masses: Floats) -> Floats:
@@ -201,12 +202,6 @@ class Cascade(NamedTuple):
     trace: Floats | None
 
 
-class _PureTerm(NamedTuple):
-    values: Floats
-    certificate: TermCertificate
-    trace: Floats | None
-
-
 def cascade(
     terms: Mapping[Key, Floats],
     table: Callable[[Key], Floats],
@@ -226,15 +221,18 @@ def cascade(
     units = _units(scales)
     pending = _scaled(terms, 1.0 / units)
     keys = with_subsets(pending)
-    weights = _Weights(table)
-    at_once = _purified_at_once(pending, weights.first, scales / units, options)
+    known_weights: dict[Key, Floats] = {}  # each is asked for at most twice and computed once
 
-    def purify_one(key: Key, term: Floats) -> tuple[_PureTerm, Faces]:
-        if key in at_once:
-            weights.last(key)
-            values, certificate, faces = at_once.pop(key)
-            return _PureTerm(values, certificate, None), faces
-        return _purify_term(term, cut_weights(weights.last(key)), scales / units, options)
+    def first_weights(key: Key) -> Floats:
+        known_weights[key] = table(key)
+        return known_weights[key]
+
+    at_once = _purified_at_once(pending, first_weights, scales / units, options)
+
+    def purify_one(key: Key, term: Floats) -> tuple[PureTerm, Faces]:
+        weights = known_weights.pop(key) if key in known_weights else table(key)
+        pure = at_once.pop(key) if key in at_once else _purify_term(term, cut_weights(weights), scales / units, options)
+        return pure._replace(faces=[]), pure.faces
 
     def is_large(key: Key) -> bool:
         return pending[key].size >= _CELLS_FOR_THREADS
@@ -244,24 +242,9 @@ def cascade(
     return _unscaled(pure, pending.get((), np.zeros(len(scales))), units)
 
 
-class _Weights:
-    """Weights of terms; each is asked for at most twice and computed once."""
-
-    def __init__(self, table: Callable[[Key], Floats]) -> None:
-        self._table = table
-        self._known: dict[Key, Floats] = {}
-
-    def first(self, key: Key) -> Floats:
-        self._known[key] = self._table(key)
-        return self._known[key]
-
-    def last(self, key: Key) -> Floats:
-        return self._known.pop(key) if key in self._known else self._table(key)
-
-
 def _purified_at_once(
     terms: Mapping[Key, Floats], table: Callable[[Key], Floats], scales: Floats, options: Options
-) -> dict[Key, PurePair]:
+) -> dict[Key, PureTerm]:
     """Purify small pairs of independent features together if there are many and no terms above pass faces to them."""
     n_pairs = sum(len(key) == 2 for key in terms)
     if n_pairs < _MANY_PAIRS or max(map(len, terms)) > 2 or options.method not in {AUTO, Product.method}:
@@ -270,19 +253,19 @@ def _purified_at_once(
 
 
 def _reported(
-    steps: Iterator[tuple[Key, _PureTerm]], keys: Sequence[Key], progress: Progress
-) -> Iterator[tuple[Key, _PureTerm]]:
+    steps: Iterator[tuple[Key, PureTerm]], keys: Sequence[Key], progress: Progress
+) -> Iterator[tuple[Key, PureTerm]]:
     n_terms = collections.Counter(map(len, keys))
     for order in sorted(n_terms, reverse=True):
         of_order = itertools.islice(steps, n_terms[order])
         yield from counted(progress, f"purifying order {order}", of_order, n_terms[order])
 
 
-def _purify_term(term: Floats, weights: Floats, scales: Floats, options: Options) -> tuple[_PureTerm, Faces]:
+def _purify_term(term: Floats, weights: Floats, scales: Floats, options: Options) -> PureTerm:
     solution = solve(term, weights, options)
     values = term.copy()
     take_out(values, solution.faces)
-    return _PureTerm(values, measure(values, weights, scales, solution), solution.trace), solution.faces
+    return PureTerm(values, measure(values, weights, scales, solution), solution.faces, solution.trace)
 
 
 def _units(scales: Floats) -> Floats:
@@ -299,7 +282,7 @@ def _scaled(terms: Mapping[Key, Floats], factors: Floats) -> dict[Key, Floats]:
     return {key: values * factors.reshape(-1, *[1] * len(key)) for key, values in terms.items()}
 
 
-def _unscaled(pure: Mapping[Key, _PureTerm], intercept: Floats, units: Floats) -> Cascade:
+def _unscaled(pure: Mapping[Key, PureTerm], intercept: Floats, units: Floats) -> Cascade:
     terms = {key: term.values for key, term in pure.items()}
     trace = next(iter(pure.values())).trace
     _check_finite(intercept * units, terms)

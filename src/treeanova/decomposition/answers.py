@@ -40,9 +40,9 @@ from treeanova.views import MAIN, percent, scale_of, share_words, sum_words
 class Answers(Predictions):
     @functools.cached_property
     def _weights(self) -> Mapping[Key, Floats]:
-        tensors = self._function.terms.tables
-        missing = [key for key in tensors.effects.terms if key not in tensors.weights]
-        return {**tensors.weights, **{key: self._table_weights(key) for key in missing}}
+        terms = self._function.terms
+        missing = [key for key in terms.effects.terms if key not in terms.weights]
+        return {**terms.weights, **{key: self._table_weights(key) for key in missing}}
 
     @functools.cached_property
     def _moments(self) -> Moments:
@@ -458,7 +458,7 @@ def standard_errors_of_tables(
         raw = function.source.tables_to_purify(function.terms)
     for _ in counted(progress, "bootstrap resamples", range(n_resamples), n_resamples):
         resampled = density.with_statistics(statistics.resampled(rng))
-        tables = purify_tensors(raw, resampled, settings).terms.tables.effects
+        tables = purify_tensors(raw, resampled, settings).terms.effects
         for key, total in totals.items():
             change = tables.terms[key] - effects.terms[key]
             total += change, change**2

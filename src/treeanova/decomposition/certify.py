@@ -23,7 +23,7 @@ from treeanova.model.grid import Grid, binning_by
 from treeanova.model.rows import Rows
 from treeanova.terms.measuring import mean_of_tables
 from treeanova.terms.source import PureTerms
-from treeanova.terms.terms import Tensors
+from treeanova.terms.terms import TermSet
 
 _COMPARED_ROWS = 1000
 _CHECKED_ROWS = 10, 60
@@ -51,7 +51,7 @@ def certify(
     """
     steps = _STEPS if clock is None else min(_STEPS, clock.left * _STEPS_PER_SECOND)
     names = function.grid.schema.names
-    measured = {tuple(names[j] for j in key): pure.measured[key] for key in pure.terms.tables.keys}
+    measured = {tuple(names[j] for j in key): pure.measured[key] for key in pure.terms.effects.terms}
     certificate = Certificate(
         measured,
         _reconstruction_error(function, density.statistics, oracle, steps),
@@ -59,7 +59,7 @@ def certify(
         higher=pure.higher,
         density_gap=_density_gap(pure, density),
         remainder_share=remainder_share(function, density.statistics, steps),
-        marginal_gap=0.0 if density.is_consistent else _marginal_gap(pure.terms.tables),
+        marginal_gap=0.0 if density.is_consistent else _marginal_gap(pure.terms),
         sampled_rows=_sampled_rows(density.statistics),
         aliases=_aliases(function.grid, density),
         mean_gap=_mean_gap(function, pure, density),
@@ -129,7 +129,7 @@ def _sampled_rows(statistics: Statistics | None) -> int | None:
 
 def _density_gap(pure: PureTerms, density: Density) -> float:
     """Return the largest gap between tables of pairs and the joint density, if terms of higher order use the latter."""
-    effects = pure.terms.tables.effects
+    effects = pure.terms.effects
     if not _uses_joint(pure):
         return 0.0
     gaps = (density.gap(key, effects.binnings.get(key)) for key in effects.terms if len(key) == 2)
@@ -138,7 +138,7 @@ def _density_gap(pure: PureTerms, density: Density) -> float:
 
 def _mean_gap(function: Function, pure: PureTerms, density: Density) -> float:
     """Return how much the mean score under the joint density differs from the intercept, in standard deviations."""
-    statistics, tables = density.statistics, pure.terms.tables
+    statistics, tables = density.statistics, pure.terms
     if statistics is None or not len(statistics.sample) or not _uses_joint(pure):
         return 0.0
     spread = function.score(Rows(statistics.rows(_COMPARED_ROWS).values)).std(axis=0)
@@ -148,10 +148,10 @@ def _mean_gap(function: Function, pure: PureTerms, density: Density) -> float:
 
 def _uses_joint(pure: PureTerms) -> bool:
     """Whether some term is pure under the joint density rather than a table of one or two features."""
-    return pure.higher is not None or max(map(len, pure.terms.tables.effects.terms), default=0) > 2
+    return pure.higher is not None or max(map(len, pure.terms.effects.terms), default=0) > 2
 
 
-def _marginal_gap(tables: Tensors) -> float:
+def _marginal_gap(tables: TermSet) -> float:
     """Return the largest mass by which a feature's marginals differ between the weights of terms."""
     gaps = [0.0]
     for key, weights in tables.weights.items():

@@ -38,7 +38,7 @@ from treeanova.storage.saved import Saved, pack, unpack
 from treeanova.storage.statistics import as_loaded, kept
 from treeanova.terms.moments import Moments
 from treeanova.terms.source import AdditiveModel, Settings, Source
-from treeanova.terms.terms import Scope, Tensors, TermSet
+from treeanova.terms.terms import Scope, TermSet
 from treeanova.views import scale_of
 
 _SAME = object()
@@ -83,10 +83,10 @@ class Decomposition(Answers):
         function = self._function
         terms = function.source.raw()
         scope = dataclasses.replace(function.scope, order=None)
-        effects = terms.tables.effects
+        effects = terms.effects
         weights = {key: self._weights_on(key, effects.binnings.get(key)) for key in effects.terms}
         certificate = certify_raw(self.certificate, self._names, effects.terms, weights)
-        return self._with(terms=terms.with_weights(weights), scope=scope, certificate=certificate)
+        return self._with(terms=dataclasses.replace(terms, weights=weights), scope=scope, certificate=certificate)
 
     def _weights_on(self, key: Key, binnings: Sequence[Binning] | None) -> Floats:
         ours = self._function.effects.binnings.get(key)
@@ -237,7 +237,7 @@ class Decomposition(Answers):
         return self._with(source=AdditiveModel(terms), terms=terms, scope=scope, certificate=certificate)
 
     def _certificate_of(self, terms: TermSet) -> Certificate:
-        names = {self._names(key) for key in terms.tables.keys}
+        names = {self._names(key) for key in terms.effects.terms}
         return self.certificate.of_terms(names, len(terms.keys_at_rows), has_rests=bool(terms.rest_orders))
 
     def truncate(self, max_order: int) -> Decomposition:
@@ -381,7 +381,7 @@ class Decomposition(Answers):
         >>> fx.decision_function([[0, 0], [1, 1]]).round(3).tolist()
         [0.018, 0.5]
         """
-        source = AdditiveModel(Tensors(response_effects(self._function)))
+        source = AdditiveModel(TermSet(response_effects(self._function)))
         with reporting(progress) as report:
             statistics = self.density.statistics
             bound = self.density.bind(source.grid, None if statistics is None else statistics.on(source.grid))
@@ -481,7 +481,7 @@ class Decomposition(Answers):
         """Return what `save` holds, for pickles: not the model, and of rows the bins of a sample."""
         function = self._function
         statistics = kept(self.statistics, function.grid, function.source.wanted_tables())
-        density = as_loaded(self.density, function.effects, function.terms.tables.weights, statistics)
+        density = as_loaded(self.density, function.effects, function.terms.weights, statistics)
         return _decomposition, (self._saved(density, self._known_moments()),)
 
     def _known_moments(self, *, rows: bool = True) -> Moments | None:
@@ -542,7 +542,7 @@ def decomposed(
     if density.ranks_on_population:
         effects = function.effects
         tables = {key: density.population.table(key, effects.binnings.get(key)) for key in effects.terms}
-        function = dataclasses.replace(function, terms=pure.terms.with_weights(tables))
+        function = dataclasses.replace(function, terms=dataclasses.replace(pure.terms, weights=tables))
     return Decomposition(function, density, certificate, settings, model)
 
 

@@ -29,12 +29,10 @@ from treeanova.model.forest import weighted_sum as weighted_sum_of_forests
 from treeanova.model.grid import Grid, common_schema, union
 from treeanova.model.rows import Rows
 from treeanova.readers import read_model
-from treeanova.terms.anchored import distinct_points
-from treeanova.terms.layout import DEFAULT_BUDGET, choose_layout
-from treeanova.terms.source import AdditiveModel, Source
-from treeanova.terms.terms import Scope, Tensors, TermSet, each_in_one_piece
+from treeanova.terms.layout import DEFAULT_BUDGET, choose_layout, leaves_of
+from treeanova.terms.source import AdditiveModel, Source, distinct_points
+from treeanova.terms.terms import Scope, TermSet, each_in_one_piece
 from treeanova.terms.tree_model import source_of_forest
-from treeanova.terms.trees import leaves_of
 
 _NUMBERS_AT_ONCE = 1 << 22  # values of components that are held at a time
 
@@ -68,7 +66,7 @@ class Function:
 
     @property
     def effects(self) -> Effects:
-        return self.terms.tables.effects
+        return self.terms.effects
 
     @property
     def has_remainder(self) -> bool:
@@ -197,7 +195,7 @@ def mean_components(function: Function, statistics: Statistics, components: Comp
     """Return means (n_components, n_outputs) over rows encoded as for the model: tables by counts, others at rows."""
     keys = components.keys
     means = np.zeros((len(components), function.terms.n_outputs))
-    counts = statistics.on(function.terms.tables.grid)
+    counts = statistics.on(function.effects.grid)
     for i, key in enumerate(keys):
         if function.terms.has_table(key):
             shares = function.table_weights_at(counts, key)
@@ -334,7 +332,7 @@ def combined_source(summands: Sequence[Summand], factors: Sequence[float]) -> So
     if any(s.source.forest is not None or s.source.raw().keys_at_rows for s in summands):
         return _sum_of_forests(summands, factors)
     objective = _common_objective(summands, factors)
-    summand_effects = [s.source.raw().tables.effects for s in summands]
+    summand_effects = [s.source.raw().effects for s in summands]
     stated = [
         effects.with_schema(dataclasses.replace(effects.schema, objective=objective)) for effects in summand_effects
     ]
@@ -351,7 +349,7 @@ def _common_objective(summands: Sequence[Summand], factors: Sequence[float]) -> 
 def _sum_of_effects(parts: Sequence[Effects], factors: Sequence[float]) -> AdditiveModel:
     grid, old_bins = union([effects.grid for effects in parts])
     on_union = [effects.on_union(grid, bins) for effects, bins in zip(parts, old_bins, strict=True)]
-    return AdditiveModel(Tensors(weighted_sum(on_union, factors)))
+    return AdditiveModel(TermSet(weighted_sum(on_union, factors)))
 
 
 def _sum_of_forests(summands: Sequence[Summand], factors: Sequence[float]) -> Source:
@@ -448,11 +446,9 @@ def scaled(terms: TermSet, factors: Mapping[Key, float], name_of: Callable[[Key]
                 f"scale() must have terms with a table, got {label_of(name_of(key))!r}, which is known at rows only; "
                 "decompose with a higher `tensor_order`."
             )
-    tensors = terms.tables
-    effects = tensors.effects
+    effects = terms.effects
     changed = {key: values * factors.get(key, 1.0) for key, values in effects.terms.items()}
-    edited = Tensors(Effects(effects.grid, effects.intercept, changed, effects.binnings), tensors.weights)
-    return terms.with_tables(edited)
+    return dataclasses.replace(terms, effects=dataclasses.replace(effects, terms=changed))
 
 
 # The response.

@@ -157,7 +157,7 @@ def _moments_of_terms(
     function: Function, density: Density, certificate: Certificate, weights: Mapping[Key, Floats], random_state: int
 ) -> Moments:
     terms = function.terms
-    effects = terms.tables.effects
+    effects = terms.effects
     population = density.population
     if population is density:
         joint = None if _are_uncorrelated(density, certificate, weights) else density.joint
@@ -191,7 +191,7 @@ def _moments_at_rows(function: Function, density: Density, rng: np.random.Genera
     if function.terms.row_cost * len(many.codes) <= _FEW_STEPS or np.ptp(many.weights) > 0:
         return moments_of_values(function.all_at(many.codes), many.weights)
     codes = rng.permutation(many.codes)
-    n_tables, n_rows = len(function.terms.tables.keys), _ROWS[0]
+    n_tables, n_rows = len(function.terms.effects.terms), _ROWS[0]
     values = function.all_at(codes[:n_rows])
     while 2 * n_rows <= min(_n_rows(function), len(codes)) and _largest_error(values, n_tables) > _ERROR:
         values = np.concatenate([values, function.all_at(codes[n_rows : 2 * n_rows])])
@@ -210,7 +210,7 @@ def _largest_error(values: Floats, n_tables: int) -> float:
 
 def _moments_of_tables_at(function: Function, rows: Points) -> Moments:
     """Return moments of tables at rows; the last entry is the score minus these."""
-    tables = function.at(rows.codes, function.terms.tables.keys)
+    tables = function.at(rows.codes, tuple(function.effects.terms))
     score = function.score(Rows.in_bins(function.grid, rows.codes))
     return moments_of_values(np.concatenate([tables, (score - tables.sum(axis=1))[:, None]], axis=1), rows.weights)
 
@@ -235,7 +235,7 @@ def _joined(few: Moments, many: Moments, n_tables: int) -> Moments:
 
 
 def _differences(function: Function, density: Density, weights: Mapping[Key, Floats]) -> dict[Key, Floats]:
-    binnings = function.terms.tables.effects.binnings
+    binnings = function.terms.effects.binnings
     pairs = ((key, density.difference(key, binnings.get(key))) for key in weights if len(key) == 2)
     return {key: difference for key, difference in pairs if difference is not None}
 

@@ -19,10 +19,10 @@ from treeanova.model.forest import Forest
 from treeanova.model.grid import Grid
 from treeanova.readers import read_for_rows
 from treeanova.terms.closed_form import expand
-from treeanova.terms.extremes import Extreme, Search, StepFunction, size_of_tables, steps_of_trees
+from treeanova.terms.extremes import Extreme, StepFunction, size_of_tables, steps_of_trees
+from treeanova.terms.layout import leaves_of
 from treeanova.terms.leaves import LeafSets
-from treeanova.terms.terms import Tensors
-from treeanova.terms.trees import leaves_of
+from treeanova.terms.terms import TermSet
 
 _MOST_ORDERS_BY_TABLES = 2
 _FEW = 4
@@ -264,7 +264,7 @@ def _statement(grid: Grid, functions: Callable[[], Iterator[StepFunction]], feat
     steps, by_partner, tolerance, extremes = [], _ByPartner(grid), 0.0, []
     for k, function in enumerate(functions()):
         tolerance = max(tolerance, function.tolerance)
-        low, high = Search(function).lowest(n_nodes), Search(-function).lowest(n_nodes)
+        low, high = function.lowest(n_nodes), (-function).lowest(n_nodes)
         extremes.append((low, high))
         steps.append(_step(axis.labels[k : k + 2], function, grid, low, high))
         by_partner.add(function, low, high)
@@ -285,7 +285,7 @@ def _steps(
     """Return the steps of the whole function, from trees if available, otherwise from tables; and their grid."""
     source = function.source
     if source.is_sum_of_terms and not function.scope.is_part:
-        effects = source.raw().tables.effects
+        effects = source.raw().effects
         if max((len(key) for key in effects.terms if feature in key), default=0) > _MOST_ORDERS_BY_TABLES:
             trees = _trees_of(effects, model)
             if trees is not None:
@@ -307,7 +307,7 @@ def _trees_of(effects: Effects, model: Any) -> tuple[Forest, LeafSets] | None:
         return None
     forest = content.with_schema(effects.schema)
     sets = leaves_of(forest)
-    is_same = sets.grid.has_bins_of(effects.grid) and Tensors(expand(sets)).equals(Tensors(effects))
+    is_same = sets.grid.has_bins_of(effects.grid) and TermSet(expand(sets)).equals(TermSet(effects))
     return (forest, sets) if is_same else None
 
 
@@ -352,7 +352,7 @@ class _ByPartner:
     outside: list[tuple[Key, Floats]] = dataclasses.field(default_factory=list)
 
     def add(self, function: StepFunction, low: Extreme, high: Extreme) -> None:
-        lows, highs = Search(function), Search(-function)
+        lows, highs = function, -function
         for place, (j, columns) in enumerate(zip(function.partners, function.columns, strict=True)):
             bounds = np.concatenate([lows.by_level(place, low.cell), highs.by_level(place, high.cell)])
             for column in self._columns_to_search(j, columns):
@@ -384,8 +384,8 @@ class _ByPartner:
         return tuple(levels)
 
 
-def _searched(search: Search, place: int, column: int) -> tuple[float, float]:
-    extreme = search.lowest(_FEW_NODES, at=(place, column))
+def _searched(function: StepFunction, place: int, column: int) -> tuple[float, float]:
+    extreme = function.lowest(_FEW_NODES, at=(place, column))
     return extreme.bound, extreme.found
 
 

@@ -346,9 +346,9 @@ class Predictions:
         return tuple(self.schema.names.index(name) for name in names)
 
     def _table_weights(self, key: Key) -> Floats:
-        tensors = self._function.terms.tables
-        weights = tensors.weights.get(key)
-        return self._shown_density.table(key, tensors.effects.binnings.get(key)) if weights is None else weights
+        terms = self._function.terms
+        weights = terms.weights.get(key)
+        return self._shown_density.table(key, terms.effects.binnings.get(key)) if weights is None else weights
 
     @property
     def _shown_density(self) -> Density:

@@ -28,7 +28,7 @@ import numpy as np
 from treeanova.anova.cascade import keys_below
 from treeanova.core.arrays import Bools, Faces, Floats, Ints, Key
 from treeanova.model.grid import Binning
-from treeanova.terms.at_rows import LeafTerms, PureLeafTerms
+from treeanova.terms.terms import LeafTerms, PureLeafTerms
 
 _LEAST_CELLS = 1 << 17  # fewer are kept as they are, to the last bit
 _LEAST_CELLS_OF_TABLE = 1 << 13  # the closed form of a smaller table takes longer than reading it

@@ -42,15 +42,13 @@ from treeanova.storage.statistics import (
     restore_density,
     unpack_statistics,
 )
-from treeanova.terms.at_rows import Joined, LeafTerms, PureLeafTerms, RawLeafTerms
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.correction import Correction, Leftover, no_correction
-from treeanova.terms.layout import FEWEST_MERGED, TermLayout, plan_of
+from treeanova.terms.layout import FEWEST_MERGED, TermLayout, Trees, leaves_of, plan_of
 from treeanova.terms.moments import Moments
 from treeanova.terms.source import Settings, Source
-from treeanova.terms.terms import Scope, Tensors, TermSet
+from treeanova.terms.terms import LeafTerms, PureLeafTerms, RawLeafTerms, Scope, TermSet
 from treeanova.terms.tree_model import SOURCES
-from treeanova.terms.trees import Trees, leaves_of
 
 _ROWS = "rows/"
 # Thresholds, bounds of leaves and of splits by category (NaN), moments that are not known, ends of values.
@@ -138,11 +136,11 @@ class LeafTables:
 
 def pack(saved: Saved, *, rows: bool = True) -> tuple[dict[str, Any], Arrays]:
     arrays: Arrays = {}
-    tensors, leaf_terms = saved.terms.tables, saved.terms.leaf_terms
-    grid = tensors.effects.grid
+    effects, leaf_terms = saved.terms.effects, saved.terms.leaf_terms
+    grid = effects.grid
     check_schema(grid.schema)
-    pair_residuals, whole_tables = pack_pairs(tensors.effects.terms, leaf_terms)
-    ratios, weights = pack_weights(tensors.weights)
+    pair_residuals, whole_tables = pack_pairs(effects.terms, leaf_terms)
+    ratios, weights = pack_weights(saved.terms.weights)
     trees = None if leaf_terms is None else leaf_tables(leaf_terms)
     raw = saved.source.tables_to_save(saved.terms)
     entries = {
@@ -151,7 +149,7 @@ def pack(saved: Saved, *, rows: bool = True) -> tuple[dict[str, Any], Arrays]:
         "certificate": saved.certificate,
         "scope": saved.scope,
         "settings": dataclasses.replace(saved.settings, n_jobs=1, seconds=None),
-        "pure": _tables_of(tensors.effects, whole_tables),
+        "pure": _tables_of(effects, whole_tables),
         "rests": pair_residuals,
         "weights": weights,
         "ratios": ratios,
@@ -206,8 +204,7 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
         raise ValueError("tables that follow from others must be as large as the header says")
     leaf_terms = None if trees is None else leaf_terms_of(trees, grid)
     effects = _effects_of(entry.of("pure", Tables), grid, unpack_pairs(pair_residuals, leaf_terms))
-    tensors = Tensors(effects, _checked_weights(unpack_weights(ratios, whole_weights), effects))
-    terms: TermSet = tensors if leaf_terms is None else Joined(tensors, leaf_terms)
+    terms = TermSet(effects, _checked_weights(unpack_weights(ratios, whole_weights), effects), leaf_terms)
     scope = entry.of("scope", Scope)
     check_measures(scope)
     raw = entry.of("raw", Tables | None)
@@ -221,7 +218,7 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
     return Saved(
         source=source,
         terms=terms,
-        density=restore_density(header["density"], effects, tensors.weights, statistics),
+        density=restore_density(header["density"], effects, terms.weights, statistics),
         certificate=_checked_certificate(entry.of("certificate", Certificate), grid.schema.names),
         scope=scope,
         settings=_checked_settings(entry.of("settings", Settings)),
@@ -451,7 +448,7 @@ def _leftover_of(purity: Purity, sizes: Sequence[int], n_outputs: int) -> Leftov
 def fingerprint(source: Source, terms: TermSet, scope: Scope) -> str:
     """Return a digest of all that decides the values of terms and scores at rows."""
     arrays: Arrays = {}
-    effects = [terms.tables.effects, *filter(None, [source.tables_to_save(terms)])]
+    effects = [terms.effects, *filter(None, [source.tables_to_save(terms)])]
     content = (
         scope,
         tuple((table.grid.schema, table.grid.axes, _tables_of(table)) for table in effects),

@@ -25,7 +25,7 @@ from treeanova.core.arrays import BinIndices, Floats, Ints, Key, memo
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning, Grid, unmerged
 from treeanova.terms import costs
-from treeanova.terms.kernels import Corners, Leaves, Part, Sums, centred_products
+from treeanova.terms.kernels import Corners, Part, Sums, centred_products
 from treeanova.terms.leaves import FlatLeaves, LeafSets, flatten
 
 
@@ -158,18 +158,17 @@ class ClosedForm:
         if self._is_small(key, len(leaves)):
             return self._small_tensor(key, leaves, coefficients)
         positions = [self.leaf_sets.positions(j, leaves) for j in key]
-        masses = [self.set_masses[j][at] for j, at in zip(key, positions, strict=True)]
-        columns = coefficients.T
-        corners = [of_feature for of_feature in (self._corners[j] for j in key) if of_feature is not None]
+        pairs = zip(positions, (self._corners[j] for j in key), strict=True)
+        corners = [of_feature.take(at) for at, of_feature in pairs if of_feature is not None]
         if len(corners) == len(key) == 2:
-            leaves_of_pair = Leaves(positions[0], positions[1], coefficients, masses[0], masses[1])
-            return np.moveaxis(centred_products(corners[0], corners[1], leaves_of_pair), 0, -1)
+            return np.moveaxis(centred_products(corners[0], corners[1], coefficients), 0, -1)
         if len(corners) == len(key):
-            main = corners[0].take(positions[0])
-            sums = [main.sum(column) - column @ masses[0] for column in columns]
+            [main] = corners
+            sums = [main.sum(column) - column @ main.masses for column in coefficients.T]
         else:
+            masses = [self.set_masses[j][at] for j, at in zip(key, positions, strict=True)]
             steps = [self._steps(j)[at] for j, at in zip(key, positions, strict=True)]
-            sums = [_from_steps(steps, masses, column) for column in columns]
+            sums = [_from_steps(steps, masses, column) for column in coefficients.T]
         return np.moveaxis(np.stack(sums), 0, -1)
 
     def _leaves_with(self, key: Key) -> Ints:
@@ -213,7 +212,8 @@ class ClosedForm:
 
     @functools.cached_property
     def _corners(self) -> tuple[Corners | None, ...]:
-        return tuple(itertools.starmap(Corners.of_sets, zip(self.leaf_sets.sets, self.binnings, strict=True)))
+        arguments = zip(self.leaf_sets.sets, self.binnings, self.set_masses, strict=True)
+        return tuple(itertools.starmap(Corners.of_sets, arguments))
 
     def outer(self, key: Key, binnings: Sequence[Binning], leaves: Ints) -> Floats:
         """Return the part of some leaves in a term over other merged bins; outputs last."""

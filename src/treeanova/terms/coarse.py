@@ -9,6 +9,7 @@ extra place for "all bins", which is added to the bins at the end, and a leaf ad
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -18,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from treeanova.core.arrays import Bools, Floats, Ints, Key, memo
-from treeanova.core.compiled import Kernel, is_worthwhile
+from treeanova.core.compiled import Kernel
 from treeanova.core.progress import Progress, Steps, quiet
 from treeanova.model.grid import Binning, binning_by, equal_mass
 from treeanova.terms import costs
@@ -204,7 +205,8 @@ def coarse_means(
     }
     sizes = {limit: {j: binning.size for j, binning in by_feature.items()} for limit, by_feature in merged.items()}
     dense = {limit: _tables_for(form, some, sizes[limit]) for limit, some in by_limit.items()}
-    is_compiled = is_worthwhile(sum(_seconds(form, tables, sizes[limit]) for limit, tables in dense.items()))
+    n_steps = sum((_n_steps(form, tables, sizes[limit]) for limit, tables in dense.items()), collections.Counter[str]())
+    is_compiled = costs.is_compiled(**n_steps)
     plans = {limit: _covering(some, sizes[limit]) for limit, some in by_limit.items()} if is_compiled else dense
     n_leaves = (form.leaf_sets.n_leaves_with_some(*table) for tables in plans.values() for table in tables)
     block = costs.COMPILED_LEAVES if is_compiled else costs.COARSE_LEAVES
@@ -233,16 +235,15 @@ def _tables_for(form: ClosedForm, keys: Sequence[Key], sizes: Mapping[int, int])
     options = [[(key, len(key)) for key in keys], [(key, lowest) for key in _largest_keys(keys)]]
     if keys and math.prod(sizes.values()) <= costs.SHARED_CELLS:
         options.append([(tuple(sorted(sizes)), lowest)])
-    return min(options, key=lambda tables: _seconds(form, tables, sizes))
+    return min(options, key=lambda tables: costs.numpy_seconds(**_n_steps(form, tables, sizes)))
 
 
-def _seconds(form: ClosedForm, tables: Tables, sizes: Mapping[int, int]) -> float:
-    n_leaves = (form.leaf_sets.n_leaves_with_some(*table) for table in tables)
+def _n_steps(form: ClosedForm, tables: Tables, sizes: Mapping[int, int]) -> collections.Counter[str]:
+    """Return the steps of numpy by kind, for dense tables."""
+    n_leaves = [form.leaf_sets.n_leaves_with_some(*table) for table in tables]
     cells = (math.prod(sizes[j] for j in features) for features, _ in tables)
-    return sum(
-        n * (costs.SECONDS_PER_COARSE_LEAF + costs.SECONDS_PER_COARSE_CELL * size)
-        for n, size in zip(n_leaves, cells, strict=True)
-    )
+    n_cells = sum(n * size for n, size in zip(n_leaves, cells, strict=True))
+    return collections.Counter(coarse_leaves=sum(n_leaves), coarse_cells=n_cells)
 
 
 def _covering(keys: Sequence[Key], sizes: Mapping[int, int]) -> Tables:

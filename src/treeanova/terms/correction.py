@@ -26,13 +26,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from treeanova.anova.cascade import Received, descend, keys_below
-from treeanova.anova.observed import ObservedCells, faces_of_all
-from treeanova.anova.support import safe_inverse, take_out
+from treeanova.anova.support import ObservedCells, faces_of_all, safe_inverse, take_out
 from treeanova.core.arrays import BinIndices, Bools, Faces, Floats, Ints, Key, count_cells, memo
 from treeanova.density.base import Points
 from treeanova.density.counting import Request
@@ -53,11 +51,7 @@ def no_others(requests: Sequence[Request]) -> Mapping[Key, Floats]:
     return {}
 
 
-class Solved(NamedTuple):
-    """What is added to a term on coarse cells, and its remaining impurity."""
-
-    table: Floats
-    impurity: float
+Solved = tuple[Floats, float]  # what is added to a term on coarse cells, and its remaining impurity
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -113,8 +107,8 @@ def correct(
     impurity = 0.0
 
     advance(0, len(keys))
-    for key, solved in descend(keys, coarse.solve, received):
-        tables[key], impurity = solved.table, max(impurity, solved.impurity)
+    for key, (table, left) in descend(keys, coarse.solve, received):
+        tables[key], impurity = table, max(impurity, left)
         advance(len(tables), len(keys))
     moved = {key: np.moveaxis(coarse.spread(values, key, costs.COARSE_BINS), 0, -1) for key, values in received.items()}
     return Correction(means.binnings, bins, tables, moved, impurity)
@@ -191,7 +185,7 @@ class _CoarseTerms:
             before = cells_of_term.mean_squares(whole)
             take_out(whole, faces)
             impurity = np.sqrt(cells_of_term.mean_squares_of_slices(whole) * safe_inverse(before)).max()
-            solved.append((Solved(np.moveaxis(whole - term, 0, -1), float(impurity)), faces))
+            solved.append(((np.moveaxis(whole - term, 0, -1), float(impurity)), faces))
         return solved
 
     def _with_received(self, key: Key, term: Floats, received: Floats | None) -> Floats:

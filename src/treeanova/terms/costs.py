@@ -6,6 +6,37 @@ in a core's cache or within memory. The other numbers trade accuracy against tim
 
 from __future__ import annotations
 
+from treeanova.core.compiled import is_worthwhile, is_worthwhile_at_rows
+
+# Seconds that numpy takes for a step of each kind of job: these decide what compiled code does.
+NUMPY_SECONDS = {
+    "node_cells": 1e-7,  # a node and a feature (`leaves.py`)
+    "factors": 7e-9,  # a leaf, a feature and a row (`kernels.py`)
+    "products": 2e-9,  # a leaf, a term and a row
+    "corners": 5e-7,  # in large forests with many pairs; of a single pair a tenth of it
+    "totals": 4e-9,  # a coefficient of a polynomial (`terms.py`)
+    "runs": 5e-6,  # a feature of a distinct set of features
+    "shares": 1.2e-8,  # a coefficient of a polynomial
+    "variances": 1e-8,  # a leaf and a subset of its features (`screening.py`)
+    "coarse_leaves": 2e-6,  # a leaf and a table (`coarse.py`)
+    "coarse_cells": 4e-10,  # a leaf and a cell
+}
+
+
+def numpy_seconds(**n_steps: float) -> float:
+    return sum(NUMPY_SECONDS[kind] * n for kind, n in n_steps.items())
+
+
+def is_compiled(**n_steps: float) -> bool:
+    """Whether compiled code, not numpy, does a job of so many steps of each kind; all jobs of this room ask here."""
+    return is_worthwhile(numpy_seconds(**n_steps))
+
+
+def is_compiled_at_rows(**n_steps: float) -> bool:
+    """Whether compiled code does a job of so many steps per row, whatever the number of rows."""
+    return is_worthwhile_at_rows(numpy_seconds(**n_steps))
+
+
 # Layout: which terms have tables (`layout.py`).
 LISTED_TERMS = 300  # above the tables, for all outputs: more are screened
 LISTED_COST = 2.0**18  # products per row up to which all terms are listed
@@ -37,28 +68,21 @@ TOLERATED_TIME, LEAST_SECONDS = (
 
 # Leaf sets (`leaves.py`).
 NODE_CELLS = 1 << 23  # nodes times features at a time: 80 MB
-SECONDS_PER_NODE_CELL = 1e-7  # of numpy, for a node and a feature
 MAX_PLACES = 1 << 25  # leaves times features whose positions are remembered: 256 MB
 
-# Sums over leaves at rows (`kernels.py`, `at_rows.py`).
+# Sums over leaves at rows (`kernels.py`, `terms.py`).
 KERNEL_ROWS = 128  # what compiled code holds for each fits into a core's cache
 SUM_ROWS, SUM_CELLS, SUM_LEAVES = (
     2048,
     1 << 17,
     1 << 15,
 )  # rows of a task of numpy; leaves times rows, and leaves, at once
-SECONDS_PER_FACTOR = 7e-9  # of numpy, for a leaf, a feature and a row
-SECONDS_PER_PRODUCT = 2e-9  # of numpy, for a leaf, a term and a row
 MAX_CORNERS = 8  # of a set of bins; sets of many categories have more and are multiplied as sparse matrices
 CORNER_LEAVES = 1 << 18  # at once
-SECONDS_PER_CORNER = 5e-7  # of numpy, in large forests with many pairs; of a single pair a tenth of it
 TOTALS_CELLS, TOTALS_ROWS = 1 << 14, 256  # leaves times rows whose polynomials fit into a core's cache, and rows
-SECONDS_PER_TOTAL = 4e-9  # of numpy, for a coefficient of a polynomial
-SECONDS_PER_RUN = 5e-6  # of numpy, for a feature of a distinct set of features
 LEAVES_OF_A_TASK = 4096  # fixed, so that sums have the same digits for any number of rows and threads
 BLOCKS_OF_A_TASK = LEAVES_OF_A_TASK * TOTALS_ROWS // TOTALS_CELLS
 SHARES_ROWS = 64  # products of the leading features fit into a core's cache
-SECONDS_PER_SHARE = 1.2e-8  # of numpy, for a coefficient of a polynomial
 
 # Closed form (`closed_form.py`).
 NO_MASS = 1e-15  # masses of sets below it are rounding
@@ -81,7 +105,6 @@ VERIFIED_STEPS = 2.0**30  # leaves times rows
 VERIFIED_STEPS_PER_SECOND = 5e7
 SCREENED_PRODUCTS = 2.0**29  # leaves times subsets of their features
 PRODUCTS_PER_SECOND = 1e8
-SECONDS_PER_VARIANCE = 1e-8  # of numpy, for a leaf and a subset of its features
 SCREEN_CELLS = 1 << 18  # leaves times subsets at once
 ALWAYS_CORRECTED = 100  # terms, however small the share that the others hold
 MOST_SUBSETS = 1 << 22  # of the sets of features of leaves: about 200 bytes each, and 8 for each output
@@ -93,7 +116,6 @@ COARSE_BINS = 16  # per feature at most
 SHARED_CELLS = 1 << 14  # of one table for all features
 COMPILED_CELLS = 1 << 16  # of a table: what fits into the cache
 COARSE_LEAVES, COMPILED_LEAVES = 1 << 14, 1 << 12  # at once: by numpy, and by compiled code in threads that take turns
-SECONDS_PER_COARSE_LEAF, SECONDS_PER_COARSE_CELL = 2e-6, 4e-10  # of numpy; the latter for a leaf and a cell
 CORRECTED_CELLS, ALL_CORRECTED_CELLS = 1 << 16, 1 << 26  # of a term, and of all terms and outputs
 CORRECTED_STEPS = 2.0**33  # leaves times cells
 CELLS_AT_ONCE = 1 << 14  # more do not stay in the cache

@@ -38,6 +38,22 @@ class Boxes:
     may_be_zero: Bools  # whether the boxes of each function leave cells out
 
 
+Masks = tuple[Bools, ...]  # for each partner, the columns in a product
+Node = tuple[
+    float, int, Masks, tuple[int, Bools] | None
+]  # bound, serial number, product of sets, split by a partner's columns
+
+
+class Extreme(NamedTuple):
+    bound: float  # no value is smaller
+    found: float  # the value in a cell, the smallest that was found
+    cell: tuple[int, ...]  # the column of each partner in that cell
+
+    @property
+    def is_exact(self) -> bool:
+        return self.found <= self.bound
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class StepFunction:
     """The change from a bin of a feature to the next, as a sum of functions of its partners."""
@@ -67,6 +83,130 @@ class StepFunction:
     def tolerance(self) -> float:
         """Steps below this size are rounding."""
         return costs.STEP_ROUNDING * self.size
+
+    def lowest(self, n_nodes: int = costs.SEARCH_NODES, *, at: tuple[int, int] | None = None) -> Extreme:
+        """Return the smallest value, or bounds that agree in sign if `n_nodes` products of sets suffice for that.
+
+        With `at` = (partner, column), search that column alone; there, the sign is enough.
+        """
+        whole = tuple(np.ones(n, dtype=bool) for n in self.n_columns)
+        if at is not None:
+            whole = (*whole[: at[0]], np.arange(len(whole[at[0]])) == at[1], *whole[at[0] + 1 :])
+        n_once_decided = costs.NODES_ONCE_DECIDED if at is None else 0
+        numbers = itertools.count()
+        best = self._dive(whole)
+        heap = [self._node(whole, next(numbers))]
+        limit = self.tolerance
+        for n_done in range(n_nodes):
+            if not heap:
+                break
+            bound = min(heap[0][0], best.found)
+            is_decided = bound >= -limit or best.found < -limit
+            if bound >= best.found - limit or (is_decided and n_done >= n_once_decided):
+                break
+            _, _, parent, split = heapq.heappop(heap)
+            for masks in () if split is None else _halves(parent, *split):
+                best = min(best, self._at(self._cell(masks)), key=lambda extreme: extreme.found)
+                heapq.heappush(heap, self._node(masks, next(numbers)))
+        bound = min([best.found, *(node[0] for node in heap[:1])])
+        meets = bound >= best.found - limit
+        return best._replace(bound=best.found if meets else bound)
+
+    def by_level(self, place: int, cell: tuple[int, ...]) -> tuple[Floats, Floats]:
+        """Return lower bounds for each column of one partner, and values in `cell` with that column replaced."""
+        boxes = self.boxes
+        lows = [float(single.min()) for single in self.singles]
+        bounds = self.constant + sum(lows[:place] + lows[place + 1 :]) + self.singles[place]
+        for places, table in self.tables:
+            axes = tuple(axis for axis, i in enumerate(places) if i != place)
+            bounds = bounds + (table.min(axis=axes) if place in places else table.min())
+        if len(boxes.values):
+            inside = boxes.inside[:, self._offsets[place] : self._offsets[place + 1]]
+            least = np.minimum.reduceat(np.where(inside, boxes.values[:, None], np.inf), boxes.starts, axis=0)
+            may_be_zero = boxes.may_be_zero[:, None] | np.isinf(least)
+            bounds = bounds + np.where(may_be_zero, np.minimum(least, 0.0), least).sum(axis=0)
+        return bounds, self._along(place, cell)
+
+    def _along(self, place: int, cell: tuple[int, ...]) -> Floats:
+        boxes = self.boxes
+        single_values = [float(single[c]) for single, c in zip(self.singles, cell, strict=True)]
+        values = self.constant + sum(single_values[:place] + single_values[place + 1 :]) + self.singles[place]
+        for places, table in self.tables:
+            values = values + table[tuple(slice(None) if i == place else cell[i] for i in places)]
+        if len(boxes.values):
+            other_columns = np.delete(self._offsets[:-1] + np.array(cell), place)
+            meets = np.flatnonzero(boxes.inside[:, other_columns].all(axis=1))
+            inside = boxes.inside[meets, self._offsets[place] : self._offsets[place + 1]]
+            values = values + boxes.values[meets] @ inside
+        return values
+
+    def value(self, cell: tuple[int, ...]) -> float:
+        total = self.constant + sum(float(s[c]) for s, c in zip(self.singles, cell, strict=True))
+        total += sum(float(table[tuple(cell[i] for i in places)]) for places, table in self.tables)
+        boxes = self.boxes
+        if len(boxes.values):
+            places = self._offsets[:-1] + np.array(cell)
+            total += float(boxes.values[boxes.inside[:, places].all(axis=1)].sum())
+        return total
+
+    @functools.cached_property
+    def _offsets(self) -> Ints:
+        return np.cumsum([0, *self.n_columns])
+
+    def _at(self, cell: tuple[int, ...]) -> Extreme:
+        return Extreme(-np.inf, self.value(cell), cell)
+
+    def _cell(self, masks: Masks) -> tuple[int, ...]:
+        """Return the cell of a product that minimises the functions of one partner."""
+        pairs = zip(self.singles, masks, strict=True)
+        return tuple(int(np.argmin(np.where(mask, single, np.inf))) for single, mask in pairs)
+
+    def _node(self, masks: Masks, number: int) -> Node:
+        """Return the bound of a product, and its split: along the part whose values differ most."""
+        pairs = zip(self.singles, masks, strict=True)
+        bound = self.constant + sum(float(single[mask].min()) for single, mask in pairs)
+        widest, split = 0.0, None
+        for places, table in self.tables:
+            inner = np.ix_(*(np.flatnonzero(masks[i]) for i in places))
+            least = float(table[inner].min())
+            bound += least
+            spread = float(table[inner].max()) - least
+            if spread > widest:
+                widest, split = spread, _around(masks, places, table)
+        lows, highs, box_of = _ranges(self.boxes, self._counts(masks), [int(mask.sum()) for mask in masks])
+        bound += float(lows.sum())
+        if len(lows) and (highs - lows).max() > widest:
+            split = self._along_box(masks, int(box_of[np.argmax(highs - lows)]))
+        return bound, number, masks, split
+
+    def _counts(self, masks: Masks) -> Ints:
+        boxes = self.boxes
+        if not len(boxes.values):
+            return np.zeros((0, len(masks)), dtype=np.int64)
+        shared = boxes.inside & np.concatenate(masks)
+        return np.add.reduceat(shared, self._offsets[:-1], axis=1, dtype=np.int64)
+
+    def _along_box(self, masks: Masks, box: int) -> tuple[int, Bools]:
+        """Return a partner and those of the product's columns that a box holds, if not all."""
+        inside = self.boxes.inside[box]
+        ends = itertools.pairwise(self._offsets.tolist())
+        box_masks = [inside[start:stop] for start, stop in ends]
+        return next((i, box_masks[i]) for i, mask in enumerate(masks) if (mask & ~box_masks[i]).any())
+
+    def _dive(self, masks: Masks) -> Extreme:
+        """Return a low cell: greedily the lowest box of each function that meets those chosen before."""
+        boxes = self.boxes
+        offsets = self._offsets.tolist()
+        for start, stop in itertools.pairwise([*boxes.starts.tolist(), len(boxes.values)]):
+            counts = self._counts(masks)[start:stop]
+            meets = np.flatnonzero((counts > 0).all(axis=1))
+            values = boxes.values[start:stop][meets]
+            if len(meets) and values.min() < 0:
+                inside = boxes.inside[start + meets[np.argmin(values)]]
+                masks = tuple(
+                    mask & inside[a:b] for mask, (a, b) in zip(masks, itertools.pairwise(offsets), strict=True)
+                )
+        return self._at(self._cell(masks))
 
 
 def no_boxes(n_columns: int) -> Boxes:
@@ -214,160 +354,6 @@ def _leave_cells_out(boxes: Bools, offsets: Ints) -> bool:
     lengths = [b - a for a, b in itertools.pairwise(offsets.tolist())]
     counts = np.add.reduceat(boxes, offsets[:-1], axis=1, dtype=np.int64).tolist()
     return bool(sum(map(math.prod, counts)) < math.prod(lengths))
-
-
-Masks = tuple[Bools, ...]  # for each partner, the columns in a product
-
-
-class Extreme(NamedTuple):
-    bound: float  # no value is smaller
-    found: float  # the value in a cell, the smallest that was found
-    cell: tuple[int, ...]  # the column of each partner in that cell
-
-    @property
-    def is_exact(self) -> bool:
-        return self.found <= self.bound
-
-
-class _Node(NamedTuple):
-    bound: float
-    number: int
-    masks: Masks
-    split: tuple[int, Bools] | None
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Search:
-    function: StepFunction
-
-    def lowest(self, n_nodes: int = costs.SEARCH_NODES, *, at: tuple[int, int] | None = None) -> Extreme:
-        """Return the smallest value, or bounds that agree in sign if `n_nodes` products of sets suffice for that.
-
-        With `at` = (partner, column), search that column alone; there, the sign is enough.
-        """
-        whole = tuple(np.ones(n, dtype=bool) for n in self.function.n_columns)
-        if at is not None:
-            whole = (*whole[: at[0]], np.arange(len(whole[at[0]])) == at[1], *whole[at[0] + 1 :])
-        n_once_decided = costs.NODES_ONCE_DECIDED if at is None else 0
-        numbers = itertools.count()
-        best = self._dive(whole)
-        heap = [self._node(whole, next(numbers))]
-        limit = self.function.tolerance
-        for n_done in range(n_nodes):
-            if not heap:
-                break
-            bound = min(heap[0].bound, best.found)
-            is_decided = bound >= -limit or best.found < -limit
-            if bound >= best.found - limit or (is_decided and n_done >= n_once_decided):
-                break
-            node = heapq.heappop(heap)
-            if node.split is None:
-                continue
-            for masks in _halves(node.masks, *node.split):
-                child = self._node(masks, next(numbers))
-                best = min(best, self._at(self._cell(masks)), key=lambda extreme: extreme.found)
-                heapq.heappush(heap, child)
-        bound = min([best.found, *(node.bound for node in heap[:1])])
-        meets = bound >= best.found - limit
-        return best._replace(bound=best.found if meets else bound)
-
-    def by_level(self, place: int, cell: tuple[int, ...]) -> tuple[Floats, Floats]:
-        """Return lower bounds for each column of one partner, and values in `cell` with that column replaced."""
-        function, boxes = self.function, self.function.boxes
-        lows = [float(single.min()) for single in function.singles]
-        bounds = function.constant + sum(lows[:place] + lows[place + 1 :]) + function.singles[place]
-        for places, table in function.tables:
-            axes = tuple(axis for axis, i in enumerate(places) if i != place)
-            bounds = bounds + (table.min(axis=axes) if place in places else table.min())
-        if len(boxes.values):
-            inside = boxes.inside[:, self._offsets[place] : self._offsets[place + 1]]
-            least = np.minimum.reduceat(np.where(inside, boxes.values[:, None], np.inf), boxes.starts, axis=0)
-            may_be_zero = boxes.may_be_zero[:, None] | np.isinf(least)
-            bounds = bounds + np.where(may_be_zero, np.minimum(least, 0.0), least).sum(axis=0)
-        return bounds, self._along(place, cell)
-
-    def _along(self, place: int, cell: tuple[int, ...]) -> Floats:
-        function, boxes = self.function, self.function.boxes
-        single_values = [float(single[c]) for single, c in zip(function.singles, cell, strict=True)]
-        values = function.constant + sum(single_values[:place] + single_values[place + 1 :]) + function.singles[place]
-        for places, table in function.tables:
-            values = values + table[tuple(slice(None) if i == place else cell[i] for i in places)]
-        if len(boxes.values):
-            other_columns = np.delete(self._offsets[:-1] + np.array(cell), place)
-            meets = np.flatnonzero(boxes.inside[:, other_columns].all(axis=1))
-            inside = boxes.inside[meets, self._offsets[place] : self._offsets[place + 1]]
-            values = values + boxes.values[meets] @ inside
-        return values
-
-    def value(self, cell: tuple[int, ...]) -> float:
-        function = self.function
-        total = function.constant + sum(float(s[c]) for s, c in zip(function.singles, cell, strict=True))
-        total += sum(float(table[tuple(cell[i] for i in places)]) for places, table in function.tables)
-        boxes = function.boxes
-        if len(boxes.values):
-            places = self._offsets[:-1] + np.array(cell)
-            total += float(boxes.values[boxes.inside[:, places].all(axis=1)].sum())
-        return total
-
-    @functools.cached_property
-    def _offsets(self) -> Ints:
-        return np.cumsum([0, *self.function.n_columns])
-
-    def _at(self, cell: tuple[int, ...]) -> Extreme:
-        return Extreme(-np.inf, self.value(cell), cell)
-
-    def _cell(self, masks: Masks) -> tuple[int, ...]:
-        """Return the cell of a product that minimises the functions of one partner."""
-        pairs = zip(self.function.singles, masks, strict=True)
-        return tuple(int(np.argmin(np.where(mask, single, np.inf))) for single, mask in pairs)
-
-    def _node(self, masks: Masks, number: int) -> _Node:
-        """Return the bound of a product, and its split: along the part whose values differ most."""
-        function = self.function
-        pairs = zip(function.singles, masks, strict=True)
-        bound = function.constant + sum(float(single[mask].min()) for single, mask in pairs)
-        widest, split = 0.0, None
-        for places, table in function.tables:
-            inner = np.ix_(*(np.flatnonzero(masks[i]) for i in places))
-            least = float(table[inner].min())
-            bound += least
-            spread = float(table[inner].max()) - least
-            if spread > widest:
-                widest, split = spread, _around(masks, places, table)
-        lows, highs, box_of = _ranges(function.boxes, self._counts(masks), [int(mask.sum()) for mask in masks])
-        bound += float(lows.sum())
-        if len(lows) and (highs - lows).max() > widest:
-            split = self._along_box(masks, int(box_of[np.argmax(highs - lows)]))
-        return _Node(bound, number, masks, split)
-
-    def _counts(self, masks: Masks) -> Ints:
-        boxes = self.function.boxes
-        if not len(boxes.values):
-            return np.zeros((0, len(masks)), dtype=np.int64)
-        shared = boxes.inside & np.concatenate(masks)
-        return np.add.reduceat(shared, self._offsets[:-1], axis=1, dtype=np.int64)
-
-    def _along_box(self, masks: Masks, box: int) -> tuple[int, Bools]:
-        """Return a partner and those of the product's columns that a box holds, if not all."""
-        inside = self.function.boxes.inside[box]
-        ends = itertools.pairwise(self._offsets.tolist())
-        box_masks = [inside[start:stop] for start, stop in ends]
-        return next((i, box_masks[i]) for i, mask in enumerate(masks) if (mask & ~box_masks[i]).any())
-
-    def _dive(self, masks: Masks) -> Extreme:
-        """Return a low cell: greedily the lowest box of each function that meets those chosen before."""
-        boxes = self.function.boxes
-        offsets = self._offsets.tolist()
-        for start, stop in itertools.pairwise([*boxes.starts.tolist(), len(boxes.values)]):
-            counts = self._counts(masks)[start:stop]
-            meets = np.flatnonzero((counts > 0).all(axis=1))
-            values = boxes.values[start:stop][meets]
-            if len(meets) and values.min() < 0:
-                inside = boxes.inside[start + meets[np.argmin(values)]]
-                masks = tuple(
-                    mask & inside[a:b] for mask, (a, b) in zip(masks, itertools.pairwise(offsets), strict=True)
-                )
-        return self._at(self._cell(masks))
 
 
 def _halves(masks: Masks, partner: int, columns: Bools) -> tuple[Masks, Masks]:

@@ -20,7 +20,7 @@ import numpy as np
 import scipy.sparse
 
 from treeanova.core.arrays import BinIndices, Bools, Floats, Ints, Key
-from treeanova.core.compiled import Kernel, is_worthwhile, is_worthwhile_at_rows
+from treeanova.core.compiled import Kernel
 from treeanova.core.progress import blocks
 from treeanova.model.grid import Binning
 from treeanova.terms import costs
@@ -223,14 +223,13 @@ class Sums:
 
     def at_rows(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
         """Return sums, shape (n_rows, n_columns, n_outputs), by the compiled kernel if that is quicker."""
-        by_kernel = is_worthwhile_at_rows(self._seconds_per_row)
-        return (self.at_rows_by_kernel if by_kernel else self.at_rows_by_numpy)(codes, n_columns, n_jobs)
+        return (self.at_rows_by_kernel if self._is_compiled else self.at_rows_by_numpy)(codes, n_columns, n_jobs)
 
     @functools.cached_property
-    def _seconds_per_row(self) -> float:
+    def _is_compiled(self) -> bool:
         n_factors = sum(len(group.leaves) * len({j for key in group.columns for j in key}) for group in self.parts)
         n_products = sum(len(group.leaves) * len(group.columns) for group in self.parts)
-        return n_factors * costs.SECONDS_PER_FACTOR + n_products * costs.SECONDS_PER_PRODUCT
+        return costs.is_compiled_at_rows(factors=n_factors, products=n_products)
 
     def at_rows_by_kernel(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
         values = np.empty((len(codes), n_columns, self.leaf_sets.values.shape[1]))
@@ -342,20 +341,23 @@ def _n_shared(before: Key, key: Key) -> int:
 
 
 class Corners(NamedTuple):
-    """Differences of the sets of leaves along the bins of a feature: few rows of a table per leaf."""
+    """Masses of the sets of leaves, and their differences along the bins of a feature: few rows of a table per leaf."""
 
     rows: BinIndices  # rows of the table that belong to each leaf, shape (n_leaves, n_rows_of_leaf)
     bins: BinIndices  # positions of the entries of a row, shape (n_rows, n_entries)
     values: Floats  # the entries; 0 if a row has fewer
+    masses: Floats  # masses of the sets of the leaves
     n_bins: int  # number of bins
 
     @classmethod
-    def of_sets(cls, sets: BinSets, binning: Binning) -> Corners | None:
+    def of_sets(cls, sets: BinSets, binning: Binning, masses: Floats) -> Corners | None:
         """Return the corners of sets on merged bins; None if a set has too many entries."""
-        return cls.of_intervals(sets, binning) if isinstance(sets, Intervals) else cls.of(sets.steps(binning))
+        if isinstance(sets, Intervals):
+            return cls.of_intervals(sets, binning, masses)
+        return cls.of_steps(sets.steps(binning), masses)
 
     @classmethod
-    def of_intervals(cls, sets: Intervals, binning: Binning) -> Corners:
+    def of_intervals(cls, sets: Intervals, binning: Binning, masses: Floats) -> Corners:
         """Return rows for begin, end and missing bins; each has two entries, as it may begin within a merged bin."""
         ends = sets.ends(binning)
         whole = np.floor(ends).astype(np.int32)
@@ -370,10 +372,10 @@ class Corners(NamedTuple):
             values = np.concatenate([values, [[0.0, 0.0], [share, -share]]])
         outside = bins >= binning.size
         bins[outside], values[outside] = 0, 0.0
-        return cls(np.stack(rows, axis=1).astype(np.int32), bins.astype(np.int32), values, binning.size)
+        return cls(np.stack(rows, axis=1).astype(np.int32), bins.astype(np.int32), values, masses, binning.size)
 
     @classmethod
-    def of(cls, steps: scipy.sparse.csr_array) -> Corners | None:
+    def of_steps(cls, steps: scipy.sparse.csr_array, masses: Floats) -> Corners | None:
         """Return one row per leaf; None if a set has too many entries, such as one of many categories."""
         counts = np.diff(steps.indptr)
         n_entries = int(counts.max(initial=0))
@@ -383,10 +385,10 @@ class Corners(NamedTuple):
         values = np.zeros((len(counts), n_entries))
         places = np.arange(n_entries) < counts[:, None]
         bins[places], values[places] = steps.indices, steps.data
-        return cls(np.arange(len(counts), dtype=np.int32)[:, None], bins, values, steps.shape[1])
+        return cls(np.arange(len(counts), dtype=np.int32)[:, None], bins, values, masses, steps.shape[1])
 
-    def take(self, leaves: Ints) -> Corners:
-        return self._replace(rows=self.rows[leaves])
+    def take(self, leaves: Ints | slice) -> Corners:
+        return self._replace(rows=self.rows[leaves], masses=self.masses[leaves])
 
     @property
     def n_entries(self) -> int:
@@ -407,49 +409,39 @@ class Corners(NamedTuple):
 CornerSums = tuple[Floats, Floats, Floats]
 
 
-class Leaves(NamedTuple):
-    """Positions of leaves among the corners of two features, weights (n_leaves, n_outputs), masses of both sets."""
-
-    first: Ints
-    second: Ints
-    weights: Floats
-    first_masses: Floats
-    second_masses: Floats
-
-
-def centred_products(first: Corners, second: Corners, leaves: Leaves) -> Floats:
-    """Return Σ over leaves of weights times (a - p) ⊗ (b - q): shape (n_outputs, n_bins, n_bins)."""
-    n_corners = leaves.weights.size * first.n_entries * second.n_entries
-    add = add_corners if is_worthwhile(n_corners * costs.SECONDS_PER_CORNER) else add_corners_by_numpy
-    sums: CornerSums = add(first, second, leaves)
+def centred_products(first: Corners, second: Corners, weights: Floats) -> Floats:
+    """Return Σ over leaves of weights (n_leaves, n_outputs) times (a - p) ⊗ (b - q): (n_outputs, n_bins, n_bins)."""
+    n_corners = weights.size * first.n_entries * second.n_entries
+    add = add_corners if costs.is_compiled(corners=n_corners) else add_corners_by_numpy
+    sums: CornerSums = add(first, second, weights)
     totals, rows, columns = sums
-    masses = leaves.first_masses * leaves.second_masses
+    masses = first.masses * second.masses
     for output, total in enumerate(totals):
         np.cumsum(total, axis=0, out=total)
         np.cumsum(total, axis=1, out=total)
         total -= np.cumsum(rows[output])[:, None]
         total -= np.cumsum(columns[output])
-        total += (leaves.weights[:, output] * masses).sum()
+        total += (weights[:, output] * masses).sum()
     return totals
 
 
-def add_corners_by_numpy(first: Corners, second: Corners, leaves: Leaves) -> CornerSums:
+def add_corners_by_numpy(first: Corners, second: Corners, weights: Floats) -> CornerSums:
     """Sum corners cell by cell, and those of each feature times the masses of the other, bin by bin; outputs first."""
-    n_outputs = leaves.weights.shape[1]
+    n_outputs = weights.shape[1]
     total = np.zeros((n_outputs, first.n_bins * second.n_bins))
     rows, columns = np.zeros((n_outputs, first.n_bins)), np.zeros((n_outputs, second.n_bins))
-    for start in range(0, len(leaves.weights), costs.CORNER_LEAVES):
+    for start in range(0, len(weights), costs.CORNER_LEAVES):
         chunk = slice(start, start + costs.CORNER_LEAVES)
-        row_bins, row_values = first.take(leaves.first[chunk]).of_leaves()
-        column_bins, column_values = second.take(leaves.second[chunk]).of_leaves()
-        p, q = leaves.first_masses[chunk], leaves.second_masses[chunk]
+        row_bins, row_values = first.take(chunk).of_leaves()
+        column_bins, column_values = second.take(chunk).of_leaves()
+        p, q = first.masses[chunk], second.masses[chunk]
         cells = (row_bins[:, :, None].astype(np.int64) * second.n_bins + column_bins[:, None, :]).ravel()
-        for output, weights in enumerate(leaves.weights[chunk].T):
-            scaled = row_values * weights[:, None]
+        for output, of_leaves in enumerate(weights[chunk].T):
+            scaled = row_values * of_leaves[:, None]
             corners = (scaled[:, :, None] * column_values[:, None, :]).ravel()
             total[output] += np.bincount(cells, corners, total.shape[1])
             rows[output] += np.bincount(row_bins.ravel(), (scaled * q[:, None]).ravel(), first.n_bins)
-            of_columns = (column_values * (weights * p)[:, None]).ravel()
+            of_columns = (column_values * (of_leaves * p)[:, None]).ravel()
             columns[output] += np.bincount(column_bins.ravel(), of_columns, second.n_bins)
     return total.reshape(n_outputs, first.n_bins, second.n_bins), rows, columns
 
@@ -467,10 +459,9 @@ def gather(bins: BinIndices, values: Floats, rows: BinIndices, table: tuple[BinI
 
 
 @Kernel
-def add_corners(first: Corners, second: Corners, leaves: Leaves) -> CornerSums:
-    first_rows, first_bins, first_values, n_rows = first
-    second_rows, second_bins, second_values, n_columns = second
-    first_at, second_at, weights, p, q = leaves
+def add_corners(first: Corners, second: Corners, weights: Floats) -> CornerSums:
+    first_rows, first_bins, first_values, p, n_rows = first
+    second_rows, second_bins, second_values, q, n_columns = second
     n_outputs = weights.shape[1]
     total = np.zeros((n_outputs, n_rows, n_columns))
     rows, columns = np.zeros((n_outputs, n_rows)), np.zeros((n_outputs, n_columns))
@@ -478,8 +469,8 @@ def add_corners(first: Corners, second: Corners, leaves: Leaves) -> CornerSums:
     row_bins, row_values = np.empty(n_first, np.int32), np.empty(n_first)
     column_bins, column_values = np.empty(n_second, np.int32), np.empty(n_second)
     for leaf in range(len(weights)):
-        n_ends = gather(row_bins, row_values, first_rows[first_at[leaf]], (first_bins, first_values))
-        n_other_ends = gather(column_bins, column_values, second_rows[second_at[leaf]], (second_bins, second_values))
+        n_ends = gather(row_bins, row_values, first_rows[leaf], (first_bins, first_values))
+        n_other_ends = gather(column_bins, column_values, second_rows[leaf], (second_bins, second_values))
         for output in range(n_outputs):
             weight = weights[leaf, output]
             if weight == 0.0:

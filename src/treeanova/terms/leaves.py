@@ -7,7 +7,6 @@ for missing, are stored bin by bin.
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import functools
 import itertools
@@ -20,7 +19,7 @@ import scipy.sparse
 import scipy.special
 
 from treeanova.core.arrays import BinIndices, Bools, Floats, Ints, Key, memo
-from treeanova.core.compiled import Kernel, is_worthwhile
+from treeanova.core.compiled import Kernel
 from treeanova.model.axes import Axis
 from treeanova.model.forest import Forest, goes_left
 from treeanova.model.grid import Binning, Grid
@@ -69,7 +68,7 @@ def _descend(forest: Forest, grid: Grid, ends: BinIndices, levels: Sequence[Ints
     sizes = [grid.axes[j].n_regular if grid.axes[j].is_ordered else 0 for j in features]
     limits = np.array(sizes, dtype=np.int32)
     n_cells = len(forest.feature) * len(features)
-    walk = _walk_compiled if is_worthwhile(n_cells * costs.SECONDS_PER_NODE_CELL) else _walk_levels
+    walk = _walk_compiled if costs.is_compiled(node_cells=n_cells) else _walk_levels
     low, high, missing, used = walk(forest, ends, levels, features, limits)
     leaves = np.flatnonzero(forest.feature < 0)
     columns = [np.minimum(low[leaves], limits), np.minimum(high[leaves], limits), missing[leaves], used[leaves]]
@@ -110,44 +109,37 @@ def _walk_compiled(
 ) -> NodeBins:
     nodes = np.concatenate([np.zeros(0, np.int64), *levels])
     places = forest.feature[nodes] - features.start
-    splits = Splits(nodes, forest.left[nodes], forest.right[nodes], places, ends[nodes], forest.missing_left[nodes])
-    node_bins: NodeBins = walk_down(splits, limits, len(ends))
+    columns = nodes, forest.left[nodes], forest.right[nodes], places, ends[nodes], forest.missing_left[nodes]
+    node_bins: NodeBins = walk_down(np.stack(columns, axis=1).astype(np.int64), limits, len(ends))
     return node_bins
 
 
-class Splits(NamedTuple):
-    """Inner nodes, parents before their children."""
-
-    # `left` and `right` are children of `nodes`
-    nodes: Ints
-    left: Ints
-    right: Ints
-    place: Ints  # column of the node's feature; outside the columns, the split does not matter
-    end: BinIndices  # first bin that goes right
-    missing_left: Bools  # whether missing values go left
-
-
 @Kernel
-def walk_down(splits: Splits, limits: BinIndices, n_nodes: int) -> NodeBins:
+def walk_down(splits: Ints, limits: BinIndices, n_nodes: int) -> NodeBins:
+    """Walk from inner nodes, parents first, to their children.
+
+    `splits` has, for each: node, left and right child, column of its feature (outside the columns, the split does not
+    matter), first bin that goes right, whether missing values go left.
+    """
     n_features = len(limits)
     low, high = np.zeros((n_nodes, n_features), np.int32), np.empty((n_nodes, n_features), np.int32)
     missing, used = np.ones((n_nodes, n_features), np.bool_), np.zeros((n_nodes, n_features), np.bool_)
     for node in range(n_nodes):
         for j in range(n_features):
             high[node, j] = limits[j]
-    for i in range(len(splits.nodes)):
-        node, a, b = splits.nodes[i], splits.left[i], splits.right[i]
+    for i in range(len(splits)):
+        node, a, b = splits[i, 0], splits[i, 1], splits[i, 2]
         for j in range(n_features):
             low[a, j] = low[b, j] = low[node, j]
             high[a, j] = high[b, j] = high[node, j]
             missing[a, j] = missing[b, j] = missing[node, j]
             used[a, j] = used[b, j] = used[node, j]
-        j = splits.place[i]
+        j, end, missing_left = splits[i, 3], splits[i, 4], splits[i, 5] == 1
         if 0 <= j < n_features:
-            low[b, j] = max(low[node, j], splits.end[i])
-            high[a, j] = min(high[node, j], splits.end[i])
-            missing[a, j] = missing[node, j] and splits.missing_left[i]
-            missing[b, j] = missing[node, j] and not splits.missing_left[i]
+            low[b, j] = max(low[node, j], end)
+            high[a, j] = min(high[node, j], end)
+            missing[a, j] = missing[node, j] and missing_left
+            missing[b, j] = missing[node, j] and not missing_left
             used[a, j] = used[b, j] = True
     return low, high, missing, used
 
@@ -155,32 +147,8 @@ def walk_down(splits: Splits, limits: BinIndices, n_nodes: int) -> NodeBins:
 Paths = list[tuple[Ints, Ints, Bools]]
 
 
-class BinSets(abc.ABC):
-    leaves: Ints
-
-    @abc.abstractmethod
-    def contain(self, which: Ints, codes: BinIndices) -> Bools:
-        """Whether rows with these bins are in the sets of some of the leaves, shape (n_leaves, n_rows)."""
-
-    @abc.abstractmethod
-    def mass(self, masses: Floats) -> Floats:
-        """Mass of each set."""
-
-    @abc.abstractmethod
-    def changes(self) -> Bools:
-        """Whether the set of each leaf differs from that of the leaf before it."""
-
-    @abc.abstractmethod
-    def onto(self, binning: Binning, which: Ints | slice = slice(None)) -> Floats:
-        """Share of each merged bin that is in the sets, shape (n_leaves, n_merged_bins)."""
-
-    @abc.abstractmethod
-    def steps(self, binning: Binning) -> scipy.sparse.csr_array:
-        """Differences of `onto` along the merged bins: its running sums are `onto`, and few are not zero."""
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
-class Intervals(BinSets):
+class Intervals:
     """Bins low <= bin < high, plus the missing bin, if it is separate, according to `missing`."""
 
     leaves: Ints
@@ -190,6 +158,7 @@ class Intervals(BinSets):
     n_intervals: int
 
     def contain(self, which: Ints, codes: BinIndices) -> Bools:
+        """Whether rows with these bins are in the sets of some of the leaves, shape (n_leaves, n_rows)."""
         inside = codes >= self.low[which, None]
         inside &= codes < self.high[which, None]
         missing = np.flatnonzero(codes >= self.n_intervals)
@@ -204,11 +173,13 @@ class Intervals(BinSets):
         return inside + self.missing * apart
 
     def changes(self) -> Bools:
+        """Whether the set of each leaf differs from that of the leaf before it."""
         columns = (self.low, self.high, self.missing)
         differ: Bools = np.any([np.diff(column, prepend=column[:1]) != 0 for column in columns], axis=0)
         return differ
 
     def onto(self, binning: Binning, which: Ints | slice = slice(None)) -> Floats:
+        """Return the share of each merged bin that is in the sets, shape (n_leaves, n_merged_bins)."""
         ends = self.ends(binning)
         bins = np.arange(binning.size)
         shares: Floats = np.clip(ends[np.maximum(self.high, self.low)[which], None] - bins, 0.0, 1.0)
@@ -225,6 +196,7 @@ class Intervals(BinSets):
         return ends
 
     def steps(self, binning: Binning) -> scipy.sparse.csr_array:
+        """Return differences of `onto` along the merged bins: its running sums are `onto`, and few are not zero."""
         ends = self.ends(binning)
         rows, columns, values = [], [], []
         everyone = np.arange(len(self.leaves))
@@ -247,8 +219,8 @@ class Intervals(BinSets):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class AnySets(BinSets):
-    """Sets bin by bin, shape (n_leaves, n_bins)."""
+class AnySets:
+    """The same for sets bin by bin, shape (n_leaves, n_bins)."""
 
     leaves: Ints
     sets: Bools
@@ -275,6 +247,9 @@ class AnySets(BinSets):
 
     def steps(self, binning: Binning) -> scipy.sparse.csr_array:
         return scipy.sparse.csr_array(np.diff(self.onto(binning), axis=1, prepend=0.0))
+
+
+BinSets = Intervals | AnySets
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -569,10 +544,9 @@ def flatten(leaf_sets: LeafSets, set_masses: Sequence[Floats] | None) -> FlatLea
 
 def _ends(sets: BinSets, offset: int) -> tuple[BinIndices, BinIndices, BinIndices]:
     """Return ends of intervals and their first missing bins, or the start of the sets in the table."""
-    n_leaves = len(sets.leaves)
     if isinstance(sets, Intervals):
         missing_from = np.where(sets.missing, sets.n_intervals, _NO_BIN).astype(np.int32)
         return sets.low.astype(np.int32), sets.high.astype(np.int32), missing_from
-    n_bins = sets.sets.shape[1] if isinstance(sets, AnySets) else 0
+    n_leaves, n_bins = sets.sets.shape
     starts = (offset + n_bins * np.arange(n_leaves)).astype(np.int32)
     return starts, np.zeros(n_leaves, np.int32), np.full(n_leaves, _NO_BIN, dtype=np.int32)

@@ -16,7 +16,6 @@ estimate, not a bound: the tests compare it with exact decompositions.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -24,9 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 from treeanova.anova.cascade import cascade
-from treeanova.anova.observed import slice_impurity
 from treeanova.anova.solvers.base import Options
-from treeanova.anova.support import largest, safe_inverse
+from treeanova.anova.support import largest, safe_inverse, slice_impurity
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.core.progress import Clock, OutOfTime
 from treeanova.density.base import Blocks, Cells, EmpiricalJoint, Joint, Mixture, Points, Product
@@ -36,12 +34,12 @@ from treeanova.density.smooth.kernel import FLOOR, KernelJoint
 from treeanova.model.grid import Binning, binning_by, equal_mass
 from treeanova.model.rows import Rows
 from treeanova.terms import costs
-from treeanova.terms.at_rows import PureLeafTerms
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.coarse import coarse_binnings
 from treeanova.terms.correction import Correction, cells_of_rows
-from treeanova.terms.terms import Tensors
-from treeanova.terms.trees import Trees
+from treeanova.terms.layout import Trees
+from treeanova.terms.leaves import LeafSets
+from treeanova.terms.terms import PureLeafTerms, TermSet
 
 
 def mean_score(trees: Trees, joint: Joint) -> Floats | None:
@@ -57,7 +55,7 @@ def mean_score(trees: Trees, joint: Joint) -> Floats | None:
     return None if masses is None else trees.leaf_sets.intercept + masses @ trees.leaf_sets.values
 
 
-def mean_of_tables(tables: Tensors, density: Density) -> Floats:
+def mean_of_tables(tables: TermSet, density: Density) -> Floats:
     """Return the mean of the sum of pure tables under the joint density, shape (n_outputs,).
 
     It is zero unless the density estimates pairs separately: each table's mean is zero under its own weights.
@@ -96,11 +94,10 @@ def _leaf_masses(trees: Trees, joint: Joint, features: Sequence[int]) -> Floats 
         known_factors = [factor for factor in factors if factor is not None]
         return None if len(known_factors) < len(factors) else np.prod(known_factors, axis=0)
     if isinstance(joint, Cells) and joint.has_exact_points:
-        codes, weights = joint.points(0, np.random.default_rng(0))
-        shares = [trees.leaf_sets.sets[j].onto(trees.binnings[j]) for j in features]
-        return _Moved(trees, features, codes, weights, shares).masses()
+        shares = {j: trees.leaf_sets.sets[j].onto(trees.binnings[j]) for j in features}
+        return _masses_at_points(trees.leaf_sets, joint.points(0, np.random.default_rng(0)), shares)
     if isinstance(joint, KernelJoint):
-        moved = _moved_rows(trees, joint, features).masses()
+        moved = _moved_masses(trees, joint, features)
         masses = _product_masses(trees, [margin.masses for margin in joint.margins], features)
         return None if moved is None else (1 - FLOOR) * moved + FLOOR * masses
     return None
@@ -114,12 +111,13 @@ def _product_masses(trees: Trees, masses: Sequence[Floats], features: Sequence[i
     return product
 
 
-def _moved_rows(trees: Trees, joint: KernelJoint, features: Sequence[int]) -> _Moved:
-    """Return rows as groups of bins, with the mass that each group's kernel puts into the set of a leaf."""
+def _moved_masses(trees: Trees, joint: KernelJoint, features: Sequence[int]) -> Floats | None:
+    """Take rows as groups of bins, with the mass that each group's kernel puts into the set of a leaf."""
     bins, weights = joint.statistics.points()
     codes, shares = np.zeros_like(bins), []
     for column, (j, margin, kernel) in enumerate(zip(features, joint.margins, joint.kernels, strict=True)):
-        groups = _on_trees(trees.binnings[j], margin.groups, margin.masses)
+        merging = trees.binnings[j]
+        groups = binning_by(margin.groups[merging.bins], margin.masses[merging.bins] * merging.shares)
         of_groups = trees.leaf_sets.sets[j].onto(groups) * margin.group_masses
         if kernel is None:
             shares.append(of_groups.sum(axis=1, keepdims=True))
@@ -128,45 +126,29 @@ def _moved_rows(trees: Trees, joint: KernelJoint, features: Sequence[int]) -> _M
             codes[:, column] = margin.groups[bins[:, column]]
     distinct, places = np.unique(codes, axis=0, return_inverse=True)
     masses = np.bincount(places.ravel(), weights).astype(np.float64)
-    return _Moved(trees, features, distinct, masses, shares)
+    return _masses_at_points(trees.leaf_sets, Points(distinct, masses), dict(zip(features, shares, strict=True)))
 
 
-def _on_trees(merging: Binning, groups: Ints, masses: Floats) -> Binning:
-    """Return groups of the tensors' bins as a binning of all bins of the trees."""
-    return binning_by(groups[merging.bins], masses[merging.bins] * merging.shares)
+def _masses_at_points(sets: LeafSets, points: Points, shares: Mapping[int, Floats]) -> Floats | None:
+    """Sum, over points, the weight times the shares of all features on a leaf's path; None for too many.
 
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Moved:
-    """Weighted points, and per feature the share of each leaf's set at every value of the point's column."""
-
-    trees: Trees
-    features: Sequence[int]
-    codes: BinIndices
-    weights: Floats
-    shares: Sequence[Floats]
-
-    def masses(self) -> Floats | None:
-        """Sum, over points, the weight times the shares of all features on a leaf's path; None for too many."""
-        sets = self.trees.leaf_sets
-        column_of = {j: column for column, j in enumerate(self.features)}
-        n_products = sum(
-            len(own) * sum(j in column_of for j in key) for key, own in zip(sets.keys, sets.members, strict=True)
-        )
-        if n_products * len(self.codes) > costs.MEAN_PRODUCTS:
-            return None
-        masses = np.full(len(sets.values), math.fsum(self.weights))
-        size = max(costs.MEAN_CELLS // max(len(self.codes), 1), 1)
-        for key, members in zip(sets.keys, sets.members, strict=True):
-            own = [j for j in key if j in column_of]
-            for start in range(0, len(members) if own else 0, size):
-                leaves = members[start : start + size]
-                product = np.broadcast_to(self.weights, (len(leaves), len(self.weights)))
-                for j in own:
-                    shares = self.shares[column_of[j]][sets.positions(j, leaves)]
-                    product = product * shares[:, self.codes[:, column_of[j]]]
-                masses[leaves] = product.sum(axis=1)
-        return masses
+    `shares` has, per feature in the order of the columns, the share of each leaf's set at every value of the column.
+    """
+    column_of = {j: column for column, j in enumerate(shares)}
+    features = [[j for j in key if j in column_of] for key in sets.keys]
+    n_products = sum(len(members) * len(some) for members, some in zip(sets.members, features, strict=True))
+    if n_products * len(points.codes) > costs.MEAN_PRODUCTS:
+        return None
+    masses = np.full(len(sets.values), math.fsum(points.weights))
+    size = max(costs.MEAN_CELLS // max(len(points.codes), 1), 1)
+    for members, some in zip(sets.members, features, strict=True):
+        for start in range(0, len(members) if some else 0, size):
+            leaves = members[start : start + size]
+            product = np.broadcast_to(points.weights, (len(leaves), len(points.weights)))
+            for j in some:
+                product = product * shares[j][sets.positions(j, leaves)][:, points.codes[:, column_of[j]]]
+            masses[leaves] = product.sum(axis=1)
+    return masses
 
 
 def cell_means(
@@ -184,54 +166,6 @@ def cell_means(
         )
         means[key] = flat_means.reshape(*cells.shape, -1)
     return binnings, means
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class TableErrors:
-    """Sizes of changes of tables after purification, relative to the largest score of each output."""
-
-    trees: Trees
-    tables: Tensors
-    scales: Floats
-
-    def of_bins(self, fine: Correction, rough: Correction) -> float:
-        if not fine.moved:
-            return 0.0
-        changes = {key: values - rough.moved[key] for key, values in fine.moved.items()}
-        return self._largest(changes, [binning.bins for binning in fine.binnings])
-
-    def at_rows(self, form: ClosedForm, rows: Points, high: Floats, *, are_drawn: bool) -> float:
-        """Return the largest part of the tables that the sum of high orders at rows still contains."""
-        keys = self._widest(form)
-        limit = int(costs.ERROR_CELLS ** (1 / max(map(len, keys), default=1)) + 1e-9)
-        binnings, means = cell_means(form, keys, rows, high, limit, are_drawn=are_drawn)
-        return self._largest(means, [binning.bins for binning in binnings])
-
-    def _widest(self, form: ClosedForm) -> list[Key]:
-        """Return tables not contained in another: means over their cells include those of the others."""
-        order = max(map(len, self.tables.keys), default=0)
-        widest = [key for key in self.tables.keys if len(key) == order]
-        return sorted(widest, key=form.leaf_sets.n_leaves_with, reverse=True)[: costs.ERROR_TABLES]
-
-    def _largest(self, changes: Mapping[Key, Floats], bins: Sequence[Ints]) -> float:
-        if not changes:
-            return 0.0
-        firsts = self.trees.first_bins(tuple(range(len(bins))))
-        merged = [binning_by(of_feature[first]) for of_feature, first in zip(bins, firsts, strict=True)]
-        used_bins = [np.unique(of_feature[first]) for of_feature, first in zip(bins, firsts, strict=True)]
-        raw = {
-            key: np.ascontiguousarray(np.moveaxis(values[np.ix_(*(used_bins[j] for j in key))], -1, 0))
-            for key, values in changes.items()
-        }
-        pure = cascade(raw, lambda key: self._weights(key, [merged[j] for j in key]), Options())
-        sizes = [largest(values) * safe_inverse(self.scales) for values in pure.terms.values()]
-        return float(np.max(sizes, initial=0.0))
-
-    def _weights(self, key: Key, binnings: Sequence[Binning]) -> Floats:
-        weights = self.tables.weights[key]
-        for axis, binning in enumerate(binnings):
-            weights = binning.pool(weights, axis)
-        return weights
 
 
 class HighOrdersAtRows(NamedTuple):
@@ -255,7 +189,7 @@ class HighOrdersAtRows(NamedTuple):
         return float(np.divide(error, spread, out=np.zeros_like(error), where=spread > 0).max())
 
 
-def high_orders_at(trees: Trees, tables: Tensors, density: Density, rows: Points) -> HighOrdersAtRows:
+def high_orders_at(trees: Trees, tables: TermSet, density: Density, rows: Points) -> HighOrdersAtRows:
     """Return the score minus the tables, at as many rows as can be scored soon."""
     scored = trees.scored_soon(rows)
     score = trees.forest.score(Rows.in_bins(trees.grid, scored.codes))
@@ -263,15 +197,47 @@ def high_orders_at(trees: Trees, tables: Tensors, density: Density, rows: Points
     return HighOrdersAtRows(scored, score, high, scored is not rows or not density.joint.has_exact_points)
 
 
-def table_error(terms: PureLeafTerms, rough: Correction | None, tables: Tensors, at_rows: HighOrdersAtRows) -> float:
+def table_error(terms: PureLeafTerms, rough: Correction | None, tables: TermSet, at_rows: HighOrdersAtRows) -> float:
     """Estimate the largest error of a table; NaN without a correction on half the bins (`rough`)."""
-    correction, factor = terms.correction, costs.DRAWN_FACTOR if at_rows.are_drawn else 1.0
-    if correction.tables and rough is None:
+    fine, rows, high, are_drawn = terms.correction, at_rows.rows, at_rows.high, at_rows.are_drawn
+    if fine.tables and rough is None:
         return float("nan")
-    errors = TableErrors(terms.trees, tables, np.abs(at_rows.score).max(axis=0))
-    of_bins = 0.0 if rough is None else errors.of_bins(correction, rough)
-    left = errors.at_rows(terms.form, at_rows.rows, at_rows.high, are_drawn=at_rows.are_drawn)
-    return factor * (of_bins + left)
+    moved = {} if rough is None else {key: values - rough.moved[key] for key, values in fine.moved.items()}
+    order = max(map(len, tables.effects.terms), default=0)
+    widest = [key for key in tables.effects.terms if len(key) == order]  # means over their cells include the others'
+    keys = sorted(widest, key=terms.form.leaf_sets.n_leaves_with, reverse=True)[: costs.ERROR_TABLES]
+    limit = int(costs.ERROR_CELLS ** (1 / max(order, 1)) + 1e-9)
+    binnings, means = cell_means(terms.form, keys, rows, high, limit, are_drawn=are_drawn)
+    sizes = [
+        _pure_sizes(changes, [binning.bins for binning in of_changes], terms.trees, tables)
+        for changes, of_changes in ((moved, fine.binnings), (means, binnings))
+    ]
+    largest_parts = [float((size * safe_inverse(np.abs(at_rows.score).max(axis=0))).max()) for size in sizes]
+    return (costs.DRAWN_FACTOR if are_drawn else 1.0) * sum(largest_parts)
+
+
+def _pure_sizes(changes: Mapping[Key, Floats], bins: Sequence[Ints], trees: Trees, tables: TermSet) -> Floats:
+    """Return the largest entry, per output, of changes of tables after they are purified like the tables."""
+    if not changes:
+        return np.zeros(tables.n_outputs)
+    firsts = trees.first_bins(tuple(range(len(bins))))
+    bins_of_tables = [of_feature[first] for of_feature, first in zip(bins, firsts, strict=True)]
+    merged, used_bins = [binning_by(some) for some in bins_of_tables], [np.unique(some) for some in bins_of_tables]
+    raw = {
+        key: np.ascontiguousarray(np.moveaxis(values[np.ix_(*(used_bins[j] for j in key))], -1, 0))
+        for key, values in changes.items()
+    }
+
+    def pooled_weights(key: Key) -> Floats:
+        weights = tables.weights[key]
+        for axis, j in enumerate(key):
+            weights = merged[j].pool(weights, axis)
+        return weights
+
+    sizes: Floats = np.max(
+        [largest(values) for values in cascade(raw, pooled_weights, Options()).terms.values()], axis=0
+    )
+    return sizes
 
 
 def _sizes_at_rows(terms: PureLeafTerms, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -163,29 +162,26 @@ def _raw_moments_of_sums(effects: Effects, part: EmpiricalJoint, score_sums: Map
     return first, squares, products
 
 
-class _Part(NamedTuple):
-    """A pure part of a term on merged bins; outputs last."""
+PurePart = tuple[Floats, tuple[Binning, ...]]  # of a term, outputs last, and its merged bins
 
-    values: Floats
-    binnings: tuple[Binning, ...]
 
-    def on(self, binnings: Sequence[Binning]) -> Floats:
-        values = self.values
-        for axis, (coarse, fine) in enumerate(zip(self.binnings, binnings, strict=True)):
-            if coarse.size != fine.size:
-                values = values.take(coarse.within(fine), axis=axis)
-        return values
+def _on_finer(pure: PurePart, binnings: Sequence[Binning]) -> Floats:
+    values, own_binnings = pure
+    for axis, (coarse, fine) in enumerate(zip(own_binnings, binnings, strict=True)):
+        if coarse.size != fine.size:
+            values = values.take(coarse.within(fine), axis=axis)
+    return values
 
 
 def _raw_moments_of_product(effects: Effects, part: Product) -> RawMoments:
     pure = [_pure_parts(effects, key, part) for key in effects.terms]
     subsets = dict.fromkeys(subset for by_subset in pure for subset in by_subset)
     axes = {
-        subset: common_refinements([by_subset[subset].binnings for by_subset in pure if subset in by_subset])
+        subset: common_refinements([by_subset[subset][1] for by_subset in pure if subset in by_subset])
         for subset in subsets
     }
     tables = {subset: part.table(subset, axes[subset]) if subset else np.ones(()) for subset in subsets}
-    spread = [{subset: one.on(axes[subset]) for subset, one in by_subset.items()} for by_subset in pure]
+    spread = [{subset: _on_finer(one, axes[subset]) for subset, one in by_subset.items()} for by_subset in pure]
     total = {subset: sum(by_subset[subset] for by_subset in spread if subset in by_subset) for subset in subsets}
     first = np.array([by_subset[()] for by_subset in spread])
     squares = np.array([sum(_mean(v**2, tables[s]) for s, v in by_subset.items()) for by_subset in spread])
@@ -193,7 +189,7 @@ def _raw_moments_of_product(effects: Effects, part: Product) -> RawMoments:
     return first, squares, products
 
 
-def _pure_parts(effects: Effects, key: Key, part: Product) -> dict[Key, _Part]:
+def _pure_parts(effects: Effects, key: Key, part: Product) -> dict[Key, PurePart]:
     binnings = dict(zip(key, effects.binnings_of(key), strict=True))
     by_subset: dict[Key, Floats] = {(): effects.terms[key]}
     for j in key:  # axes before that of j are gone or kept: its own axis follows those kept
@@ -202,7 +198,7 @@ def _pure_parts(effects: Effects, key: Key, part: Product) -> dict[Key, _Part]:
             mean = np.tensordot(masses, array, axes=(0, len(kept_axes)))
             by_subset[kept_axes] = mean
             by_subset[*kept_axes, j] = array - np.expand_dims(mean, len(kept_axes))
-    return {subset: _Part(values, tuple(binnings[j] for j in subset)) for subset, values in by_subset.items()}
+    return {subset: (values, tuple(binnings[j] for j in subset)) for subset, values in by_subset.items()}
 
 
 def moments_of_values(values: Floats, weights: Floats) -> Moments:

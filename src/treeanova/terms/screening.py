@@ -23,7 +23,7 @@ import numpy as np
 
 from treeanova.anova.cascade import with_subsets
 from treeanova.core.arrays import Floats, Ints, Key
-from treeanova.core.compiled import Kernel, affordable, is_worthwhile
+from treeanova.core.compiled import Kernel, affordable
 from treeanova.terms import costs
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.leaves import FlatLeaves
@@ -72,10 +72,8 @@ def sizes_without_rows(form: ClosedForm, orders: range) -> Sizes:
 def _sizes_by_key(form: ClosedForm, orders: range) -> dict[Key, float]:
     numbers: dict[Key, int] = {}
     places, totals = [], []
-    if is_worthwhile(_n_products(form, orders) * costs.SECONDS_PER_VARIANCE):
-        totals_of_subsets = _totals_by_kernel
-    else:
-        totals_of_subsets = _totals_by_numpy
+    is_compiled = costs.is_compiled(variances=_n_products(form, orders))
+    totals_of_subsets = _totals_by_kernel if is_compiled else _totals_by_numpy
     for key, leaves in zip(form.leaf_sets.keys, form.leaf_sets.members, strict=True):
         if orders and len(key) >= orders[0]:
             subsets = _subsets(key, orders[-1])
@@ -112,9 +110,7 @@ def _sums_by_rank(form: ClosedForm, order: int) -> Floats:
     flat, used = form.flat(), form.leaf_sets.used_features
     place = np.zeros(len(form.leaf_sets.sets), dtype=np.int64)
     place[used] = np.arange(len(used))
-    add = (
-        add_by_rank if is_worthwhile(_n_products(form, range(order + 1)) * costs.SECONDS_PER_VARIANCE) else _add_by_rank
-    )
+    add = add_by_rank if costs.is_compiled(variances=_n_products(form, range(order + 1))) else _add_by_rank
     ranks = _ranks(len(used), order)
     sums: Floats = add(form.leaf_sets.values, flat, place, ranks, math.comb(len(used), order))
     return sums

@@ -1,6 +1,14 @@
 """Sources: models that score rows and can be purified under a density; additive models, the sums of tables.
 
 To add a source, derive a class from `Source` and list it in `SOURCES` (`terms/tree_model.py`) by its tag in files.
+
+**Anchored terms** are the changes that features make against reference rows, alone and together. For one
+reference r, the term of features u at a row x is
+
+    Σ_{s ⊆ u} (-1)^{|u| - |s|} F(x in s, r elsewhere),
+
+which is zero if x and r agree in a feature of u; all terms add up to F(x) - F(r). For trees this is the closed form for
+independent features with all mass on r, at any depth. For several references, terms are weighted means.
 """
 
 from __future__ import annotations
@@ -8,7 +16,8 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -16,18 +25,128 @@ import numpy as np
 from treeanova.anova.cascade import cascade, with_subsets
 from treeanova.anova.certificate import HigherCertificate, TermCertificate
 from treeanova.anova.solvers.base import Options
-from treeanova.core.arrays import Floats, Key, single_threaded
-from treeanova.core.progress import Clock, Progress, quiet
+from treeanova.core.arrays import BinIndices, Floats, Key, single_threaded
+from treeanova.core.progress import Clock, Progress, blocks, quiet
 from treeanova.density.base import Points
 from treeanova.density.counting import Request
 from treeanova.density.kinds import Density
 from treeanova.model.effects import Effects, refined_axes
 from treeanova.model.forest import Forest
-from treeanova.model.grid import Binning, Grid
+from treeanova.model.grid import Binning, Grid, unmerged
 from treeanova.model.rows import Rows
-from treeanova.terms.anchored import Anchored, AnchoredTerms
+from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.extremes import StepFunction, steps_of_tables
-from treeanova.terms.terms import Tensors, TermSet
+from treeanova.terms.layout import Trees
+from treeanova.terms.terms import OrderTotals, TermSet, each_in_one_piece
+
+
+def distinct_points(codes: BinIndices) -> Points:
+    """Return distinct rows; all given rows weigh the same."""
+    distinct, counts = np.unique(codes, axis=0, return_counts=True)
+    return Points(np.asfortranarray(distinct), counts / counts.sum())
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AnchoredTrees:
+    trees: Trees
+    references: Points
+
+    @property
+    def keys(self) -> None:
+        """The model's terms; None as they are not listed one by one."""
+        return
+
+    def _forms(self) -> Iterator[tuple[float, ClosedForm]]:
+        sizes = self.trees.grid.sizes
+        binnings = tuple(map(unmerged, sizes))
+        pairs = zip(self.references.weights, self.references.codes, strict=True)
+        for weight, row in blocks("references", pairs, len(self.references.weights)):
+            masses = tuple((np.arange(size) == b).astype(np.float64) for size, b in zip(sizes, row, strict=True))
+            yield float(weight), ClosedForm(self.trees.leaf_sets, masses, binnings)
+
+    def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
+        """Return terms at rows, shape (n_rows, n_keys, n_outputs)."""
+        values = np.zeros((len(codes), len(keys), self.trees.leaf_sets.values.shape[1]))
+        for weight, form in self._forms():
+            values += weight * form.at_rows(codes, keys, n_jobs)
+        return values
+
+    def totals_at(self, codes: BinIndices, orders: Sequence[int], n_jobs: int = 1) -> Floats:
+        """Return sums of all terms of some orders at rows, shape (n_rows, n_orders, n_outputs)."""
+        totals = np.zeros((len(codes), len(orders), self.trees.leaf_sets.values.shape[1]))
+        for weight, form in self._forms():
+            totals += weight * OrderTotals(form).at_rows(codes, n_jobs)[:, list(orders)]
+        return totals
+
+    def shares_at(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
+        """Share each term of some orders equally among its features: shape (n_rows, n_features, n_outputs)."""
+        shares = np.zeros((*codes.shape, self.trees.leaf_sets.values.shape[1]))
+        for weight, form in self._forms():
+            shares += weight * OrderTotals(form).shares_at_rows(codes, orders, n_jobs)
+        return shares
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AnchoredTerms:
+    """The same of a sum of terms, each evaluated by the sum over subsets of its features."""
+
+    terms: TermSet
+    references: Points
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        return tuple(sorted(with_subsets(self.terms.keys), key=lambda key: (len(key), key)))
+
+    def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
+        place = {key: i for i, key in enumerate(keys)}
+        values = each_in_one_piece(len(codes), len(keys), self.terms.n_outputs)
+        pairs = zip(self.references.weights, self.references.codes, strict=True)
+        for weight, row in blocks("references", pairs, len(self.references.weights)):
+            for key in self.terms.keys:
+                subsets = [subset for subset in _subsets(key) if subset in place]
+                if subsets:
+                    corners = self._corners(codes, row, key, max(map(len, subsets)), n_jobs)
+                    for subset in subsets:
+                        values[:, place[subset]] += weight * _difference(corners, subset)
+        return values
+
+    def _corners(self, codes: BinIndices, row: BinIndices, key: Key, max_order: int, n_jobs: int) -> dict[Key, Floats]:
+        """Return a term at rows with some of its features from `codes` and all others from the reference."""
+        corners = {}
+        for subset in _subsets(key):
+            if len(subset) <= max_order:
+                mixed = np.repeat(row[None], len(codes), axis=0)
+                mixed[:, list(subset)] = codes[:, list(subset)]
+                corners[subset] = self.terms.at(mixed, [key], n_jobs)[:, 0]
+        return corners
+
+    def totals_at(self, codes: BinIndices, orders: Sequence[int], n_jobs: int = 1) -> Floats:
+        totals = np.zeros((len(codes), len(orders), self.terms.n_outputs))
+        for i, order in enumerate(orders):
+            keys = [key for key in self.keys if len(key) == order]
+            totals[:, i] = self.at(codes, keys, n_jobs).sum(axis=1)
+        return totals
+
+    def shares_at(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
+        shares = np.zeros((*codes.shape, self.terms.n_outputs))
+        keys = [key for key in self.keys if len(key) in orders]
+        values = self.at(codes, keys, n_jobs)
+        for i, key in enumerate(keys):
+            shares[:, list(key)] += values[:, [i]] / len(key)
+        return shares
+
+
+def _subsets(key: Key) -> Iterator[Key]:
+    return itertools.chain.from_iterable(itertools.combinations(key, n) for n in range(len(key) + 1))
+
+
+def _difference(corners: dict[Key, Floats], key: Key) -> Floats:
+    signed = [(-1) ** (len(key) - len(subset)) * corners[subset] for subset in _subsets(key)]
+    total: Floats = np.sum(signed, axis=0)
+    return total
+
+
+Anchored = AnchoredTrees | AnchoredTerms
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,7 +243,7 @@ class AdditiveModel(Source):
 
     @property
     def grid(self) -> Grid:
-        return self.terms.tables.grid
+        return self.terms.effects.grid
 
     @property
     def max_order(self) -> int | None:
@@ -134,7 +253,7 @@ class AdditiveModel(Source):
         return self.terms.sum_at(rows.bins(self.terms.grid), n_jobs)
 
     def wanted_tables(self) -> list[Request]:
-        effects = self.terms.tables.effects
+        effects = self.terms.effects
         axes = refined_axes(effects)
         singles: list[Key] = [(j,) for j in range(len(effects.grid.axes))]
         tables = [Request(key, axes.get(key)) for key in with_subsets(effects.terms) if len(key) > 1]
@@ -150,11 +269,11 @@ class AdditiveModel(Source):
                 f"with_density() needs all terms of a deep ensemble, got {len(self.terms.keys)} selected or edited "
                 "terms of which some have no table; call it before select(), drop() or scale()."
             )
-        return purify_tensors(self.terms.tables.effects, density, settings, progress)
+        return purify_tensors(self.terms.effects, density, settings, progress)
 
     def tables_to_purify(self, terms: TermSet) -> Effects:
         del terms
-        return self.terms.tables.effects
+        return self.terms.effects
 
     @property
     def is_sum_of_terms(self) -> bool:
@@ -166,19 +285,19 @@ class AdditiveModel(Source):
                 "monotonicity() must have all terms of a deep ensemble, or tables of those with the feature, got "
                 "selected or edited terms of which some have no table; call it before select(), drop() or scale()."
             )
-        return self.grid, steps_of_tables(self.terms.tables.effects, feature, output)
+        return self.grid, steps_of_tables(self.terms.effects, feature, output)
 
     def tables_to_save(self, terms: TermSet) -> Effects | None:
-        return None if self.terms is terms else self.terms.tables.effects
+        return None if self.terms is terms else self.terms.effects
 
     @classmethod
     def restored(cls, terms: TermSet, tables: Effects | None) -> AdditiveModel:
-        return cls(terms if tables is None else terms.with_tables(Tensors(tables)))
+        return cls(terms if tables is None else dataclasses.replace(terms, effects=tables, weights={}))
 
 
 def purify_tensors(effects: Effects, density: Density, settings: Settings, progress: Progress = quiet) -> PureTerms:
     if not effects.terms:
-        return PureTerms(Tensors(effects), {})
+        return PureTerms(TermSet(effects), {})
     axes = refined_axes(effects)
     weights: dict[Key, Floats] = {}
 
@@ -195,7 +314,7 @@ def purify_tensors(effects: Effects, density: Density, settings: Settings, progr
     terms = {key: np.ascontiguousarray(np.moveaxis(result.terms.pop(key), 0, -1)) for key in list(result.terms)}
     pure = Effects(effects.grid, effects.intercept + result.intercept, terms, axes)
     measured: dict[Key, TermCertificate] = {key: result.measured[key] for key in pure.terms}
-    return PureTerms(Tensors(pure, weights), measured)
+    return PureTerms(TermSet(pure, weights), measured)
 
 
 def _widened(axes: Mapping[Key, tuple[Binning, ...]], above: Key, below: Key, face: Floats) -> Floats:

@@ -1,24 +1,51 @@
-"""Term sets: the terms of a decomposition, as tensors or at rows; and which part of the model they are."""
+"""Term sets: the terms of a decomposition, as tensors or as sums over leaves at rows; totals per order, their shares.
+
+A leaf with value v, sets of bins of mass p_j, and memberships z_j of a row has the function v Π_j z_j. For independent
+features the coefficient of t^k in
+
+    v Π_j (p_j + t (z_j - p_j))
+
+is the sum of all its terms of order k. This costs d² per leaf and row for d features; the terms number 2^d.
+
+Feature j gets from all terms of order k + 1 of a leaf
+
+    v (z_j - p_j) q_k / (k + 1),
+
+where q_k is the coefficient of t^k in Π_{i≠j} (p_i + t (z_i - p_i)). Dividing the full product by the factor of j is
+not stable, so the product without j is that of the features before j times that of those after it. Products before j
+are polynomials, kept for every j. Those after j are applied in reverse as weights of coefficients: Σ_k w_k q_k of a
+product with the factor p + t (z - p) equals the sum of the product without it under the weights p w_k + (z - p)
+w_{k+1}. All features of a leaf together take about 3 d² products.
+"""
 
 from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+import functools
+import itertools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Self
 
 import numpy as np
 
-from treeanova.core.arrays import BinIndices, Floats, Key
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.core.progress import blocks
 from treeanova.density.base import Points
 from treeanova.density.kinds import Density
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
 from treeanova.model.rows import Rows
+from treeanova.terms import costs
+from treeanova.terms.closed_form import ClosedForm, raw_at_rows, totals_cost
+from treeanova.terms.correction import Allotment, Correction, Leftover, nothing_left
+from treeanova.terms.kernels import sum_at_rows, sum_polynomials, sum_shares
+from treeanova.terms.layout import Trees
 
-if TYPE_CHECKING:
-    from treeanova.terms.at_rows import LeafTerms
+Span = tuple[int, int]
+Run = tuple[int, slice, Ints]  # a feature, some of the leaves of a block, and their positions in its sets
+Block = tuple[Ints, list[list[Run]]]  # leaves with equally many features, and the runs of each slot of their paths
 
 
 def each_in_one_piece(n_rows: int, n_terms: int, n_outputs: int) -> Floats:
@@ -26,164 +53,429 @@ def each_in_one_piece(n_rows: int, n_terms: int, n_outputs: int) -> Floats:
     return np.zeros((n_terms, n_rows, n_outputs)).swapaxes(0, 1)
 
 
-class TermSet(abc.ABC):
-    """An intercept and terms; some have tables, all can be evaluated at rows given by their bins on `grid`."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class OrderTotals:
+    form: ClosedForm
 
     @property
-    @abc.abstractmethod
-    def grid(self) -> Grid:
-        """The bins by which rows are given."""
+    def top_order(self) -> int:
+        return max(map(len, self.form.leaf_sets.keys), default=0)
 
-    @property
-    @abc.abstractmethod
-    def keys(self) -> tuple[Key, ...]:
-        """All terms by positions of their features: those with tables first."""
+    def at_rows(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
+        """Totals at rows given by their bins, shape (n_rows, n_orders + 1, n_outputs); order 0 is the mean."""
+        sets = self.form.leaf_sets
+        n_runs = sum(map(len, sets.keys)) / costs.TOTALS_ROWS
+        is_compiled = costs.is_compiled_at_rows(totals=totals_cost(sets), runs=n_runs)
+        totals = (self.at_rows_by_kernel if is_compiled else self.at_rows_by_numpy)(codes, n_jobs)
+        totals[:, 0] += sets.intercept
+        return totals
 
-    @property
-    @abc.abstractmethod
-    def tables(self) -> Tensors:
-        """The terms that have tables, and the intercept."""
+    def at_rows_by_kernel(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
+        """Return totals without the intercept, shape as `at_rows`."""
+        values, flat, n_orders = self.form.leaf_sets.values, self.form.flat(), self.top_order + 1
 
-    @property
-    @abc.abstractmethod
-    def row_cost(self) -> float:
-        """Products per row for all terms."""
+        def totals_of(some: BinIndices, leaves: Span) -> Floats:
+            totals: Floats = sum_polynomials(some.T, leaves, n_orders, values, flat)
+            return totals.transpose(2, 0, 1)
 
-    @property
-    @abc.abstractmethod
-    def leaves_rest(self) -> bool:
-        """Whether merged bins leave a part of the model outside the terms."""
+        totals = each_in_one_piece(len(codes), n_orders, values.shape[1])
+        tasks = _tasks(len(codes), costs.KERNEL_ROWS, len(values), costs.LEAVES_OF_A_TASK)
+        return _sum_in_threads(totals_of, tasks, codes, totals, n_jobs)
+
+    def at_rows_by_numpy(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
+        n_orders, n_outputs = self.top_order + 1, self.form.leaf_sets.values.shape[1]
+
+        def totals_of(some: BinIndices, numbers: Span) -> Floats:
+            totals = each_in_one_piece(len(some), n_orders, n_outputs)
+            for block in self._blocks[slice(*numbers)]:
+                self._add_totals(totals, np.asfortranarray(some), block)
+            return totals
+
+        totals = each_in_one_piece(len(codes), n_orders, n_outputs)
+        tasks = _tasks(len(codes), costs.TOTALS_ROWS, len(self._blocks), costs.BLOCKS_OF_A_TASK)
+        return _sum_in_threads(totals_of, tasks, codes, totals, n_jobs)
+
+    def shares_at_rows(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
+        """Share all terms of some orders equally among their features: shape (n_rows, n_features, n_outputs)."""
+        if not self._order_weights(orders).any():
+            return np.zeros((*codes.shape, self.form.leaf_sets.values.shape[1]))
+        is_compiled = costs.is_compiled_at_rows(shares=totals_cost(self.form.leaf_sets))
+        return (self.shares_by_kernel if is_compiled else self.shares_by_numpy)(codes, orders, n_jobs)
+
+    def shares_by_kernel(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
+        values, flat, weights = self.form.leaf_sets.values, self.form.flat(), self._order_weights(orders)
+
+        def shares_of(some: BinIndices, leaves: Span) -> Floats:
+            shares: Floats = sum_shares(some.T, leaves, weights, values, flat)
+            return shares.transpose(2, 0, 1)
+
+        tasks = _tasks(len(codes), costs.SHARES_ROWS, len(values), costs.LEAVES_OF_A_TASK)
+        return _sum_in_threads(shares_of, tasks, codes, np.zeros((*codes.shape, values.shape[1])), n_jobs)
+
+    def shares_by_numpy(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
+        weights, n_outputs = self._order_weights(orders), self.form.leaf_sets.values.shape[1]
+        blocks_with_orders = [block for block in self._blocks if len(block[1]) > np.flatnonzero(weights)[0]]
+
+        def shares_of(some: BinIndices, numbers: Span) -> Floats:
+            shares = np.zeros((*some.shape, n_outputs))
+            for block in blocks_with_orders[slice(*numbers)]:
+                self._add_shares(shares, np.asfortranarray(some), block, weights)
+            return shares
+
+        tasks = _tasks(len(codes), costs.SHARES_ROWS, len(blocks_with_orders), costs.BLOCKS_OF_A_TASK)
+        return _sum_in_threads(shares_of, tasks, codes, np.zeros((*codes.shape, n_outputs)), n_jobs)
+
+    def _order_weights(self, orders: Collection[int]) -> Floats:
+        """Return the share that a feature gets of a term, for orders from 1 up."""
+        return np.array([1 / order if order in orders else 0.0 for order in range(1, self.top_order + 1)])
+
+    @functools.cached_property
+    def _blocks(self) -> list[Block]:
+        sets, result = self.form.leaf_sets, []
+        size = max(1, costs.TOTALS_CELLS // costs.TOTALS_ROWS)
+        order = sorted(range(len(sets.keys)), key=lambda i: (len(sets.keys[i]), sets.keys[i]))
+        for n_features, numbers in itertools.groupby(order, key=lambda i: len(sets.keys[i])):
+            groups = list(numbers)
+            leaves = np.concatenate([sets.members[i] for i in groups])
+            keys = np.array([sets.keys[i] for i in groups], dtype=np.int64).reshape(len(groups), n_features)
+            paths = np.repeat(keys, [len(sets.members[i]) for i in groups], axis=0)
+            for start in range(0, len(leaves), size):
+                chunk = slice(start, start + size)
+                result.append((leaves[chunk], [self._runs(column, leaves[chunk]) for column in paths[chunk].T]))
+        return result
+
+    def _runs(self, features: Ints, leaves: Ints) -> list[Run]:
+        bounds = [0, *(np.flatnonzero(np.diff(features)) + 1).tolist(), len(features)]
+        runs = []
+        for start, stop in itertools.pairwise(bounds):
+            j = int(features[start])
+            runs.append((j, slice(start, stop), self.form.leaf_sets.positions(j, leaves[start:stop])))
+        return runs
+
+    def _add_totals(self, totals: Floats, codes: BinIndices, block: Block) -> None:
+        """Add coefficients of Π_j (p_j + t (z_j - p_j)) times the leaves' values."""
+        leaves, slots = block
+        product = np.zeros((len(slots) + 1, len(leaves), len(codes)))
+        product[0] = 1.0
+        for degree, (masses, centred) in enumerate(self._factors(codes, block), start=1):
+            higher = centred * product[:degree]
+            product[:degree] *= masses
+            product[1 : degree + 1] += higher
+        sums = sum_at_rows(product.transpose(1, 0, 2).reshape(len(leaves), -1), self.form.leaf_sets.values[leaves])
+        totals[:, : len(product)] += sums.reshape(len(product), len(codes), -1).swapaxes(0, 1)
+
+    def _add_shares(self, total: Floats, codes: BinIndices, block: Block, order_weights: Floats) -> None:
+        leaves, slots = block
+        factors = list(self._factors(codes, block))
+        products = [np.ones((1, len(leaves), len(codes)))]
+        for masses, centred in factors[:-1]:
+            products.append(np.concatenate([masses * products[-1], np.zeros((1, *centred.shape))]))
+            products[-1][1:] += centred * products[-2]
+        weights = np.broadcast_to(order_weights[: len(factors), None, None], (len(factors), *products[0].shape[1:]))
+        values = self.form.leaf_sets.values[leaves]
+        for runs, (masses, centred), product in zip(slots[::-1], factors[::-1], products[::-1], strict=True):
+            share = centred * np.einsum("kln,kln->ln", weights, product)
+            for j, some, _ in runs:
+                total[:, j] += share[some].T @ values[some]
+            weights = masses * weights[:-1] + centred * weights[1:]
+
+    def _factors(self, codes: BinIndices, block: Block) -> Iterator[tuple[Floats, Floats]]:
+        """Yield, per slot of the paths, masses p (n_leaves, 1) and z - p (n_leaves, n_rows)."""
+        leaves, slots = block
+        for runs in slots:
+            masses, centred = np.empty((len(leaves), 1)), np.empty((len(leaves), len(codes)))
+            for j, some, places in runs:
+                masses[some, 0] = self.form.set_masses[j][places]
+                np.subtract(self.form.leaf_sets.sets[j].contain(places, codes[:, j]), masses[some], out=centred[some])
+            yield masses, centred
+
+
+def _tasks(n_rows: int, rows_at_once: int, n_parts: int, parts_at_once: int) -> list[tuple[slice, Span]]:
+    """Return blocks of rows, each with spans of leaves (or of their blocks): tasks for threads."""
+    rows = [slice(start, start + rows_at_once) for start in range(0, n_rows, rows_at_once)]
+    spans = itertools.pairwise([*range(0, n_parts, parts_at_once), n_parts])
+    return list(itertools.product(rows, spans))
+
+
+def _sum_in_threads(
+    compute: Callable[[BinIndices, Span], Floats],
+    tasks: Sequence[tuple[slice, Span]],
+    codes: BinIndices,
+    total: Floats,
+    n_jobs: int,
+) -> Floats:
+    """Add the results of all tasks to the rows of a total, in their order."""
+    with ThreadPoolExecutor(n_jobs) as pool:
+        results = pool.map(lambda task: compute(codes[task[0]], task[1]), tasks)
+        results = blocks("totals of orders at rows", results, len(tasks))
+        for (rows, _), result in zip(tasks, results, strict=True):
+            total[rows] += result
+    return total
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class LeafTerms(abc.ABC):
+    trees: Trees
+    keys: tuple[Key, ...]
 
     @abc.abstractmethod
-    def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
-        """Return terms at rows given by their bins, shape (n_rows, n_keys, n_outputs)."""
+    def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
+        """Terms at rows given by all bins of the forest, shape (n_rows, n_keys, n_outputs)."""
 
     @abc.abstractmethod
     def can_evaluate(self, key: Key) -> bool:
         """Whether `at` can evaluate a term, listed or not."""
 
     @abc.abstractmethod
-    def keep(self, wanted: Callable[[Key], bool]) -> TermSet:
-        """Return the wanted terms."""
+    def equals(self, other: LeafTerms) -> bool:
+        """Whether leaves and terms equal another's."""
 
-    def with_weights(self, weights: Mapping[Key, Floats]) -> TermSet:
-        return self.with_tables(Tensors(self.tables.effects, weights))
-
-    @abc.abstractmethod
-    def equals(self, other: TermSet) -> bool:
-        """Whether all terms equal another's."""
-
-    @abc.abstractmethod
-    def points(self, density: Density, n_rows: int, rng: np.random.Generator) -> Points:
-        """Return bins on `grid` and weights of rows that represent a density."""
-
-    @property
-    def leaf_terms(self) -> LeafTerms | None:
-        """The terms without tables, as sums over leaves; None if all have tables."""
-        return None
-
-    @abc.abstractmethod
-    def with_tables(self, tables: Tensors) -> TermSet:
-        """Return the same with other tables."""
+    def keep(self, wanted: Callable[[Key], bool]) -> Self:
+        """Return the wanted terms, without the sums of unlisted ones."""
+        return dataclasses.replace(self, keys=tuple(key for key in self.keys if wanted(key)))
 
     @property
     def rest_orders(self) -> tuple[int, ...]:
         return ()
 
-    def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int = 1) -> Floats:
-        """Return sums of unlisted terms, (n_rows, n_rest_orders, n_outputs); `listed` has values known already."""
+    def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int) -> Floats:
         del listed, n_jobs
-        return np.zeros((len(codes), 0, self.n_outputs))
+        return np.zeros((len(codes), 0, self.trees.leaf_sets.values.shape[1]))
 
-    def rest_shares_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Return shares of features in all unlisted terms, shape (n_rows, n_features, n_outputs)."""
+    def rest_shares_at(self, codes: BinIndices, n_jobs: int) -> Floats:
         del n_jobs
-        return np.zeros((*codes.shape, self.n_outputs))
+        return np.zeros((*codes.shape, self.trees.leaf_sets.values.shape[1]))
 
-    @abc.abstractmethod
-    def up_to(self, max_order: int) -> TermSet:
-        """Return the terms up to an order."""
+    @functools.cached_property
+    def row_cost(self) -> float:
+        """Products per row: those of the listed terms, or of all terms if fewer."""
+        sets = self.trees.leaf_sets
+        listed = sum(len(key) * float(sets.n_leaves_with(key)) for key in self.keys)
+        cost_of_totals = totals_cost(sets) if self.rest_orders else 0.0
+        return max(min(listed, self.trees.row_cost) + cost_of_totals, 1.0)
 
-    @property
-    def intercept(self) -> Floats:
-        return self.tables.effects.intercept
+    def up_to(self, max_order: int) -> Self:
+        return self.keep(lambda key: len(key) <= max_order)
 
-    @property
-    def n_outputs(self) -> int:
-        return self.tables.effects.n_outputs
-
-    def has_table(self, key: Key) -> bool:
-        return key in self.tables.effects.terms
-
-    @property
-    def keys_at_rows(self) -> tuple[Key, ...]:
-        return tuple(key for key in self.keys if not self.has_table(key))
-
-    def sum_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Return intercept plus all terms, shape (n_rows, n_outputs)."""
-        total: Floats = self.intercept + self.at(codes, self.keys, n_jobs).sum(axis=1)
-        return total
+    def _has_leaves_of(self, other: LeafTerms) -> bool:
+        return self.keys == other.keys and np.array_equal(self.trees.leaf_sets.values, other.trees.leaf_sets.values)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Tensors(TermSet):
-    effects: Effects  # intercept and tensors
-    # of the cells of known terms, of sum 1
-    weights: Mapping[Key, Floats] = dataclasses.field(default_factory=dict)
+class RawLeafTerms(LeafTerms):
+    def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
+        return raw_at_rows(self.trees.leaf_sets, codes, keys, n_jobs)
+
+    def can_evaluate(self, key: Key) -> bool:
+        return key in self.keys
+
+    def equals(self, other: LeafTerms) -> bool:
+        return isinstance(other, RawLeafTerms) and self._has_leaves_of(other)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PureLeafTerms(LeafTerms):
+    """The closed form for independent features, plus a correction for dependence on coarse cells."""
+
+    form: ClosedForm
+    correction: Correction
+    screened_orders: tuple[int, ...] = ()
+    leftover: Leftover = dataclasses.field(default_factory=nothing_left)
+
+    def keep(self, wanted: Callable[[Key], bool]) -> Self:
+        selected_keys = tuple(key for key in self.keys if wanted(key))
+        return dataclasses.replace(self, keys=selected_keys, screened_orders=())
+
+    @property
+    def rest_orders(self) -> tuple[int, ...]:
+        return self.screened_orders
+
+    def up_to(self, max_order: int) -> Self:
+        selected_keys = tuple(key for key in self.keys if len(key) <= max_order)
+        orders = tuple(order for order in self.screened_orders if order <= max_order)
+        return dataclasses.replace(self, keys=selected_keys, screened_orders=orders)
+
+    @property
+    def gives_low_orders(self) -> bool:
+        """Whether unlisted terms pass low orders on to tables; if all terms are listed by default, none do."""
+        return self.trees.layout.has_many_terms and (bool(self.screened_orders) or self.trees.layout.is_truncated)
+
+    @functools.cached_property
+    def _totals(self) -> OrderTotals:
+        return OrderTotals(self.form)
+
+    def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int) -> Floats:
+        orders = self.screened_orders
+        unlisted_sums = self._totals.at_rows(codes, n_jobs)[:, list(orders)]
+        for key, values in self._changes_of_totals(codes, listed, n_jobs):
+            unlisted_sums[:, orders.index(len(key))] += values
+        if self._allotment.order in orders:
+            unlisted_sums[:, orders.index(self._allotment.order)] -= self.leftover.at_rows(codes)
+        return unlisted_sums
+
+    def rest_shares_at(self, codes: BinIndices, n_jobs: int) -> Floats:
+        if not self.screened_orders:
+            return super().rest_shares_at(codes, n_jobs)
+        shares = self._totals.shares_at_rows(codes, self.screened_orders, n_jobs)
+        for key, values in self._changes_of_totals(codes, {}, n_jobs):
+            shares[:, list(key)] += (values / len(key))[:, None]
+        if self._allotment.order in self.screened_orders:
+            for key, values in self.leftover.terms_at_rows(codes):
+                shares -= self._allotment.feature_shares(key)[:, None] * np.expand_dims(values, -2)
+        return shares
+
+    def _changes_of_totals(
+        self, codes: BinIndices, known: Mapping[Key, Floats], n_jobs: int
+    ) -> Iterator[tuple[Key, Floats]]:
+        """Yield all corrections, and the listed terms negated: totals plus these are the sums of unlisted terms."""
+        for key in self.correction.tables:
+            if len(key) in self.screened_orders:
+                yield key, np.asarray(self.correction.at_rows(codes, key))
+        listed = [key for key in self.keys if len(key) in self.screened_orders]
+        unknown = [key for key in listed if key not in known]
+        yield from ((key, -known[key]) for key in listed if key in known)
+        values = self.at(codes, unknown, n_jobs)
+        yield from ((key, -values[:, i]) for i, key in enumerate(unknown))
+
+    def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
+        values = self.form.at_rows(codes, keys, n_jobs)
+        moved: dict[Key, Floats] = {}
+        for position, key in enumerate(keys):
+            values[:, position] += self.correction.at_rows(codes, key)
+            for below, share in self._allotment.given_up(key, self.leftover.tables):
+                if below not in moved:
+                    moved[below] = self.leftover.at(below, codes)
+                values[:, position] -= share * moved[below]
+        return values
+
+    def can_give_up(self, key: Key) -> bool:
+        return self._allotment.can_take(key)
+
+    @functools.cached_property
+    def _allotment(self) -> Allotment:
+        return Allotment(self.form.leaf_sets, self.trees.layout.tensor_order + 1)
+
+    def can_evaluate(self, key: Key) -> bool:
+        is_high = len(key) > self.trees.layout.tensor_order
+        return is_high and bool(len(self.trees.leaf_sets.leaves_with(key)))
+
+    def equals(self, other: LeafTerms) -> bool:
+        if not isinstance(other, PureLeafTerms):
+            return False
+        pairs = (
+            (self.correction.tables, other.correction.tables),
+            (self.leftover.tables, other.leftover.tables),
+        )
+        return (
+            self._has_leaves_of(other)
+            and self.screened_orders == other.screened_orders
+            and all(ours.keys() == theirs.keys() for ours, theirs in pairs)
+            and all(np.array_equal(ours[key], theirs[key]) for ours, theirs in pairs for key in ours)
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TermSet:
+    """An intercept and terms, as tables or sums over leaves; all can be evaluated at rows given by bins on `grid`."""
+
+    effects: Effects  # intercept and tables
+    weights: Mapping[Key, Floats] = dataclasses.field(default_factory=dict)  # of the cells of some tables, of sum 1
+    leaf_terms: LeafTerms | None = None  # the terms without tables
 
     @property
     def grid(self) -> Grid:
-        return self.effects.grid
+        return self.effects.grid if self.leaf_terms is None else self.leaf_terms.trees.grid
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        return tuple(self.effects.terms)
+        """All terms by positions of their features: those with tables first."""
+        return (*self.effects.terms, *self.keys_at_rows)
 
     @property
-    def tables(self) -> Tensors:
-        return self
+    def keys_at_rows(self) -> tuple[Key, ...]:
+        return () if self.leaf_terms is None else self.leaf_terms.keys
+
+    @property
+    def intercept(self) -> Floats:
+        return self.effects.intercept
+
+    @property
+    def n_outputs(self) -> int:
+        return self.effects.n_outputs
 
     @property
     def row_cost(self) -> float:
-        return float(len(self.effects.terms))
+        """Products per row for all terms."""
+        return float(len(self.effects.terms)) if self.leaf_terms is None else self.leaf_terms.row_cost
 
     @property
     def leaves_rest(self) -> bool:
-        return False
+        """Whether merged bins leave a part of the model outside the terms."""
+        return self.leaf_terms is not None and self.leaf_terms.trees.has_merged_bins
+
+    def has_table(self, key: Key) -> bool:
+        return key in self.effects.terms
+
+    def can_evaluate(self, key: Key) -> bool:
+        """Whether `at` can evaluate a term, listed or not."""
+        return self.has_table(key) or (self.leaf_terms is not None and self.leaf_terms.can_evaluate(key))
 
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
-        del n_jobs
+        """Return terms at rows given by their bins, shape (n_rows, n_keys, n_outputs)."""
         values = each_in_one_piece(len(codes), len(keys), self.n_outputs)
-        columns = np.asfortranarray(codes)
-        for i, key in enumerate(blocks("tables at rows", keys, len(keys))):
-            values[:, i] = self.effects.at(key, columns)
+        low = [i for i, key in enumerate(keys) if self.leaf_terms is None or self.has_table(key)]
+        high = sorted(set(range(len(keys))).difference(low))
+        columns = np.asfortranarray(
+            codes if self.leaf_terms is None or not low else self.leaf_terms.trees.merged(codes)
+        )
+        for i in blocks("tables at rows", low, len(low)) if low else ():
+            values[:, i] = self.effects.at(keys[i], columns)
+        if self.leaf_terms is not None and high:
+            values[:, high] = self.leaf_terms.at(codes, [keys[i] for i in high], n_jobs)
         return values
 
     def sum_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        del n_jobs
-        return self.effects.score(Rows.in_bins(self.effects.grid, codes))
+        """Return intercept plus all terms, shape (n_rows, n_outputs)."""
+        if self.leaf_terms is None:
+            return self.effects.score(Rows.in_bins(self.grid, codes))
+        total: Floats = self.intercept + self.at(codes, self.keys, n_jobs).sum(axis=1)
+        return total
 
-    def can_evaluate(self, key: Key) -> bool:
-        return key in self.effects.terms
+    @property
+    def rest_orders(self) -> tuple[int, ...]:
+        return () if self.leaf_terms is None else self.leaf_terms.rest_orders
 
-    def keep(self, wanted: Callable[[Key], bool]) -> Tensors:
-        return Tensors(self.effects.keep(wanted), self.weights)
+    def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int = 1) -> Floats:
+        """Return sums of unlisted terms, (n_rows, n_rest_orders, n_outputs); `listed` has values known already."""
+        if self.leaf_terms is None:
+            return np.zeros((len(codes), 0, self.n_outputs))
+        return self.leaf_terms.rests_at(codes, listed, n_jobs)
 
-    def up_to(self, max_order: int) -> Tensors:
-        return self.keep(lambda key: len(key) <= max_order)
+    def rest_shares_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
+        """Return shares of features in all unlisted terms, shape (n_rows, n_features, n_outputs)."""
+        if self.leaf_terms is None:
+            return np.zeros((*codes.shape, self.n_outputs))
+        return self.leaf_terms.rest_shares_at(codes, n_jobs)
 
-    def with_tables(self, tables: Tensors) -> Tensors:
-        return tables
+    def keep(self, wanted: Callable[[Key], bool]) -> TermSet:
+        leaf_terms = None if self.leaf_terms is None else self.leaf_terms.keep(wanted)
+        return TermSet(self.effects.keep(wanted), self.weights, leaf_terms)
 
-    def with_intercept(self, intercept: Floats) -> Tensors:
-        return Tensors(dataclasses.replace(self.effects, intercept=intercept), self.weights)
+    def up_to(self, max_order: int) -> TermSet:
+        leaf_terms = None if self.leaf_terms is None else self.leaf_terms.up_to(max_order)
+        return TermSet(self.effects.keep(lambda key: len(key) <= max_order), self.weights, leaf_terms)
 
     def equals(self, other: TermSet) -> bool:
-        if not isinstance(other, Tensors) or not self.grid.has_bins_of(other.grid):
-            return False
+        """Whether all terms equal another's; weights are the density's."""
         ours, theirs = self.effects, other.effects
+        if self.leaf_terms is None or other.leaf_terms is None:
+            has_same_leaves = self.leaf_terms is other.leaf_terms
+        else:
+            has_same_leaves = self.leaf_terms.equals(other.leaf_terms)
         return (
-            ours.terms.keys() == theirs.terms.keys()
+            has_same_leaves
+            and ours.grid.has_bins_of(theirs.grid)
+            and ours.terms.keys() == theirs.terms.keys()
             and np.array_equal(ours.intercept, theirs.intercept)
             and all(np.array_equal(ours.terms[key], theirs.terms[key]) for key in ours.terms)
             and all(
@@ -194,7 +486,10 @@ class Tensors(TermSet):
         )
 
     def points(self, density: Density, n_rows: int, rng: np.random.Generator) -> Points:
-        return density.points(n_rows, rng)
+        """Return bins on `grid` and weights of rows that represent a density."""
+        if self.leaf_terms is None:
+            return density.points(n_rows, rng)
+        return self.leaf_terms.trees.points(density, n_rows, rng)
 
 
 @dataclasses.dataclass(frozen=True)

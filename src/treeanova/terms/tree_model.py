@@ -38,19 +38,16 @@ from treeanova.model.forest import Forest
 from treeanova.model.grid import Grid
 from treeanova.model.rows import Rows
 from treeanova.terms import costs
-from treeanova.terms.anchored import AnchoredTrees
-from treeanova.terms.at_rows import Joined, PureLeafTerms, RawLeafTerms
 from treeanova.terms.closed_form import ClosedForm, expand
 from treeanova.terms.coarse import coarse_means
 from treeanova.terms.correction import Correction, choose_bins, correct, find_leftover, no_correction
 from treeanova.terms.extremes import StepFunction, steps_of_trees
-from treeanova.terms.layout import TermLayout, seconds_of_tables
+from treeanova.terms.layout import TermLayout, Trees, lay_out, seconds_of_tables
 from treeanova.terms.leaves import LeafSets
 from treeanova.terms.measuring import high_orders_at, mean_of_tables, mean_score, measured_purity, table_error
 from treeanova.terms.screening import Screened, Sizes, largest_with_subsets, screen, screened_orders, sizes_without_rows
-from treeanova.terms.source import AdditiveModel, PureTerms, Settings, Source, purify_tensors
-from treeanova.terms.terms import Tensors, TermSet
-from treeanova.terms.trees import Trees, lay_out
+from treeanova.terms.source import AdditiveModel, AnchoredTrees, PureTerms, Settings, Source, purify_tensors
+from treeanova.terms.terms import PureLeafTerms, RawLeafTerms, TermSet
 
 _NOT_SEARCHED = "the search for terms that carry weight"
 
@@ -89,7 +86,7 @@ class TreeModel(Source):
         return [*map(Request, singles), *map(Request, self.trees.leaf_sets.subsets(orders))]
 
     def raw(self) -> TermSet:
-        return Joined(Tensors(self.trees.raw_tensors()), RawLeafTerms(self.trees, self.trees.raw_keys_at_rows))
+        return TermSet(self.trees.raw_tensors(), {}, RawLeafTerms(self.trees, self.trees.raw_keys_at_rows))
 
     def purify(self, density: Density, settings: Settings, progress: Progress, clock: Clock | None = None) -> PureTerms:
         density.check_trees(has_merged_bins=self.trees.has_merged_bins)
@@ -117,7 +114,7 @@ class TreeModel(Source):
         if not isinstance(terms.leaf_terms, PureLeafTerms):
             raise TypeError("`terms` must be the pure terms of this model.")
         if terms.leaf_terms.correction.tables and not terms.leaf_terms.correction.moved:
-            return terms.tables.effects
+            return terms.effects
         return _low_orders(terms.leaf_terms, 1, quiet)
 
     @property
@@ -360,19 +357,21 @@ def _give_low_orders(work: _Work, high: _HighOrders, low: Effects) -> tuple[_Hig
 
 def _certify(work: _Work, high: _HighOrders, pure: PureTerms) -> PureTerms:
     """Step 7: move the mean of high orders to the intercept, and measure the terms."""
-    terms, tables, density = high.terms, pure.terms.tables, work.density
+    terms, tables, density = high.terms, pure.terms, work.density
     if not work.has_high_orders:
-        return PureTerms(Joined(tables, terms), pure.measured)
+        return PureTerms(dataclasses.replace(tables, leaf_terms=terms), pure.measured)
     certificate = _certificate_without_measures(work, high)
     if density.is_product:
-        return PureTerms(Joined(tables, terms), pure.measured, certificate)
+        return PureTerms(dataclasses.replace(tables, leaf_terms=terms), pure.measured, certificate)
     at_rows = high_orders_at(work.trees, tables, density, work.rows)
     mean = mean_score(work.trees, density.joint)
     if mean is None:
         certificate = dataclasses.replace(certificate, mean_error=at_rows.mean_error)
     moved = at_rows.mean if mean is None else mean - tables.intercept - mean_of_tables(tables, density)
     terms = dataclasses.replace(terms, leftover=terms.leftover.with_mean(moved))
-    tables = tables.with_intercept(tables.intercept + moved)
+    tables = dataclasses.replace(
+        tables, effects=dataclasses.replace(tables.effects, intercept=tables.intercept + moved)
+    )
     certificate = dataclasses.replace(certificate, table_error=float("nan"))
     try:
         with reporting(work.clock.stopping(work.progress)):
@@ -386,7 +385,7 @@ def _certify(work: _Work, high: _HighOrders, pure: PureTerms) -> PureTerms:
     except OutOfTime:
         skipped = (*certificate.skipped, "accuracy and purity at rows")
         certificate = dataclasses.replace(certificate, skipped=skipped)
-    return PureTerms(Joined(tables, terms), pure.measured, certificate)
+    return PureTerms(dataclasses.replace(tables, leaf_terms=terms), pure.measured, certificate)
 
 
 def _certificate_without_measures(work: _Work, high: _HighOrders) -> HigherCertificate:
@@ -429,7 +428,7 @@ def _low_orders(terms: PureLeafTerms, n_jobs: int, progress: Progress) -> Effect
 def source_of_forest(forest: Forest, sets: LeafSets, layout: TermLayout, statistics: Statistics | None) -> Source:
     """Return a sum of tensors if these hold the whole forest, otherwise trees with tensors of low orders only."""
     if layout.is_dense:
-        return AdditiveModel(Tensors(without_rounding(expand(sets), forest.rounding)))
+        return AdditiveModel(TermSet(without_rounding(expand(sets), forest.rounding)))
     return TreeModel(lay_out(forest, sets, layout, statistics))
 
 

@@ -9,14 +9,12 @@ import scipy.sparse
 
 from tests.support.oracles import brute_force, exact_pair
 from treeanova import purify
-from treeanova.anova.solvers import SOLVERS
-from treeanova.anova.solvers import pairs as cholesky
-from treeanova.anova.solvers import pairs as star_mesh
+from treeanova.anova.solvers import SOLVERS, direct
 from treeanova.anova.solvers.base import Options
 from treeanova.anova.support import take_out
 from treeanova.testing import correlated_weights
 
-SOLVER = next(solver for solver in SOLVERS if isinstance(solver, cholesky.Cholesky))
+SOLVER = next(solver for solver in SOLVERS if isinstance(solver, direct.Cholesky))
 
 
 def left_of(term, weights, solution):
@@ -59,7 +57,7 @@ def test_star_mesh_elimination_takes_over_where_ties_are_weak(tie):
 @pytest.fixture
 def no_star_mesh(monkeypatch):
     """Axes too long for star-mesh elimination, without the time that such axes take."""
-    monkeypatch.setattr(star_mesh, "_MAX_BINS", 1)
+    monkeypatch.setattr(direct, "_MAX_STAR_BINS", 1)
 
 
 def test_a_pair_too_long_for_elimination_keeps_an_imperfect_factor(no_star_mesh):

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.oracles import exact_interaction
 from treeanova.anova.solvers.base import Options
-from treeanova.anova.solvers.elimination import Elimination, eliminated_faces, graded_weights, is_affordable
+from treeanova.anova.solvers.direct import Elimination, eliminated_faces, graded_weights, is_affordable
 from treeanova.anova.support import take_out
 
 

@@ -11,19 +11,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from treeanova.anova.solvers.base import AUTO, MethodChoice, Options, Solution, Solver
-from treeanova.anova.solvers.elimination import Elimination
+from treeanova.anova.solvers.direct import Cholesky, Elimination
 from treeanova.anova.solvers.iterative import ConjugateGradients, MassMoving, Product
-from treeanova.anova.solvers.pairs import Cholesky, StarMesh
 from treeanova.anova.support import is_product, largest, safe_inverse, take_out
 from treeanova.core.arrays import Floats
 
-_GRADIENTS = ConjugateGradients(exact=Elimination())
+_GRADIENTS = ConjugateGradients()
 
 SOLVERS: tuple[Solver, ...] = (
     Product(),
     Elimination(),
-    Cholesky(exact=StarMesh(), iterative=_GRADIENTS),
-    StarMesh(),
+    Cholesky(iterative=_GRADIENTS),
     _GRADIENTS,
     MassMoving(),
 )

@@ -1,14 +1,13 @@
 """Solvers that iterate: conjugate gradients for any order, and mass moving; and one sweep for product weights.
 
 Conjugate gradients solve the normal equations of min Σ w (T - Σ_i g_i)² over faces g_i. Pairs: on the scaled Laplacian
-of `pairs`. Higher orders: on all faces, each scaled by the roots of its slices' masses. Sweeps of slice means before
+of `direct`. Higher orders: on all faces, each scaled by the roots of its slices' masses. Sweeps of slice means before
 each round move most of the mass, show how pure the values are, and serve slices of almost no mass, to which the norm of
 conjugate gradients is blind.
 """
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import functools
 from collections.abc import Sequence
@@ -16,8 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from treeanova.anova.solvers.base import AUTO, Options, SeenBinsSolver, Solution, Solver, with_probe, without_probe
-from treeanova.anova.solvers.elimination import FEW_CELLS
-from treeanova.anova.solvers.pairs import MAX_BINS
+from treeanova.anova.solvers.direct import FEW_CELLS, MAX_BINS, Elimination
 from treeanova.anova.support import (
     PURE_ENOUGH,
     MeansAlong,
@@ -50,12 +48,10 @@ _SAFETY = 10.0  # between what is left of one random probe and the error of any 
 
 
 class ConjugateGradients(SeenBinsSolver):
-    """Any order and number of bins; a probe measures the error. With "auto", `exact` replaces it if inaccurate."""
+    """Any order and number of bins; a probe measures the error. With "auto", elimination replaces it if inaccurate."""
 
     method = name = "cg"
-
-    def __init__(self, *, exact: Solver) -> None:
-        self._exact = exact
+    _exact = Elimination()
 
     def can_solve(self, weights: Floats) -> bool:
         del weights
@@ -92,7 +88,7 @@ class ConjugateGradients(SeenBinsSolver):
         return Solution(faces, self.name, n_iterations, correlation)
 
 
-def _purify(values: Floats, faces: Faces, system: _System, max_iterations: int) -> tuple[int, float]:
+def _purify(values: Floats, faces: Faces, system: _PairSystem | _FaceSystem, max_iterations: int) -> tuple[int, float]:
     """Purify one output in place, in rounds that take up what rounding left; return iterations and smallest Ritz value.
 
     The residual is reduced until the error in the weakest direction found is within the tolerance.
@@ -116,31 +112,15 @@ def _purify(values: Floats, faces: Faces, system: _System, max_iterations: int) 
     return n_steps, smallest
 
 
-class _System(abc.ABC):
-    def __init__(self, weights: Floats) -> None:
-        self.weights = weights
-
-    @abc.abstractmethod
-    def gather(self, values: Floats) -> Floats:
-        """Return the right-hand side."""
-
-    @abc.abstractmethod
-    def apply(self, vector: Floats) -> Floats:
-        """Return the matrix times a vector."""
-
-    @abc.abstractmethod
-    def faces(self, vector: Floats) -> Faces:
-        """Return the faces of a solution."""
-
-
-class _PairSystem(_System):
+class _PairSystem:
     """The scaled Laplacian 1 - NᵀN of a pair, W sparse or dense."""
 
     def __init__(self, weights: Floats) -> None:
-        super().__init__(weights)
+        self.weights = weights
         self._matrix, self._row_root, self._root = normalise(weights)
 
     def gather(self, values: Floats) -> Floats:
+        """Return the right-hand side."""
         rows = slice_means(values, self.weights, 1)
         sums: Floats = slice_sums(values - spread(rows, 1), self.weights, 0)[0] / self._root
         return sums
@@ -153,11 +133,11 @@ class _PairSystem(_System):
         return [(vector / self._root)[None], -(self._matrix @ vector / self._row_root)[None]]
 
 
-class _FaceSystem(_System):
-    """All faces of a tensor in one vector, scaled by the roots of the slices' masses."""
+class _FaceSystem:
+    """The same for a tensor: all faces in one vector, scaled by the roots of the slices' masses."""
 
     def __init__(self, weights: Floats) -> None:
-        super().__init__(weights)
+        self.weights = weights
         self._shapes = [weights.shape[:axis] + weights.shape[axis + 1 :] for axis in range(weights.ndim)]
         self._ends = np.cumsum([np.prod(shape) for shape in self._shapes])[:-1]
         masses = np.concatenate([weights.sum(axis).ravel() for axis in range(weights.ndim)])

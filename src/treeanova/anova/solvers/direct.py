@@ -1,0 +1,310 @@
+"""Direct solvers: elimination for small tensors of any order; Cholesky factors and star-mesh elimination for pairs.
+
+**Elimination over the heaviest cells.** Let L be the functions of fewer axes, r its dimension. Go through the cells
+from the heaviest to the lightest and keep each cell whose value the cells kept before do not yet determine for
+functions of L. These r basis cells B determine all of L, and the value at another cell n is F(n) = Σ_b M(n, b) F(b). M
+holds small rational numbers that depend only on the order of the cells. As in a heaviest spanning tree, M(n, b) ≠ 0
+only if w(b) ≥ w(n).
+
+With e = F - T on the basis cells and H(n) = T(n) - Σ_b M(n, b) T(b), least squares asks for
+
+    e(b) + Σ_n M(n, b) w(n)/w(b) Σ_c M(n, c) e(c) = Σ_n M(n, b) w(n)/w(b) H(n).
+
+Only ratios w(n)/w(b) ≤ 1 enter, so no weight is too small to keep its digits; taken from the heaviest cell down, the
+pivots of this system are at least 1. By the convention (`support`), cells without mass have weights of lower rank: ε^k
+times products of marginals, and a ratio between ranks is zero. So one system also determines what the weights leave
+undetermined.
+
+**Pairs.** With row masses r and column masses c, eliminating the rows leaves the graph Laplacian
+L = diag(c) - Wᵀ diag(1/r) W over the columns; L b = column sums of W∘(T - row means) gives the column face b.
+
+Purifying a pair is a potential problem on the graph that joins every bin of one axis to every bin of the other: the
+weight w_ij is the conductance of the edge between bins i and j, the score T_ij its voltage, and the potentials x_i, y_j
+satisfy Σ_j w_ij (T_ij - x_i - y_j) = Σ_i w_ij (T_ij - x_i - y_j) = 0. Eliminating a bin joins all its neighbours by new
+edges, of conductance c_i c_k / Σ c and with the difference of the two eliminated voltages; parallel edges are merged by
+adding conductances and averaging voltages by conductance. Conductances are sums of products of positive numbers, and
+voltages are weighted averages, so nothing cancels: a tie of 1e-290 keeps as many digits as a tie of 1. Cholesky factors
+lose ties below about 1e-14.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+
+from treeanova.anova.solvers.base import EPSILON, Options, SeenBinsSolver, Solution, Solver, with_probe, without_probe
+from treeanova.anova.support import (
+    bin_components,
+    face_correlation,
+    largest,
+    marginals,
+    maximal_correlation,
+    move_means,
+    normalise,
+    safe_inverse,
+    slice_indicators,
+    slice_sums,
+    spread,
+    sweep_product,
+    zero_faces,
+)
+from treeanova.core.arrays import Faces, Floats, Ints
+
+FEW_CELLS = 256  # always eliminated: as fast as conjugate gradients
+_MAX_STEPS = 5e8  # about a second
+_ZERO = 1e-9  # entries of M are fractions with small denominators
+
+
+class Elimination(Solver):
+    method = "direct"
+    name = "elimination"
+
+    def can_solve(self, weights: Floats) -> bool:
+        return weights.ndim > 2 and is_affordable(weights.shape)
+
+    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - any weights will do
+        if len(sizes) > 2 and math.prod(sizes) <= FEW_CELLS:
+            return f"order {len(sizes)} with at most {FEW_CELLS} cells"
+        return None
+
+    def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:  # noqa: ARG002 - needs none
+        faces, residual = without_probe(eliminated_faces(with_probe(term), weights), weights.shape)
+        error = max(residual, 8 * weights.size * EPSILON)
+        return Solution(faces, self.name, 1, face_correlation(weights), error=error)
+
+
+def is_affordable(shape: tuple[int, ...]) -> bool:
+    """Whether elimination takes about a second at most."""
+    return _dimension(shape) ** 2 * math.prod(shape) <= _MAX_STEPS
+
+
+def _dimension(shape: tuple[int, ...]) -> int:
+    return math.prod(shape) - math.prod(size - 1 for size in shape)
+
+
+def eliminated_faces(values: Floats, weights: Floats) -> Faces:
+    """Return faces that make values pure, by the convention for cells without mass."""
+    ranks, logs = graded_weights(weights)
+    heaviest_first = np.lexsort((-logs, ranks))
+    cells = values.reshape(len(values), -1)[:, heaviest_first]
+    fitted = np.empty_like(cells)
+    fitted[:, heaviest_first] = _fit(cells, weights.shape, heaviest_first, ranks, logs)
+    uniform = [np.ones(size) for size in weights.shape]
+    return sweep_product(fitted.reshape(values.shape), uniform)
+
+
+def graded_weights(weights: Floats) -> tuple[Ints, Floats]:
+    """Return ranks and log weights of the flat cells; rank 0 with mass, else 1 plus the number of unseen bins."""
+    ranks, logs = np.zeros(weights.shape, dtype=np.int64), np.zeros(weights.shape)
+    for axis, masses in enumerate(marginals(weights)):
+        along = [-1 if i == axis else 1 for i in range(weights.ndim)]
+        seen = masses > 0
+        ranks += (~seen).astype(np.int64).reshape(along)
+        logs += np.log(masses, out=np.full(len(masses), -math.log(len(masses))), where=seen).reshape(along)
+    has_mass = weights > 0
+    np.log(weights, out=logs, where=has_mass)
+    return np.where(has_mass, 0, 1 + ranks).ravel(), logs.ravel()
+
+
+def _fit(cells: Floats, shape: tuple[int, ...], heaviest_first: Ints, ranks: Ints, logs: Floats) -> Floats:
+    """Return the function of fewer axes nearest to values of cells, all in the order of the cells."""
+    basis, matrix = _basis_cells(shape, heaviest_first)
+    outside = np.setdiff1d(np.arange(cells.shape[1]), basis)
+    ranks, logs = ranks[heaviest_first], logs[heaviest_first]
+    is_comparable = (ranks[outside][:, None] == ranks[basis]) & (matrix != 0)
+    ratios = np.exp(logs[outside][:, None] - logs[basis], out=np.zeros_like(matrix), where=is_comparable)
+    weighted = matrix * ratios
+    left = cells[:, outside] - cells[:, basis] @ matrix.T
+    system = weighted.T @ matrix
+    system[np.diag_indices_from(system)] += 1.0
+    change = _solve_downwards(system, (left @ weighted).T).T
+    fitted = np.empty_like(cells)
+    fitted[:, basis] = cells[:, basis] + change
+    fitted[:, outside] = fitted[:, basis] @ matrix.T
+    return fitted
+
+
+def _basis_cells(shape: tuple[int, ...], heaviest_first: Ints) -> tuple[Ints, Floats]:
+    """Return the places of the basis cells among the sorted ones, and M.
+
+    Row operations bring the indicators of all slices, one row each, to the form (1 | Mᵀ) on basis and other cells.
+    """
+    table = slice_indicators(shape)[:, heaviest_first]
+    basis: list[int] = []
+    place = -1
+    while len(basis) < _dimension(shape):
+        place += 1
+        done = len(basis)
+        pivot = done + int(np.abs(table[done:, place]).argmax())
+        if abs(table[pivot, place]) <= _ZERO:
+            continue
+        table[[done, pivot]] = table[[pivot, done]]
+        table[done] /= table[done, place]
+        factors = table[:, place].copy()
+        factors[done] = 0.0
+        touched = np.flatnonzero(np.abs(factors) > _ZERO)
+        table[touched] -= np.multiply.outer(factors[touched], table[done])
+        basis.append(place)
+    outside = np.setdiff1d(np.arange(table.shape[1]), basis)
+    matrix = np.ascontiguousarray(table[: len(basis), outside].T)
+    matrix[np.abs(matrix) <= _ZERO] = 0.0
+    return np.array(basis, dtype=np.int64), matrix
+
+
+def _solve_downwards(system: Floats, right: Floats) -> Floats:
+    """Solve in place without pivoting; the order of the unknowns keeps it accurate."""
+    size = len(system)
+    for k in range(size - 1):
+        factors = system[k + 1 :, k] / system[k, k]
+        system[k + 1 :, k + 1 :] -= np.multiply.outer(factors, system[k, k + 1 :])
+        right[k + 1 :] -= np.multiply.outer(factors, right[k])
+    for k in range(size - 1, -1, -1):
+        right[k] -= system[k, k + 1 :] @ right[k + 1 :]
+        right[k] /= system[k, k]
+    return right
+
+
+_MAX_STAR_BINS = 1_500  # of the shorter axis: star-mesh elimination takes about 10 s there
+
+
+def star_mesh_faces(values: Floats, weights: Floats) -> Faces:
+    """Return faces that make a pair pure if every bin has mass; one bin of each component stays at zero."""
+    if weights.shape[0] > weights.shape[1]:
+        rows, columns = _potentials(values.swapaxes(1, 2), weights.T)
+        return [rows, columns]
+    rows, columns = _potentials(values, weights)
+    return [columns, rows]
+
+
+def _potentials(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    shares = weights / weights.sum(axis=0)
+    rows = _row_potentials(*_row_network(values, weights, shares))
+    columns = np.einsum("ij,kij->kj", shares, values - rows[:, :, None])
+    return rows, columns
+
+
+def _row_network(values: Floats, weights: Floats, shares: Floats) -> tuple[Floats, Floats]:
+    """Return conductances and voltages between rows after eliminating all columns."""
+    conductances = shares @ weights.T
+    np.fill_diagonal(conductances, 0.0)
+    flows = (shares * values) @ weights.T
+    flows = flows - flows.swapaxes(1, 2)
+    return conductances, np.divide(flows, conductances, out=np.zeros_like(flows), where=conductances > 0)
+
+
+def _row_potentials(conductances: Floats, voltages: Floats) -> Floats:
+    """Eliminate rows from the last to the first, in place; voltages[k, i, j] are to be x_i - x_j."""
+    n_outputs, n_rows, _ = voltages.shape
+    shares = np.zeros((n_rows, n_rows))
+    for last in range(n_rows - 1, 0, -1):
+        edges, targets = conductances[last, :last], voltages[:, last, :last]
+        total = edges.sum()
+        if total > 0:
+            shares[last, :last] = edges / total
+        through = np.multiply.outer(edges, shares[last, :last])
+        np.fill_diagonal(through, 0.0)
+        merged = conductances[:last, :last]
+        merged += through
+        share_of_new = np.divide(through, merged, out=through, where=merged > 0)
+        remaining = voltages[:, :last, :last]
+        remaining += share_of_new * (targets[:, None, :] - targets[:, :, None] - remaining)
+    potentials = np.zeros((n_outputs, n_rows))
+    for row in range(1, n_rows):
+        potentials[:, row] = (potentials[:, :row] + voltages[:, row, :row]) @ shares[row, :row]
+    return potentials
+
+
+MAX_BINS = 3_000  # of the shorter axis
+_ACCURATE = 1e-12
+
+
+class Cholesky(SeenBinsSolver):
+    """Pairs by a Cholesky factor; where uneven weights cost it digits, by star-mesh elimination or `iterative`."""
+
+    method = name = "direct"
+
+    def __init__(self, *, iterative: SeenBinsSolver) -> None:
+        self._iterative = iterative
+
+    def can_solve(self, weights: Floats) -> bool:
+        return weights.ndim == 2
+
+    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - any weights will do
+        if len(sizes) == 2 and min(sizes) <= MAX_BINS:
+            return f"a pair whose shorter axis has {min(sizes):,} bins, at most {MAX_BINS:,}"
+        return None
+
+    def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:
+        if weights.shape[0] < weights.shape[1]:
+            return self.solve_seen(term.swapaxes(1, 2), weights.T, options).flipped()
+        correlation = maximal_correlation(weights)
+        error = EPSILON / max(1.0 - correlation**2, EPSILON)
+        is_short = min(weights.shape) <= _MAX_STAR_BINS
+        if error <= _ACCURATE or not is_short:
+            faces, change = _eliminate(term, weights)
+            error = max(error, change)
+            if error <= _ACCURATE or (error < 1.0 and not is_short):
+                return Solution(faces, self.name, 1, correlation, error=error)
+            del faces
+        if is_short:
+            faces, error = star_mesh_faces(term, weights), sum(weights.shape) * EPSILON
+            return Solution(faces, "star-mesh", 1, correlation, error=error)
+        return self._iterative.solve_seen(term, weights, options)
+
+
+def _eliminate(term: Floats, weights: Floats) -> tuple[Faces, float]:
+    """Return the faces of a pair with at least as many rows as columns, and their error.
+
+    The error is the largest change of the second pass relative to the largest score; 1 without a factor.
+    """
+    values, faces = term.copy(), zero_faces(term)
+    anchors = _heaviest_columns(weights)
+    try:
+        factor, root = _laplacian_factor(weights, anchors)
+    except scipy.linalg.LinAlgError:
+        return faces, 1.0
+    inverse_scales = safe_inverse(largest(values))
+    change = np.zeros(len(values))
+    for _ in range(2):  # the second pass refines: purification is linear and idempotent
+        move_means(values, weights, 1, faces)
+        sums = slice_sums(values, weights, 0) / root
+        sums[:, anchors] = 0.0
+        column = scipy.linalg.cho_solve((factor, True), sums.T, check_finite=False).T / root
+        faces[0] += column
+        values -= spread(column, 0)
+        change = largest(column) * inverse_scales
+    move_means(values, weights, 1, faces)
+    return faces, float(change.max(initial=0.0))
+
+
+def _heaviest_columns(weights: Floats) -> Ints:
+    n_components, (_, labels) = bin_components(weights)
+    by_mass = np.lexsort((weights.sum(axis=0), labels))
+    return by_mass[np.searchsorted(labels[by_mass], np.arange(n_components), side="right") - 1]
+
+
+def _laplacian_factor(weights: Floats, anchors: Ints) -> tuple[Floats, Floats]:
+    """Factorise diag(c)^(-1/2) L diag(c)^(-1/2) = 1 - NᵀN with the anchors fixed at zero; also return √c.
+
+    The diagonal is summed from the other entries, which have one sign: no cancellation, so weak ties between parts of
+    the support keep their digits. One anchor per component removes the null space, one constant per component.
+    """
+    matrix, _, root = normalise(weights)
+    laplacian = matrix.T @ matrix
+    if scipy.sparse.issparse(laplacian):
+        laplacian = laplacian.toarray()
+    np.fill_diagonal(laplacian, 0.0)
+    diagonal = (laplacian @ root) / root
+    np.negative(laplacian, out=laplacian)
+    np.fill_diagonal(laplacian, diagonal)
+    laplacian[anchors] = 0.0
+    laplacian[:, anchors] = 0.0
+    laplacian[anchors, anchors] = 1.0
+    del matrix
+    # The transpose is the same matrix in the memory order that LAPACK overwrites without a copy.
+    factor: Floats = scipy.linalg.cholesky(laplacian.T, lower=True, overwrite_a=True, check_finite=False)
+    return factor, root
