@@ -20,11 +20,9 @@ from treeanova.data.features import Schema, is_missing
 from treeanova.decomposition.losses import (
     LOSS_NAMES,
     FunctionLoss,
-    JointLoss,
     Loss,
     MulticlassLogLoss,
     PinballLoss,
-    RowLoss,
     named_losses,
 )
 
@@ -57,7 +55,8 @@ def questions_of(schema: Schema, loss: Any) -> list[Question]:
     losses = named_losses(text, n_outputs)
     if losses is None:
         raise _unknown(schema, loss)
-    if losses[0].outcome == "labels" and n_outputs > 1 and (_excludes(losses[0]) or schema.classes):
+    is_exclusive = isinstance(losses[0], MulticlassLogLoss) or losses[0].name == "Brier score"
+    if losses[0].outcome == "labels" and n_outputs > 1 and (is_exclusive or schema.classes):
         return [Question(list(range(n_outputs)), losses[0], transformation)]
     return [Question([k], one, transformation) for k, one in enumerate(losses)]
 
@@ -83,24 +82,23 @@ def _unknown(schema: Schema, loss: Any) -> ValueError:
     )
 
 
-def _excludes(loss: Loss) -> bool:
-    return isinstance(loss, MulticlassLogLoss) or loss.name == "Brier score"
-
-
 # The outcome as numbers.
 
 
-def outcome_of(schema: Schema, question: Question, y: Any, n_rows: int, chosen: Any = slice(None)) -> Any:
-    """Return a question's outcome at the chosen rows of `X`; a user's function gets `y` as an array."""
-    values = _as_array(y)
+def outcome_of(schema: Schema, question: Question, y: Any, n_rows: int, is_counted: Any = slice(None)) -> Any:
+    """Return a question's outcome at the rows of `X` that count; a user's function gets `y` as an array."""
+    values = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+    if values.ndim not in (1, 2):
+        raise ValueError(f"`y` must have one or two axes, got {values.ndim}; pass a column.")
     if len(values) != n_rows:
         raise ValueError(f"`y` must have one entry per row of `X`, {n_rows}, got {len(values)}; pass the same rows.")
-    values = values[chosen]
+    values = values[is_counted]
     kind = question.loss.outcome
     if kind == "anything":
         return values
-    if kind == "labels" and _has_labels(schema, question):
-        return _indicators(_single_column(values), _labels(schema), len(schema.outputs))
+    has_labels = not schema.predicts_share and (bool(schema.classes) or len(question.outputs) > 1)
+    if kind == "labels" and has_labels:  # rather than 0, 1 or shares in a column per output
+        return _indicators(values, schema)
     if kind == "intervals":
         return _intervals(values)
     outcome = _columns(schema, question, _numbers(values.reshape(len(values), -1)))
@@ -108,11 +106,6 @@ def outcome_of(schema: Schema, question: Question, y: Any, n_rows: int, chosen: 
         outcome = _transformed(outcome, question.transformation)
     _check(outcome, question.loss)
     return outcome
-
-
-def _has_labels(schema: Schema, question: Question) -> bool:
-    """Whether `y` holds class labels, rather than 0, 1 or shares in a column per output."""
-    return not schema.predicts_share and (bool(schema.classes) or len(question.outputs) > 1)
 
 
 def _columns(schema: Schema, question: Question, outcome: Floats) -> Floats:
@@ -127,25 +120,11 @@ def _columns(schema: Schema, question: Question, outcome: Floats) -> Floats:
     return outcome[:, question.outputs]
 
 
-def _as_array(y: Any) -> npt.NDArray[Any]:
-    values = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
-    if values.ndim not in (1, 2):
-        raise ValueError(f"`y` must have one or two axes, got {values.ndim}; pass a column.")
-    return np.asarray(values)
-
-
-def _single_column(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _indicators(values: npt.NDArray[Any], schema: Schema) -> Floats:
     if values.ndim == 2 and values.shape[1] != 1:
         raise ValueError(f"`y` must be one column of labels, got {values.shape[1]} columns; pass y of shape (n_rows,).")
-    return values.ravel()
-
-
-def _labels(schema: Schema) -> Sequence[Hashable]:
-    return schema.classes or tuple(range(max(len(schema.outputs), 2)))
-
-
-def _indicators(values: npt.NDArray[Any], labels: Sequence[Hashable], n_outputs: int) -> Floats:
-    outcomes = values.tolist()
+    n_outputs, outcomes = len(schema.outputs), values.ravel().tolist()
+    labels: Sequence[Hashable] = schema.classes or tuple(range(max(n_outputs, 2)))
     missing = sum(map(is_missing, outcomes))
     if missing:
         raise ValueError(
@@ -165,8 +144,7 @@ def _indicators(values: npt.NDArray[Any], labels: Sequence[Hashable], n_outputs:
             "classes."
         )
     columns = np.arange(n_outputs) if n_outputs > 1 else np.ones(1)
-    indicators: Floats = (positions[:, None] == columns).astype(np.float64)
-    return indicators
+    return np.asarray(positions[:, None] == columns, dtype=np.float64)
 
 
 def _listed(labels: Any) -> str:
@@ -213,8 +191,7 @@ def _check(outcome: Floats, loss: Loss) -> None:
         )
     if loss.outcome == "times" and (outcome == 0).any():
         raise ValueError("`y` must have times above zero, or below if they are censored, got 0; leave these rows out.")
-    if isinstance(loss, RowLoss):
-        loss.check(outcome)
+    loss.check(outcome)
 
 
 def _intervals(values: npt.NDArray[Any]) -> Floats:
@@ -242,7 +219,7 @@ class HeldOut(abc.ABC):
     """Held-out rows of one outcome: scores are (n_rows, n_outputs), weights of rows have mean 1.
 
     `n_units` counts independent observations: rows, events or groups. `has_constant`: adding a constant to all scores
-    changes the loss.
+    changes the loss. Derivatives are those of the sum of all losses.
     """
 
     loss: Loss
@@ -250,6 +227,10 @@ class HeldOut(abc.ABC):
     row_weights: Floats
     n_units: int
     has_constant: bool = True
+
+    @property
+    def is_differentiable(self) -> bool:
+        return self.loss.outcome != "anything"
 
     @abc.abstractmethod
     def mean_loss(self, score: Floats) -> float: ...
@@ -260,10 +241,6 @@ class HeldOut(abc.ABC):
 
     @abc.abstractmethod
     def constant_loss(self) -> float: ...
-
-
-class Differentiable(HeldOut):
-    """Held-out rows of a loss with two derivatives; these are of the sum of all losses."""
 
     @abc.abstractmethod
     def gradient(self, score: Floats) -> Floats:
@@ -288,37 +265,17 @@ def held_out(
     question: Question, score: Floats, outcome: Any, weights: Floats, group: npt.NDArray[Any] | None
 ) -> HeldOut:
     loss = question.loss
-    if isinstance(loss, FunctionLoss):
-        return FunctionRows(loss, score, outcome, weights)
-    if isinstance(loss, RowLoss):
-        return LossRows(loss, score, outcome, weights)
-    assert isinstance(loss, JointLoss)  # noqa: S101  there is no other kind
     if loss.outcome == "times":
         return CoxRows(loss, score, outcome[:, 0], weights)
-    return RankedRows(loss, score, outcome[:, 0], weights, _group_positions(group))
-
-
-def _group_positions(group: npt.NDArray[Any] | None) -> Ints:
+    if loss.outcome != "grades":
+        return LossRows(loss, score, outcome, weights)
     if group is None:
         raise ValueError(
             "`group` must name the group of each row (its query) to judge a ranking, got none; rows are compared "
             "within groups."
         )
-    return np.unique(group.astype(str) if group.dtype == object else group, return_inverse=True)[1]
-
-
-class _IndependentRows(HeldOut):
-    def __init__(self, score: Floats, weights: Floats) -> None:
-        self.score, self.row_weights, self.n_units = score, weights, len(score)
-
-    @abc.abstractmethod
-    def _at(self, score: Floats) -> Floats: ...
-
-    def mean_loss(self, score: Floats) -> float:
-        return float(np.average(self._at(score), weights=self.row_weights))
-
-    def change(self, without: Floats) -> tuple[float, float]:
-        return mean_and_error(self._at(without) - self._at(self.score), self.row_weights)
+    places = np.unique(group.astype(str) if group.dtype == object else group, return_inverse=True)[1]
+    return RankedRows(loss, score, outcome[:, 0], weights, places)
 
 
 def mean_and_error(numbers: Floats, weights: Floats) -> tuple[float, float]:
@@ -328,53 +285,47 @@ def mean_and_error(numbers: Floats, weights: Floats) -> tuple[float, float]:
     return mean, float(np.sqrt((deviations**2).sum() / (n * max(n - 1, 1))))
 
 
-class FunctionRows(_IndependentRows):
-    def __init__(self, loss: FunctionLoss, score: Floats, outcome: Any, weights: Floats) -> None:
-        super().__init__(score, weights)
-        self.loss, self._function, self._outcome = loss, loss, outcome
+class LossRows(HeldOut):
+    """Independent rows."""
 
-    def _at(self, score: Floats) -> Floats:
-        return self._function.at(score, self._outcome)
-
-    def constant_loss(self) -> float:
-        return np.nan
-
-
-class LossRows(_IndependentRows, Differentiable):
-    def __init__(self, loss: RowLoss, score: Floats, outcome: Floats, weights: Floats) -> None:
-        super().__init__(score, weights)
-        self.loss, self._row_loss, self.outcome = loss, loss, outcome
+    def __init__(self, loss: Loss, score: Floats, outcome: Any, weights: Floats) -> None:
+        self.loss, self.score, self.outcome, self.row_weights, self.n_units = loss, score, outcome, weights, len(score)
 
     @property
     def is_kinked(self) -> bool:
-        return isinstance(self._row_loss, PinballLoss)
+        return isinstance(self.loss, PinballLoss)
 
     def smooth(self) -> LossRows:
-        return LossRows(self._row_loss.smooth(self.score, self.outcome), self.score, self.outcome, self.row_weights)
+        return LossRows(self.loss.smooth(self.score, self.outcome), self.score, self.outcome, self.row_weights)
 
-    def _at(self, score: Floats) -> Floats:
-        return self._row_loss.at(score, self.outcome)
+    def mean_loss(self, score: Floats) -> float:
+        return float(np.average(self.loss.at(score, self.outcome), weights=self.row_weights))
+
+    def change(self, without: Floats) -> tuple[float, float]:
+        at, outcome = self.loss.at, self.outcome
+        return mean_and_error(at(without, outcome) - at(self.score, outcome), self.row_weights)
 
     def constant_loss(self) -> float:
-        constant = self._row_loss.constant(self.outcome, self.row_weights)
+        if not self.is_differentiable:
+            return np.nan
+        constant = self.loss.constant(self.outcome, self.row_weights)
         return self.mean_loss(np.broadcast_to(constant, self.score.shape))
 
     def gradient(self, score: Floats) -> Floats:
-        return self.row_weights[:, None] * self._row_loss.gradient(score, self.outcome)
+        return self.row_weights[:, None] * self.loss.gradient(score, self.outcome)
 
     def curved(self, score: Floats, columns: Floats) -> Floats:
-        return self.row_weights[:, None] * self._row_loss.curved(score, self.outcome, columns)
+        return self.row_weights[:, None] * self.loss.curved(score, self.outcome, columns)
 
     def shrinkage(self, score: Floats, columns: Floats, curved: Floats, inverse: Floats) -> Floats:
         shrinkage: Floats = super().shrinkage(score, columns, curved, inverse)
         return np.sqrt(shrinkage) if self.is_kinked else shrinkage
 
     def by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
-        contributions: Floats = (self.gradient(score) * direction).sum(axis=1) / shrinkage
-        return contributions
+        return np.asarray((self.gradient(score) * direction).sum(axis=1) / shrinkage)
 
 
-class CoxRows(Differentiable):
+class CoxRows(HeldOut):
     """Cox's partial likelihood: times, negative if censored; Breslow ties, like XGBoost.
 
     The loss is the mean over events of log(sum of exp(score) over all at risk) - score.
@@ -382,7 +333,7 @@ class CoxRows(Differentiable):
 
     has_constant = False
 
-    def __init__(self, loss: JointLoss, score: Floats, times: Floats, weights: Floats) -> None:
+    def __init__(self, loss: Loss, score: Floats, times: Floats, weights: Floats) -> None:
         self.loss, self.score, self.row_weights = loss, score, weights
         self._order = np.argsort(np.abs(times), kind="stable")
         sorted_times = np.abs(times)[self._order]
@@ -417,8 +368,7 @@ class CoxRows(Differentiable):
         """Return each row's contribution to the mean loss, as an event and at risk, minus the mean."""
         s = self._sorted(score)
         at_events = self._events * (self._at_risk(s) - s - self.mean_loss(score))
-        influence: Floats = (at_events + self._expected(s)) / self._events.sum()
-        return influence
+        return np.asarray((at_events + self._expected(s)) / self._events.sum())
 
     def _expected(self, s: Floats) -> Floats:
         """Return expected numbers of events: each row's hazard, added up over the times at risk."""
@@ -451,18 +401,16 @@ class CoxRows(Differentiable):
         return self._unsorted(spread)
 
     def shrinkage(self, score: Floats, columns: Floats, curved: Floats, inverse: Floats) -> Floats:
-        shrinkage: Floats = np.sqrt(super().shrinkage(score, columns, curved, inverse))
-        return shrinkage
+        return np.asarray(np.sqrt(super().shrinkage(score, columns, curved, inverse)))
 
     def by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
         s, values = self._sorted(score), direction[self._order, 0]
         means = self._mean_at_risk(s, values)
         at_risk = self._expected(s) * values - self._weights * self._over_risk(s, means)
-        contributions: Floats = (at_risk - self._events * (values - means)) / shrinkage[self._order]
-        return contributions
+        return np.asarray((at_risk - self._events * (values - means)) / shrinkage[self._order])
 
 
-class RankedRows(Differentiable):
+class RankedRows(HeldOut):
     """Pairwise logistic loss of rows with different grades within groups.
 
     The loss is the mean over groups of the mean over their pairs.
@@ -470,23 +418,19 @@ class RankedRows(Differentiable):
 
     has_constant = False
 
-    def __init__(self, loss: JointLoss, score: Floats, grades: Floats, weights: Floats, group: Ints) -> None:
+    def __init__(self, loss: Loss, score: Floats, grades: Floats, weights: Floats, group: Ints) -> None:
         self.loss, self.score, self.row_weights = loss, score, weights
         self._better, self._worse = _pairs(grades, group)
         names, self._group = np.unique(group[self._better], return_inverse=True)
         self.n_units = len(names)
-        group_weights = self._checked_weights(weights, group)[names]
+        first = weights[np.unique(group, return_index=True)[1]]
+        if not np.array_equal(first[group], weights):
+            raise ValueError("`sample_weight` must be the same for all rows of a group, got others; weigh groups.")
+        group_weights = first[names]
         self._weights = group_weights / group_weights.mean()
         n_pairs = np.bincount(self._group)
         self._share = (self._weights / n_pairs)[self._group]
         self._rows = [np.flatnonzero(group == name) for name in names]
-
-    @staticmethod
-    def _checked_weights(weights: Floats, group: Ints) -> Floats:
-        first = weights[np.unique(group, return_index=True)[1]]
-        if not np.array_equal(first[group], weights):
-            raise ValueError("`sample_weight` must be the same for all rows of a group, got others; weigh groups.")
-        return first
 
     def _by_group(self, score: Floats) -> Floats:
         loss = np.logaddexp(0, score[self._worse, 0] - score[self._better, 0])

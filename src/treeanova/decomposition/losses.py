@@ -6,7 +6,6 @@ the exponential of a score may be a mean, a hazard or a time.
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 from collections.abc import Callable
 from typing import Any
@@ -20,44 +19,46 @@ from treeanova.core.arrays import Bools, Floats
 _TINY = 1e-16
 _LEAST_BANDWIDTH = 0.05
 
+Numbers = Callable[[Floats], Floats]
+
 
 class Loss:
-    """A loss of scores, given an outcome.
+    """A loss of scores (n_rows, n_outputs), given an outcome; as it is, one of all rows together (see held_out.py).
 
     `outcome` is what `y` holds: "numbers", "labels", "intervals" (of survival times), "times" (negative if censored),
-    "grades", or "anything". `is_on_scale`: scores are on the scale of the outcome.
+    "grades", or "anything". `is_on_scale`: scores are on the scale of the outcome. Losses of single rows define `at`
+    and, but for a user's function, the derivatives.
     """
 
     name: str
     outcome: str = "numbers"
     is_on_scale: bool = False
 
+    def __init__(self, name: str = "", outcome: str = "") -> None:
+        self.name, self.outcome = name or self.name, outcome or self.outcome
+
+    def at(self, score: Floats, outcome: Floats) -> Floats:
+        raise NotImplementedError
+
+    def gradient(self, score: Floats, outcome: Floats) -> Floats:
+        """Return the derivative with respect to the scores, in their shape."""
+        raise NotImplementedError
+
+    def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
+        """Apply the second derivative to directions, whose last two axes are those of the scores."""
+        raise NotImplementedError
+
+    def constant(self, outcome: Floats, weights: Floats) -> Floats:
+        """Return the scores, one per output, of the constant prediction with the smallest loss."""
+        raise NotImplementedError
+
+    def smooth(self, score: Floats, outcome: Floats) -> Loss:  # noqa: ARG002
+        """Return a loss with two derivatives and nearly the same minimum; by default itself."""
+        return self
+
     def invariant(self, values: Floats) -> Floats:
         """Remove from values of terms, outputs last, what does not change the loss."""
         return values
-
-
-class RowLoss(Loss, abc.ABC):
-    """A loss of each row separately; scores are (n_rows, n_outputs)."""
-
-    @abc.abstractmethod
-    def at(self, score: Floats, outcome: Floats) -> Floats: ...
-
-    @abc.abstractmethod
-    def gradient(self, score: Floats, outcome: Floats) -> Floats:
-        """Return the derivative with respect to the scores, in their shape."""
-
-    @abc.abstractmethod
-    def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
-        """Apply the second derivative to directions, whose last two axes are those of the scores."""
-
-    @abc.abstractmethod
-    def constant(self, outcome: Floats, weights: Floats) -> Floats:
-        """Return the scores, one per output, of the constant prediction with the smallest loss."""
-
-    def smooth(self, score: Floats, outcome: Floats) -> RowLoss:  # noqa: ARG002
-        """Return a loss with two derivatives and nearly the same minimum; by default itself."""
-        return self
 
     def check(self, outcome: Floats) -> None:
         """Raise ValueError for an outcome that the loss is not defined for."""
@@ -65,11 +66,9 @@ class RowLoss(Loss, abc.ABC):
 
 # Differences of score and outcome.
 
-Numbers = Callable[[Floats], Floats]
-
 
 @dataclasses.dataclass(frozen=True)
-class DifferenceLoss(RowLoss):
+class DifferenceLoss(Loss):
     """A convex function of score minus outcome, with its first two derivatives."""
 
     name: str
@@ -81,8 +80,7 @@ class DifferenceLoss(RowLoss):
     is_squared: bool = False
 
     def at(self, score: Floats, outcome: Floats) -> Floats:
-        loss: Floats = self.of_gap(score - outcome).sum(axis=1)
-        return loss
+        return np.asarray(self.of_gap(score - outcome).sum(axis=1))
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
         return self.slope(score - outcome)
@@ -107,14 +105,8 @@ def _lowest(function: Callable[[float], float], low: float, high: float) -> floa
 
 
 def squared_loss(name: str = "squared error", outcome: str = "numbers") -> DifferenceLoss:
-    return DifferenceLoss(
-        name,
-        lambda gap: gap**2,
-        lambda gap: 2 * gap,
-        lambda gap: np.full_like(gap, 2.0),
-        outcome,
-        is_squared=True,
-    )
+    functions = lambda gap: gap**2, lambda gap: 2 * gap, lambda gap: np.full_like(gap, 2.0)
+    return DifferenceLoss(name, *functions, outcome, is_squared=True)
 
 
 def expectile_loss(level: float) -> DifferenceLoss:
@@ -182,68 +174,65 @@ def log_cosh_loss() -> DifferenceLoss:
     )
 
 
-class PinballLoss(RowLoss):
+class PinballLoss(Loss):
     """The loss of a quantile.
 
-    It has no second derivative. `smooth` convolves it with a normal distribution, whose deviation shrinks with the
-    number of rows (Fernandes, Guerre and Horta, 2021).
+    It has no second derivative. `smooth` convolves it with a normal distribution, whose deviation (`bandwidth`) shrinks
+    with the number of rows (Fernandes, Guerre and Horta, 2021).
     """
 
     is_on_scale = True
 
-    def __init__(self, level: float, name: str = "", *, factor: float = 1.0, is_relative: bool = False) -> None:
-        self.level, self.name = _share("pinball", level), name or f"pinball loss at {level:g}"
-        self.factor, self.is_relative = factor, is_relative
+    def __init__(
+        self,
+        level: float,
+        name: str = "",
+        *,
+        factor: float = 1.0,
+        is_relative: bool = False,
+        bandwidth: float | None = None,
+    ) -> None:
+        super().__init__(name or f"pinball loss at {level:g}")
+        self.level, self.factor = _share("pinball", level), factor
+        self.is_relative, self.bandwidth = is_relative, bandwidth
 
     def at(self, score: Floats, outcome: Floats) -> Floats:
         gap = score - outcome
-        loss: Floats = (self._sizes(outcome) * gap * ((gap > 0) - self.level)).sum(axis=1)
-        return loss
+        loss = gap * (self._share_below(gap) - self.level)
+        if self.bandwidth is not None:
+            loss += self.bandwidth * _normal_density(gap / self.bandwidth)
+        return np.asarray((self._sizes(outcome) * loss).sum(axis=1))
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
-        return self._sizes(outcome) * ((score > outcome) - self.level)
+        return self._sizes(outcome) * (self._share_below(score - outcome) - self.level)
 
     def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
-        raise NotImplementedError  # smooth() has it
+        if self.bandwidth is None:
+            raise NotImplementedError  # smooth() has it
+        density = _normal_density((score - outcome) / self.bandwidth) / self.bandwidth
+        return self._sizes(outcome) * density * direction
 
     def constant(self, outcome: Floats, weights: Floats) -> Floats:
         sizes = self._sizes(outcome) * weights[:, None]
         return np.array([_quantile(y, size, self.level) for y, size in zip(outcome.T, sizes.T, strict=True)])
 
-    def smooth(self, score: Floats, outcome: Floats) -> RowLoss:
+    def smooth(self, score: Floats, outcome: Floats) -> Loss:
         gap = score - outcome
         low, high = np.quantile(gap, [0.25, 0.75])
         spread = min(gap.std(), (high - low) / 1.349) or gap.std()
-        share = (np.log(len(gap)) / len(gap)) ** 0.4
-        return SmoothPinballLoss(self, max(share, _LEAST_BANDWIDTH) * spread)
+        bandwidth = max((np.log(len(gap)) / len(gap)) ** 0.4, _LEAST_BANDWIDTH) * spread
+        options = {"factor": self.factor, "is_relative": self.is_relative, "bandwidth": bandwidth}
+        return PinballLoss(self.level, self.name, **options)
+
+    def _share_below(self, gap: Floats) -> Floats:
+        return np.asarray(scipy.special.ndtr(gap / self.bandwidth) if self.bandwidth is not None else gap > 0, float)
 
     def _sizes(self, outcome: Floats) -> Floats:
         return self.factor / np.maximum(np.abs(outcome), 1) if self.is_relative else np.full_like(outcome, self.factor)
 
 
-class SmoothPinballLoss(PinballLoss):
-    def __init__(self, loss: PinballLoss, bandwidth: float) -> None:
-        super().__init__(loss.level, loss.name, factor=loss.factor, is_relative=loss.is_relative)
-        self.bandwidth = bandwidth
-
-    def at(self, score: Floats, outcome: Floats) -> Floats:
-        z = (score - outcome) / self.bandwidth
-        smoothed = z * (scipy.special.ndtr(z) - self.level) + _normal_density(z)
-        loss: Floats = (self._sizes(outcome) * self.bandwidth * smoothed).sum(axis=1)
-        return loss
-
-    def gradient(self, score: Floats, outcome: Floats) -> Floats:
-        below: Floats = scipy.special.ndtr((score - outcome) / self.bandwidth)
-        return self._sizes(outcome) * (below - self.level)
-
-    def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
-        density = _normal_density((score - outcome) / self.bandwidth) / self.bandwidth
-        return self._sizes(outcome) * density * direction
-
-
 def _normal_density(z: Floats) -> Floats:
-    density: Floats = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
-    return density
+    return np.asarray(np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi))
 
 
 def _quantile(values: Floats, weights: Floats, level: float) -> float:
@@ -256,31 +245,26 @@ def _quantile(values: Floats, weights: Floats, level: float) -> float:
 # Classes.
 
 
-class LogLoss(RowLoss):
+class LogLoss(Loss):
     """Minus the log-likelihood of yes and no, or of shares, given log-odds."""
 
     name, outcome = "log loss", "labels"
 
     def at(self, score: Floats, outcome: Floats) -> Floats:
-        loss: Floats = (np.logaddexp(0, score) - outcome * score).sum(axis=1)
-        return loss
+        return np.asarray((np.logaddexp(0, score) - outcome * score).sum(axis=1))
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
-        probabilities: Floats = scipy.special.expit(score)
-        return probabilities - outcome
+        return np.asarray(scipy.special.expit(score) - outcome)
 
     def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:  # noqa: ARG002
-        variances: Floats = scipy.special.expit(score) * scipy.special.expit(-score)
-        return variances * direction
+        return np.asarray(scipy.special.expit(score) * scipy.special.expit(-score) * direction)
 
     def constant(self, outcome: Floats, weights: Floats) -> Floats:
         mean = np.average(outcome, axis=0, weights=weights)
-        score: Floats = scipy.special.logit(np.clip(mean, _TINY, 1 - _TINY))
-        return score
+        return np.asarray(scipy.special.logit(np.clip(mean, _TINY, 1 - _TINY)))
 
     def check(self, outcome: Floats) -> None:
-        bad = (outcome < 0) | (outcome > 1)
-        _refuse("must be between 0 and 1 for log loss", outcome, bad)
+        _refuse("must be between 0 and 1 for log loss", outcome, (outcome < 0) | (outcome > 1))
 
 
 class ExponentialLoss(LogLoss):
@@ -289,8 +273,7 @@ class ExponentialLoss(LogLoss):
     name = "exponential loss"
 
     def at(self, score: Floats, outcome: Floats) -> Floats:
-        loss: Floats = (outcome * np.exp(-score) + (1 - outcome) * np.exp(score)).sum(axis=1)
-        return loss
+        return np.asarray((outcome * np.exp(-score) + (1 - outcome) * np.exp(score)).sum(axis=1))
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
         return (1 - outcome) * np.exp(score) - outcome * np.exp(-score)
@@ -302,34 +285,30 @@ class ExponentialLoss(LogLoss):
         return super().constant(outcome, weights) / 2
 
 
-class MulticlassLogLoss(RowLoss):
+class MulticlassLogLoss(Loss):
     name, outcome = "multiclass log loss", "labels"
 
     def at(self, score: Floats, outcome: Floats) -> Floats:
-        loss: Floats = scipy.special.logsumexp(score, axis=1) - (outcome * score).sum(axis=1)
-        return loss
+        return np.asarray(scipy.special.logsumexp(score, axis=1) - (outcome * score).sum(axis=1))
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
-        probabilities: Floats = scipy.special.softmax(score, axis=1)
-        return probabilities - outcome
+        return np.asarray(scipy.special.softmax(score, axis=1) - outcome)
 
     def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:  # noqa: ARG002
         mean = scipy.special.softmax(score, axis=1)
-        curved: Floats = mean * (direction - (mean * direction).sum(axis=-1, keepdims=True))
-        return curved
+        return np.asarray(mean * (direction - (mean * direction).sum(axis=-1, keepdims=True)))
 
     def constant(self, outcome: Floats, weights: Floats) -> Floats:
         return np.log(np.maximum(np.average(outcome, axis=0, weights=weights), _TINY))
 
     def invariant(self, values: Floats) -> Floats:
-        centred: Floats = values - values.mean(axis=-1, keepdims=True)
-        return centred
+        return np.asarray(values - values.mean(axis=-1, keepdims=True))
 
 
 # Logarithms of means.
 
 
-class TweedieLoss(RowLoss):
+class TweedieLoss(Loss):
     """Half the deviance given the log of the mean; power 1 is Poisson, power 2 is gamma."""
 
     def __init__(self, power: float, name: str = "") -> None:
@@ -341,27 +320,20 @@ class TweedieLoss(RowLoss):
         p = self.power
         of_outcome = -score if p == 1 else np.exp((1 - p) * score) / (p - 1)
         of_mean = score if p == 2 else np.exp((2 - p) * score) / (2 - p)
-        loss: Floats = (outcome * of_outcome + of_mean + self._without_score(outcome)).sum(axis=1)
-        return loss
+        return np.asarray((outcome * of_outcome + of_mean + self._without_score(outcome)).sum(axis=1))
 
     def _without_score(self, outcome: Floats) -> Floats:
         p = self.power
-        constant: Floats
         if p == 1:
-            constant = scipy.special.xlogy(outcome, outcome) - outcome
-        elif p == 2:
-            constant = -1 - np.log(outcome)
-        else:
-            constant = outcome ** (2 - p) / ((1 - p) * (2 - p))
-        return constant
+            return np.asarray(scipy.special.xlogy(outcome, outcome) - outcome)
+        return -1 - np.log(outcome) if p == 2 else outcome ** (2 - p) / ((1 - p) * (2 - p))
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
         return np.exp((2 - self.power) * score) - outcome * np.exp((1 - self.power) * score)
 
     def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
         p = self.power
-        bend: Floats = (2 - p) * np.exp((2 - p) * score) + (p - 1) * outcome * np.exp((1 - p) * score)
-        return bend * direction
+        return ((2 - p) * np.exp((2 - p) * score) + (p - 1) * outcome * np.exp((1 - p) * score)) * direction
 
     def constant(self, outcome: Floats, weights: Floats) -> Floats:
         return np.log(np.maximum(np.average(outcome, axis=0, weights=weights), _TINY))
@@ -375,7 +347,7 @@ class TweedieLoss(RowLoss):
 # Survival times.
 
 
-class AftLoss(RowLoss):
+class AftLoss(Loss):
     """Minus the log-likelihood of accelerated failure times; the outcome has lower and upper ends of each time.
 
     (log(time) - score) / scale has a normal, a logistic or an extreme-value (Gumbel, of minima) distribution.
@@ -426,8 +398,7 @@ class AftLoss(RowLoss):
     def _log_share(self, low: Floats, high: Floats) -> Floats:
         above_low, above_high = self._log_survival(low), self._log_survival(high)
         with np.errstate(divide="ignore"):
-            share: Floats = above_low + np.log(-np.expm1(above_high - above_low))
-        return share
+            return np.asarray(above_low + np.log(-np.expm1(above_high - above_low)))
 
     def _ratios(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         """Return the first two derivatives of the probability between two ends by minus the ends, divided by it."""
@@ -440,32 +411,19 @@ class AftLoss(RowLoss):
         return first, second  # meaningless if a time is exact
 
 
-def _normal_slope(z: Floats) -> tuple[Floats, Floats]:
-    return -z, np.full_like(z, -1.0)
-
-
-def _logistic_log_density(z: Floats) -> Floats:
-    return -np.logaddexp(0, z) - np.logaddexp(0, -z)
-
-
-def _logistic_slope(z: Floats) -> tuple[Floats, Floats]:
-    return -np.tanh(z / 2), -(1 - np.tanh(z / 2) ** 2) / 2
-
-
-def _extreme_slope(z: Floats) -> tuple[Floats, Floats]:
-    return 1 - np.exp(z), -np.exp(z)
-
-
-Function = Callable[[Floats], Any]
 # Log survival function, log density, and the first two derivatives of the latter.
-_SURVIVALS: dict[str, tuple[Function, Function, Function]] = {
+_SURVIVALS: dict[str, tuple[Callable[[Floats], Any], ...]] = {
     "normal": (
         lambda z: scipy.special.log_ndtr(-z),
         lambda z: -(z**2) / 2 - np.log(2 * np.pi) / 2,
-        _normal_slope,
+        lambda z: (-z, np.full_like(z, -1.0)),
     ),
-    "logistic": (lambda z: -np.logaddexp(0, z), _logistic_log_density, _logistic_slope),
-    "extreme": (lambda z: -np.exp(z), lambda z: z - np.exp(z), _extreme_slope),
+    "logistic": (
+        lambda z: -np.logaddexp(0, z),
+        lambda z: -np.logaddexp(0, z) - np.logaddexp(0, -z),
+        lambda z: (-np.tanh(z / 2), -(1 - np.tanh(z / 2) ** 2) / 2),
+    ),
+    "extreme": (lambda z: -np.exp(z), lambda z: z - np.exp(z), lambda z: (1 - np.exp(z), -np.exp(z))),
 }
 
 
@@ -489,17 +447,11 @@ def _refuse(what: str, outcome: Floats, bad: Bools) -> None:
         raise ValueError(f"`y` {what}, got {float(outcome[bad][0]):.6g}; check the outcome, or pass another `loss`.")
 
 
-class JointLoss(Loss):
-    def __init__(self, name: str, outcome: str) -> None:
-        self.name, self.outcome = name, outcome
-
-
 class FunctionLoss(Loss):
-    outcome = "anything"
-
     def __init__(self, function: Callable[[Any, Any], Any]) -> None:
+        name = getattr(function, "__name__", type(function).__name__).replace("<lambda>", "the given loss")
+        super().__init__(name, "anything")
         self.function = function
-        self.name = getattr(function, "__name__", type(function).__name__).replace("<lambda>", "the given loss")
 
     def at(self, score: Floats, outcome: Any) -> Floats:
         flat_score = score[:, 0] if score.shape[1] == 1 else score
@@ -523,8 +475,8 @@ _PLAIN: dict[str, Callable[[], Loss]] = {
     "exponential": ExponentialLoss,
     "poisson": lambda: TweedieLoss(1.0, "Poisson loss"),
     "gamma": lambda: TweedieLoss(2.0, "gamma loss"),
-    "cox": lambda: JointLoss("Cox partial likelihood", "times"),
-    "pairwise": lambda: JointLoss("pairwise logistic loss", "grades"),
+    "cox": lambda: Loss("Cox partial likelihood", "times"),
+    "pairwise": lambda: Loss("pairwise logistic loss", "grades"),
 }
 _WITH_NUMBER: dict[str, Callable[[float], Loss]] = {
     "pinball": PinballLoss,

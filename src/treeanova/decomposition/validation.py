@@ -30,8 +30,7 @@ from treeanova.data.columns import encode, frame, printable
 from treeanova.data.features import Schema
 from treeanova.data.files import records
 from treeanova.decomposition.function import Function
-from treeanova.decomposition.held_out import Differentiable, HeldOut, LossRows, held_out, outcome_of, questions_of
-from treeanova.decomposition.losses import AftLoss
+from treeanova.decomposition.held_out import HeldOut, LossRows, held_out, outcome_of, questions_of
 from treeanova.decomposition.result import Result, aligned_rows, first_names
 from treeanova.density.counting import NEGLIGIBLE_WEIGHT
 from treeanova.density.row_sources import checked_weights
@@ -56,15 +55,13 @@ def slope_of(held: HeldOut, values: Floats) -> float:
     if not np.abs(values).max(initial=0.0) > _ROUNDING * np.abs(held.score).max(initial=0.0):
         return np.nan
     offset = held.score - values
-    if isinstance(held, Differentiable) and not (isinstance(held, LossRows) and held.is_kinked):
+    if held.is_differentiable and not (isinstance(held, LossRows) and held.is_kinked):
         return float(_fitted(held, values[None], offset, np.ones(1))[0][0])
-    minimum = scipy.optimize.minimize_scalar(
-        lambda multiple: held.mean_loss(offset + multiple * values), bracket=(0, 1)
-    )
-    return float(minimum.x)
+    best = scipy.optimize.minimize_scalar(lambda slope: held.mean_loss(offset + slope * values), bracket=(0, 1))
+    return float(best.x)
 
 
-def _fitted(held: Differentiable, columns: Floats, offset: Floats, start: Floats) -> tuple[Floats, bool]:
+def _fitted(held: HeldOut, columns: Floats, offset: Floats, start: Floats) -> tuple[Floats, bool]:
     """Return coefficients with the smallest loss, by Newton's method with step halving, and whether it converged.
 
     If a curve has rows of some classes only at its end, its coefficient grows without bound, but the loss soon gains
@@ -89,7 +86,7 @@ def _fitted(held: Differentiable, columns: Floats, offset: Floats, start: Floats
     return coefficients, gain * held.n_units <= _CONVERGED * max(abs(loss), 1e-300)
 
 
-def _newton_step(held: Differentiable, columns: Floats, score: Floats) -> Floats:
+def _newton_step(held: HeldOut, columns: Floats, score: Floats) -> Floats:
     n = len(columns)
     flat, curved = columns.reshape(n, -1), held.curved(score, columns).reshape(n, -1)
     return -_inverse(flat @ curved.T) @ (flat @ held.gradient(score).ravel())
@@ -100,8 +97,7 @@ def _inverse(matrix: Floats) -> Floats:
     sizes = np.diag(matrix)
     scale = 1 / np.sqrt(np.where(sizes > 0, sizes, 1.0))
     scaled = scale[:, None] * matrix * scale + _RIDGE * np.eye(len(matrix))
-    inverse: Floats = scale[:, None] * np.linalg.inv(scaled) * scale
-    return inverse
+    return np.asarray(scale[:, None] * np.linalg.inv(scaled) * scale)
 
 
 # Tests of all terms.
@@ -122,7 +118,7 @@ def evidence_of(held: HeldOut, values: Floats, keys: Sequence[Key | None], encod
     Standard errors are robust (HC3; HC2 for hazards and quantiles): they hold for any variance of the outcome.
     """
     none: list[tuple[int, ...]] = [()] * len(values)
-    if not isinstance(held, Differentiable):
+    if not held.is_differentiable:
         reason = f"{held.loss.name} has no derivatives, by which the regression is fitted"
         return Evidence(np.full(len(values), np.nan), none, none, reason)
     rows = held.smooth() if isinstance(held, LossRows) else held
@@ -133,15 +129,15 @@ def evidence_of(held: HeldOut, values: Floats, keys: Sequence[Key | None], encod
         return Evidence(np.full(len(values), np.nan), none, none, reason)
     tests = [_tested(regression, u, key) for u, key in enumerate(keys)]
     return Evidence(
-        np.array([p for p, _ in tests]), [one.others for _, one in tests], [one.features for _, one in tests], ""
+        np.array([p for p, _ in tests]), [one.partners for _, one in tests], [one.features for _, one in tests], ""
     )
 
 
 class _Hypothesis(NamedTuple):
-    """The outcome does not follow a term, nor others, nor curves of features."""
+    """The outcome does not follow a term, nor partners of it, nor curves of features."""
 
     term: int
-    others: tuple[int, ...]
+    partners: tuple[int, ...]
     features: tuple[int, ...]
 
 
@@ -170,7 +166,7 @@ class _Design:
     is_curve: Bools
 
     def without(self, hypothesis: _Hypothesis) -> Bools:
-        terms = (hypothesis.term, *hypothesis.others)
+        terms = (hypothesis.term, *hypothesis.partners)
         return ~(np.isin(self.term, terms) | (self.is_curve & np.isin(self.feature, hypothesis.features)))
 
     @property
@@ -181,7 +177,7 @@ class _Design:
 class _Regression:
     """The regression at its fit; coefficients of terms add to the model's own, which are 1."""
 
-    def __init__(self, held: Differentiable, design: _Design, values: Floats) -> None:
+    def __init__(self, held: HeldOut, design: _Design, values: Floats) -> None:
         columns = design.columns
         self._held, self._design, self._values = held, design, values
         self._coefficients, self.has_converged = _fitted(held, columns, held.score, np.zeros(len(columns)))
@@ -203,29 +199,27 @@ class _Regression:
         column = self._values[u].ravel()
         if not np.abs(column).max(initial=0.0) > _ROUNDING * np.abs(self._held.score).max(initial=0.0):
             return 0.0
-        size, _ = self._rest_size(column, self._design.is_constant)
+        size, _ = self._residual_size(column, self._design.is_constant)
         return size if size > 1e-12 * float(column @ self._curve(column)) else 0.0
 
-    def _rest_size(self, column: Floats, kept: Bools) -> tuple[float, Floats]:
-        """Return the squared norm of a column's residual on the kept columns, and their coefficients."""
+    def _residual_size(self, column: Floats, is_fitted: Bools) -> tuple[float, Floats]:
+        """Return the squared norm of a column's residual on the fitted columns, and their coefficients."""
         curved = self._curve(column)
-        cross = self._flat[kept] @ curved
-        coefficients = self._inverse_of(kept) @ cross
+        cross = self._flat[is_fitted] @ curved
+        coefficients = self._inverse_of(is_fitted) @ cross
         return float(column @ curved - cross @ coefficients), coefficients
 
-    def _inverse_of(self, kept: Bools) -> Floats:
-        dropped = np.flatnonzero(~kept)
+    def _inverse_of(self, is_fitted: Bools) -> Floats:
+        dropped = np.flatnonzero(~is_fitted)
         if len(dropped) == 1 and self._inverse[dropped, dropped] * self._matrix[dropped, dropped] < _SAFE_INFLATION:
-            cross = self._inverse[kept, dropped]
-            inverse: Floats = (
-                self._inverse[np.ix_(kept, kept)] - np.outer(cross, cross) / self._inverse[dropped, dropped]
-            )
-            return inverse
-        return _inverse(self._matrix[np.ix_(kept, kept)])
+            cross = self._inverse[is_fitted, dropped]
+            correction = np.outer(cross, cross) / self._inverse[dropped, dropped]
+            return np.asarray(self._inverse[np.ix_(is_fitted, is_fitted)] - correction)
+        return _inverse(self._matrix[np.ix_(is_fitted, is_fitted)])
 
     def inflation(self, hypothesis: _Hypothesis) -> float:
         column = self._values[hypothesis.term].ravel()
-        unexplained_size, _ = self._rest_size(column, self._design.without(hypothesis))
+        unexplained_size, _ = self._residual_size(column, self._design.without(hypothesis))
         size = self.size(hypothesis.term)
         return size / unexplained_size if unexplained_size > 0 else np.inf
 
@@ -236,10 +230,10 @@ class _Regression:
         if not blocks:
             return hypothesis
         column = self._values[hypothesis.term].ravel()
-        block = min(blocks, key=lambda one: self._unexplained(column, design.is_constant | one))
-        terms = {*hypothesis.others, *design.term[block & (design.term >= 0)].tolist()}
+        block = min(blocks, key=lambda one: self._residual_size(column, design.is_constant | one)[0])
+        terms = {*hypothesis.partners, *design.term[block & (design.term >= 0)].tolist()}
         features = {*hypothesis.features, *design.feature[block & (design.feature >= 0)].tolist()}
-        return hypothesis._replace(others=tuple(sorted(terms)), features=tuple(sorted(features)))
+        return hypothesis._replace(partners=tuple(sorted(terms)), features=tuple(sorted(features)))
 
     def _blocks(self) -> list[Bools]:
         """Return columns that are left out together: a main effect with its curve, or another term."""
@@ -248,16 +242,11 @@ class _Regression:
         alone = np.flatnonzero((design.term >= 0) & (design.feature < 0))
         return [*features, *(np.arange(len(design.term)) == place for place in alone)]
 
-    def _unexplained(self, column: Floats, chosen: Bools) -> float:
-        curved = self._curve(column)
-        cross = self._flat[chosen] @ curved
-        return float(column @ curved - cross @ _inverse(self._matrix[np.ix_(chosen, chosen)]) @ cross)
-
     def p_value(self, hypothesis: _Hypothesis) -> float:
         """Return the one-sided p-value of the sum of the terms, by one step from the full fit."""
         in_null = self._design.without(hypothesis)
-        column = self._values[[hypothesis.term, *hypothesis.others]].sum(axis=0).ravel()
-        size, coefficients = self._rest_size(column, in_null)
+        column = self._values[[hypothesis.term, *hypothesis.partners]].sum(axis=0).ravel()
+        size, coefficients = self._residual_size(column, in_null)
         whole = float(column @ self._curve(column))
         if not size > 1e-9 * whole:
             return 1.0  # the terms cancel each other
@@ -283,9 +272,7 @@ class _Regression:
 # Columns.
 
 
-def _design(
-    held: Differentiable, values: Floats, keys: Sequence[Key | None], encoded: Floats, schema: Schema
-) -> _Design:
+def _design(held: HeldOut, values: Floats, keys: Sequence[Key | None], encoded: Floats, schema: Schema) -> _Design:
     """Build as many columns as the rows allow: main effects, the strongest terms, curves of all features."""
     n_rows, n_outputs = held.score.shape
     n_free = max(n_outputs - 1, 1)
@@ -295,7 +282,7 @@ def _design(
     curves = {j: curve_columns(encoded[:, j], n_knots, is_category=schema.features[j].is_category) for j in used}
     n_curves = n_free * sum(len(columns) for columns in curves.values())
     least = _ROUNDING * np.abs(held.score).max(initial=0.0)
-    terms = _kept_terms(values, keys, max(most - n_curves, 1), least)
+    terms = _terms_with_columns(values, keys, max(most - n_curves, 1), least)
     constant = [np.ones((1, n_rows))] if held.has_constant else []
     feature = [*[-1] * len(constant), *(j for j, columns in curves.items() for _ in columns)]
     by_class = np.eye(n_outputs)[:n_free]
@@ -314,7 +301,7 @@ def _main_of(key: Key | None) -> int:
     return key[0] if key is not None and len(key) == 1 else -1
 
 
-def _kept_terms(values: Floats, keys: Sequence[Key | None], most: int, least: float) -> tuple[int, ...]:
+def _terms_with_columns(values: Floats, keys: Sequence[Key | None], most: int, least: float) -> tuple[int, ...]:
     """Return terms with their own column: main effects, then the largest variances; none of mere rounding."""
     variances = np.array([(one**2).sum() for one in values])
     is_main = np.array([_main_of(key) >= 0 for key in keys], dtype=bool)
@@ -493,29 +480,38 @@ def validate(
     schema = function.grid.schema
     questions = questions_of(schema, loss)
     encoded = encode(X, schema)
-    n_rows, weights, chosen = len(encoded), np.ones(len(encoded)), np.ones(len(encoded), dtype=bool)
+    n_rows, weights, is_counted = len(encoded), np.ones(len(encoded)), np.ones(len(encoded), dtype=bool)
     if sample_weight is not None:
-        weights, chosen = _counting_weights(sample_weight, n_rows)
-        encoded = np.asfortranarray(encoded[chosen])
-    outcomes = [outcome_of(schema, question, y, n_rows, chosen) for question in questions]
-    ids = None if group is None else _group_ids(group, chosen)
+        weights, is_counted = _counting_weights(sample_weight, n_rows)
+        encoded = np.asfortranarray(encoded[is_counted])
+    outcomes = [outcome_of(schema, question, y, n_rows, is_counted) for question in questions]
+    ids = None if group is None else _group_ids(group, is_counted)
     _check_number("rows", "`X`", len(encoded))
     rows = Rows(encoded)
     with one_step(progress, "terms at rows"):
         values = function.all_at(rows.bins(function.grid))
     score = function.score(rows)
     keys: list[Key | None] = [*function.terms.keys, *[None] * (values.shape[1] - len(function.terms.keys))]
-    results = _Found(function.components.labels(schema.names), function.components.orders, schema.names)
+    labels, orders = function.components.labels(schema.names), function.components.orders
+    table: list[dict[str, Any]] = []
+    losses: list[tuple[float, float]] = []
+    notes: list[str] = []
     pairs = list(zip(questions, outcomes, strict=True))
     for question, outcome in counted(progress, "losses", pairs, len(pairs)):
         held = held_out(question, score[:, question.outputs], outcome, weights, ids)
         _check_number(_UNITS.get(held.loss.outcome, "rows"), "`y`", held.n_units)
         _check_size(held)
-        chosen = np.swapaxes(values[..., question.outputs], 0, 1)  # terms first, as columns of a regression
-        evidence = evidence_of(held, chosen, keys, encoded, schema)
-        output = schema.outputs[question.outputs[0]] if len(questions) > 1 else None
-        results.add(held, _measured(held, chosen), evidence, output)
-    return results.validation(questions[0].name, len(encoded), backend)
+        columns = np.swapaxes(values[..., question.outputs], 0, 1)  # terms first, as columns of a regression
+        evidence, measures = evidence_of(held, columns, keys, encoded, schema), _measured(held, columns)
+        named = {"output": schema.outputs[question.outputs[0]]} if len(questions) > 1 else {}
+        for u, aliases in enumerate(_alias_labels(evidence, labels, schema.names)):
+            tested = {"p_value": float(evidence.p_values[u]), "aliases": ", ".join(aliases)}
+            of_term = {"term": labels[u], "order": orders[u], "group": (labels[u], *aliases)}
+            table.append(of_term | named | measures[u] | tested)
+        losses.append((held.mean_loss(held.score), held.constant_loss()))
+        notes += _notes(evidence, labels)
+    name, n_rows = questions[0].name, len(encoded)
+    return _validation(table, np.array(losses).T, name, n_rows=n_rows, notes=notes, backend=backend)
 
 
 def _counting_weights(sample_weight: npt.ArrayLike, n_rows: int) -> tuple[Floats, Bools]:
@@ -526,14 +522,14 @@ def _counting_weights(sample_weight: npt.ArrayLike, n_rows: int) -> tuple[Floats
     return weights[is_counted] / weights[is_counted].mean(), is_counted
 
 
-def _group_ids(group: npt.ArrayLike, chosen: Bools) -> npt.NDArray[Any]:
+def _group_ids(group: npt.ArrayLike, is_counted: Bools) -> npt.NDArray[Any]:
     ids = np.asarray(group).ravel()
-    if len(ids) != len(chosen):
+    if len(ids) != len(is_counted):
         raise ValueError(
-            f"`group` must have one entry per row of `X`, {len(chosen)}, got {len(ids)}; pass the group of each row, "
-            "not the sizes of groups."
+            f"`group` must have one entry per row of `X`, {len(is_counted)}, got {len(ids)}; pass the group of each "
+            "row, not the sizes of groups."
         )
-    return ids[chosen]
+    return ids[is_counted]
 
 
 _UNITS = {"times": "events", "grades": "groups with different grades"}
@@ -582,7 +578,7 @@ def _shares(held: HeldOut, values: Floats) -> list[tuple[float, float]]:
     centred, score = (_centred(held.loss.invariant(numbers), weights) for numbers in (values, held.score))
     of_score = float((weights * score**2).sum())
     model_shares = (centred * weights * score).sum(axis=(1, 2)) / of_score if of_score > 0 else np.zeros(len(values))
-    if not isinstance(held, LossRows) or isinstance(held.loss, AftLoss):
+    if not isinstance(held, LossRows) or held.loss.outcome in {"intervals", "anything"}:
         return [(np.nan, share) for share in model_shares.tolist()]
     outcome = _centred(held.outcome, weights)
     of_outcome = (weights * outcome**2).sum()
@@ -613,58 +609,48 @@ def holm(p: Sequence[float] | Floats) -> Floats:
 # The table.
 
 
-class _Found:
-    def __init__(self, labels: Sequence[str], orders: Sequence[int], features: Sequence[str]) -> None:
-        self._labels, self._orders, self._features = labels, orders, features
-        self._rows: list[dict[str, Any]] = []
-        self._losses: list[tuple[float, float]] = []
-        self._groups: list[tuple[str, ...]] = []
-        self._notes: dict[str, None] = {}
+def _alias_labels(evidence: Evidence, labels: Sequence[str], features: Sequence[str]) -> list[list[str]]:
+    aliases = []
+    for terms, curves in zip(evidence.terms, evidence.features, strict=True):
+        names = [labels[v] for v in terms]
+        aliases.append([*names, *(features[j] for j in curves if features[j] not in names)])
+    return aliases
 
-    def add(self, held: HeldOut, measures: Sequence[dict[str, float]], evidence: Evidence, output: str | None) -> None:
-        named = {} if output is None else {"output": output}
-        for u, (label, order) in enumerate(zip(self._labels, self._orders, strict=True)):
-            aliases = self._aliases(evidence, u)
-            tested = {"p_value": float(evidence.p_values[u]), "aliases": ", ".join(aliases)}
-            self._rows.append({"term": label, **named, "order": order, **measures[u], **tested})
-            self._groups.append((label, *aliases))
-        self._losses.append((held.mean_loss(held.score), held.constant_loss()))
-        for label, p in zip(self._labels, evidence.p_values, strict=True):
-            if np.isnan(p) and not evidence.reason:
-                self._notes[f"no p-value for {label}: a single row distinguishes it from all other terms"] = None
-        if evidence.reason:
-            self._notes[f"no p-values: {evidence.reason}"] = None
 
-    def _aliases(self, evidence: Evidence, u: int) -> list[str]:
-        terms = [self._labels[v] for v in evidence.terms[u]]
-        curves = [self._features[j] for j in evidence.features[u] if self._features[j] not in terms]
-        return [*terms, *curves]
+def _notes(evidence: Evidence, labels: Sequence[str]) -> list[str]:
+    if evidence.reason:
+        return [f"no p-values: {evidence.reason}"]
+    untested = [label for label, p in zip(labels, evidence.p_values, strict=True) if np.isnan(p)]
+    return [f"no p-value for {label}: a single row distinguishes it from all other terms" for label in untested]
 
-    def _distinct_groups(self, ranked: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-        place = {label: position for position, label in reversed(list(enumerate(ranked)))}
-        groups = sorted(
-            (tuple(sorted(group, key=lambda label: place.get(label, len(place)))) for group in self._groups),
-            key=lambda group: place[group[0]] if group[0] in place else len(place),
-        )
-        return tuple(dict.fromkeys(group for group in groups if len(group) > 1))
 
-    def validation(self, loss: str, n_rows: int, backend: str | None) -> Validation:
-        corrected = holm([row["p_value"] for row in self._rows])
-        rows = [row | {"p_holm": float(p)} for row, p in zip(self._rows, corrected, strict=True)]
-        rows.sort(key=lambda row: -row["loss_change"])
-        names = [name for name in _COLUMNS if name != "output" or len(self._losses) > 1]
-        columns = {name: [row[name] for row in rows] for name in names}
-        model, constant = (np.array(side) for side in zip(*self._losses, strict=True))
-        idle = [row["term"] for row in rows if row["order"] > 1 and row["loss_change"] <= 2 * row["error"]]
-        useful = {row["term"] for row in rows if row["loss_change"] > 2 * row["error"]}
-        return Validation(
-            frame(columns, backend),
-            loss,
-            float(model[0]) if len(model) == 1 else model,
-            float(constant[0]) if len(constant) == 1 else constant,
-            n_rows,
-            tuple(dict.fromkeys(label for label in idle if label not in useful)),
-            tuple(dict.fromkeys(row["term"] for row in rows if row["p_holm"] < _LEVEL)),
-            self._distinct_groups([row["term"] for row in rows]),
-            tuple(self._notes),
-        )
+def _distinct_groups(groups: Sequence[tuple[str, ...]], ranked: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    place = {label: position for position, label in reversed(list(enumerate(ranked)))}
+    by_rank = [tuple(sorted(group, key=lambda label: place.get(label, len(place)))) for group in groups]
+    by_rank.sort(key=lambda group: place.get(group[0], len(place)))
+    return tuple(dict.fromkeys(group for group in by_rank if len(group) > 1))
+
+
+def _validation(
+    rows: list[dict[str, Any]], losses: Floats, loss: str, *, n_rows: int, notes: Sequence[str], backend: str | None
+) -> Validation:
+    """Rank rows by change of loss; `losses` are those of the model and of the best constant, outputs last."""
+    groups = [row["group"] for row in rows]
+    corrected = holm([row["p_value"] for row in rows])
+    rows = [row | {"p_holm": float(p)} for row, p in zip(rows, corrected, strict=True)]
+    rows.sort(key=lambda row: -row["loss_change"])
+    names = [name for name in _COLUMNS if name != "output" or losses.shape[1] > 1]
+    model_loss, constant_loss = (float(side[0]) if len(side) == 1 else side for side in losses)
+    idle = [row["term"] for row in rows if row["order"] > 1 and row["loss_change"] <= 2 * row["error"]]
+    useful = {row["term"] for row in rows if row["loss_change"] > 2 * row["error"]}
+    return Validation(
+        frame({name: [row[name] for row in rows] for name in names}, backend),
+        loss,
+        model_loss,
+        constant_loss,
+        n_rows,
+        tuple(dict.fromkeys(label for label in idle if label not in useful)),
+        tuple(dict.fromkeys(row["term"] for row in rows if row["p_holm"] < _LEVEL)),
+        _distinct_groups(groups, [row["term"] for row in rows]),
+        tuple(dict.fromkeys(notes)),
+    )
