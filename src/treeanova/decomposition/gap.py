@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.core.arrays import Floats, Ints
+from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.core.progress import Progress, reporting
 from treeanova.data.columns import column_named, encode, printable
 from treeanova.data.features import Schema, distinct, is_missing
@@ -133,12 +133,8 @@ class Gap(Result):
         if min(self.sizes) > 1 and any(row["error"] is None or math.isnan(row["error"]) for row in content["table"]):
             blocks.append(f"error –: {WITHOUT_ERROR}")
         if self.feature is not None:
-            blocks.append(
-                printable(
-                    f"Dropping the terms of {self.feature} would not remove its influence: features correlated with "
-                    "it carry it."
-                )
-            )
+            dropping = f"Dropping the terms of {self.feature} would not remove its influence"
+            blocks.append(printable(f"{dropping}: features correlated with it carry it."))
         return "\n\n".join(blocks)
 
 
@@ -154,61 +150,51 @@ def gap_between(
 ) -> Gap:
     families = families_of(groups, fx.schema.names)
     encoded = encode(X, fx.schema)
-    two = two_groups(X, group, fx.schema, len(encoded))
+    names, is_second = two_groups(X, group, fx.schema, len(encoded))
     feature = _checked_feature(feature, group, fx.schema, families)
     function = function_of(fx)
     components = function.components
-    sums = [
-        _by_term(components, fx.schema) if groups is None else _by_family(components, families),
-        _Sums("term", ["total"], np.zeros(len(components), dtype=np.int64)),
-    ]
+    each = components.labels(fx.schema.names), np.arange(len(components))
+    sums = [each if groups is None else _by_family(components, families), (["total"], np.zeros_like(each[1]))]
     sums += [] if feature is None else [_by_route(components, families, feature)]
     weights = None if sample_weight is None else checked_weights(sample_weight, len(encoded))
     if weights is not None:
         weights = weights / weights.max()  # so that squares neither vanish nor overflow
-    sides = [_Side.of(two, second, weights) for second in (False, True)]
-    rows = [rows_as_statistics(fx.grid, encoded[side.rows], side.weights) for side in sides]
+    sides = [_rows_of(name, rows, weights) for name, rows in zip(names, (~is_second, is_second), strict=True)]
+    statistics = [rows_as_statistics(fx.grid, encoded[rows], of_side) for rows, of_side in sides]
     with reporting(progress):
-        first, second = (
-            _spreads(function, components, sums, of_group, side.weights)
-            for of_group, side in zip(rows, sides, strict=True)
-        )
-    differences = [_difference(*spreads) for spreads in zip(first, second, strict=True)]
-    tables = [_table(*pair, fx.outputs, backend_of_tables(fx)) for pair in zip(sums, differences, strict=True)]
-    total, levels = differences[1], [function.terms.intercept + side[1].mean[0] for side in (first, second)]
+        pairs = zip(statistics, sides, strict=True)
+        spreads = [_spreads(function, components, sums, rows, of_side) for rows, (_, of_side) in pairs]
+    differences = [_difference(*pair) for pair in zip(*spreads, strict=True)]
+    tables = [
+        _table(by, labels, difference, fx.outputs, backend_of_tables(fx))
+        for by, (labels, _), difference in zip(("term", "term", "route"), sums, differences, strict=False)
+    ]
+    first, second = (function.terms.intercept + side[1].mean[0] for side in spreads)
     return Gap(
         table=tables[0],
         routes=None if feature is None else tables[2],
-        total=_per_output(total["gap"][0]),
-        error=_per_output(total["error"][0]),
-        groups=two.names,
-        sizes=(rows[0].n_rows, rows[1].n_rows),
-        means=(_per_output(levels[0]), _per_output(levels[1])),
+        total=_per_output(differences[1]["gap"][0]),
+        error=_per_output(differences[1]["error"][0]),
+        groups=names,
+        sizes=(statistics[0].n_rows, statistics[1].n_rows),
+        means=(_per_output(first), _per_output(second)),
         feature=feature,
         fx=fx,
-        rows=(rows[0], rows[1]),
+        rows=(statistics[0], statistics[1]),
         is_weighted=weights is not None,
     )
 
 
-class _Side(NamedTuple):
-    """Whether each row is in a group with a weight above zero, and the weights of those."""
-
-    rows: npt.NDArray[np.bool_]
-    weights: Floats | None
-
-    @classmethod
-    def of(cls, two: TwoGroups, second: bool, weights: Floats | None) -> _Side:
-        rows = two.is_second == second
-        if weights is not None:
-            rows = rows & (weights > 0)
-        if not rows.any():
-            name = two.names[int(second)]
-            raise ValueError(
-                f"`sample_weight` must be positive for rows of both groups, got zeros only in {name}; leave the "
-                "weights out or choose other groups."
-            )
-        return cls(rows, None if weights is None else weights[rows])
+def _rows_of(name: str, is_in_group: Bools, weights: Floats | None) -> tuple[Bools, Floats | None]:
+    """Return which rows are in a group with a weight above zero, and the weights of those."""
+    rows = is_in_group if weights is None else is_in_group & (weights > 0)
+    if not rows.any():
+        raise ValueError(
+            f"`sample_weight` must be positive for rows of both groups, got zeros only in {name}; leave the weights "
+            "out or choose other groups."
+        )
+    return rows, None if weights is None else weights[rows]
 
 
 def _per_output(values: Floats) -> float | Floats:
@@ -227,92 +213,74 @@ def _checked_feature(feature: str | None, group: Any, schema: Schema, families: 
     return families.names[families.places[schema.names.index(feature)]]
 
 
-# Sums of components.
+# Sums of components: their labels, and the sum of each component.
+
+Sums = tuple[list[str], Ints]
 
 
-class _Sums(NamedTuple):
-    by: str
-    labels: list[str]
-    places: Ints
-
-
-def _by_term(components: Components, schema: Schema) -> _Sums:
-    return _Sums("term", components.labels(schema.names), np.arange(len(components)))
-
-
-def _by_family(components: Components, families: Families) -> _Sums:
+def _by_family(components: Components, families: Families) -> Sums:
     keys, places = families.merged(components.keys)
     labels = components.labelled(families.labels(keys))
-    return _Sums("term", labels, np.append(places, np.arange(len(keys), len(labels))))
+    return labels, np.append(places, np.arange(len(keys), len(labels)))
 
 
-def _by_route(components: Components, families: Families, feature: str) -> _Sums:
+def _by_route(components: Components, families: Families, feature: str) -> Sums:
     """Sort components into those of a feature, its interactions, and others; unlisted terms may be any of these."""
     position = families.names.index(feature)
     keys = [families.key(key) for key in components.keys]
     places = [0 if key == (position,) else 1 if position in key else 2 for key in keys]
     labels = components.labelled([f"{feature} by itself", f"interactions of {feature}", "other features"])
-    return _Sums("route", labels, np.array([*places, *range(3, len(labels))], dtype=np.int64))
+    return labels, np.array([*places, *range(3, len(labels))], dtype=np.int64)
 
 
 # Means and errors over rows.
 
 
-class _Running:
-    """Weighted mean, and weighted sum of squares around it, updated block by block."""
-
-    def __init__(self, shape: tuple[int, int]) -> None:
-        self.total = 0.0
-        self.mean = np.zeros(shape)
-        self.squares = np.zeros(shape)
-
-    def add(self, values: Floats, weights: Floats) -> None:
-        """Add values (n_rows, n_sums, n_outputs) with weights (n_rows,)."""
-        new = float(weights.sum())
-        if not new:
-            return
-        weighted = weights[:, None, None]
-        mean = (values * weighted).sum(axis=0) / new
-        change, total = mean - self.mean, self.total + new
-        self.squares += ((values - mean) ** 2 * weighted).sum(axis=0) + change**2 * (self.total * new / total)
-        self.mean += change * (new / total)
-        self.total = total
-
-
 class _Spread:
-    """Means of sums of parts over rows, and their standard errors, updated block by block."""
+    """Means of sums of components over rows, and their standard errors, updated block by block.
 
-    def __init__(self, sums: _Sums, n_outputs: int, *, is_weighted: bool) -> None:
-        self._sums = sums
-        self._n_rows = 0
-        shape = len(sums.labels), n_outputs
-        self._weighted = _Running(shape)
-        self._by_squares = _Running(shape) if is_weighted else self._weighted  # all weights 1 are their squares
+    Arrays have a first axis of weightings: the weights, and their squares for errors; one only if all weights are 1.
+    """
+
+    def __init__(self, sums: Sums, n_outputs: int, *, is_weighted: bool) -> None:
+        labels, self._places = sums
+        self._powers = np.array([1.0, 2.0] if is_weighted else [1.0])
+        self._n_rows, self._totals = 0, np.zeros((len(self._powers), 1, 1))
+        self._means = np.zeros((len(self._powers), len(labels), n_outputs))
+        self._squares = np.zeros_like(self._means)  # weighted sums of squares around the means
 
     def add(self, values: Floats, weights: Floats) -> None:
-        """Add values of all parts, shape (n_rows, n_parts, n_outputs)."""
-        values = summed(values, self._sums.places, len(self.mean), axis=1)
-        self._weighted.add(values, weights)
-        if self._by_squares is not self._weighted:
-            self._by_squares.add(values, weights**2)
+        """Add values of all components, shape (n_rows, n_components, n_outputs)."""
+        values = summed(values, self._places, self._means.shape[1], axis=1)
         self._n_rows += len(weights)
+        for i, power in enumerate(self._powers):
+            weighted = weights[:, None, None] ** power
+            new = float(weighted.sum())
+            if not new:  # squares of tiny weights
+                continue
+            mean = (values * weighted).sum(axis=0) / new
+            change, total = mean - self._means[i], self._totals[i] + new
+            around_mean = ((values - mean) ** 2 * weighted).sum(axis=0)
+            self._squares[i] += around_mean + change**2 * (self._totals[i] * new / total)
+            self._means[i] += change * (new / total)
+            self._totals[i] = total
 
     @property
     def mean(self) -> Floats:
-        return self._weighted.mean
+        return np.asarray(self._means[0])
 
     @property
     def error_squared(self) -> Floats:
         """Squared standard error, Σ w² (x - mean)² / (Σ w)² n / (n - 1); NaN for a single row."""
-        n, running = self._n_rows, self._by_squares
+        n = self._n_rows
         if n < 2:
             return np.full(self.mean.shape, np.nan)
-        squares = running.squares + running.total * (running.mean - self.mean) ** 2
-        return squares / self._weighted.total**2 * (n / (n - 1))
+        squares = self._squares[-1] + self._totals[-1] * (self._means[-1] - self.mean) ** 2
+        return np.asarray(squares / self._totals[0] ** 2 * (n / (n - 1)))
 
 
 def _spreads(
-    function: Function, components: Components, sums: Sequence[_Sums], rows: Statistics, weights: Floats | None
+    function: Function, components: Components, sums: Sequence[Sums], rows: Statistics, weights: Floats | None
 ) -> list[_Spread]:
     codes, n_outputs = rows.on(function.grid).bins, function.terms.n_outputs
     spreads = [_Spread(each, n_outputs, is_weighted=weights is not None) for each in sums]
@@ -331,23 +299,26 @@ def _difference(first: _Spread, second: _Spread) -> dict[str, Floats]:
     return {"gap": second.mean - first.mean, "error": np.where(error > rounding, error, np.nan)}
 
 
-def _table(sums: _Sums, difference: dict[str, Floats], outputs: Sequence[str], backend: str | None) -> Any:
+def _table(
+    by: str, labels: Sequence[str], difference: dict[str, Floats], outputs: Sequence[str], backend: str | None
+) -> Any:
     """Return a row per output and sum, largest gap first; routes keep their order."""
     sizes = np.abs(difference["gap"])
-    ranks = [largest_first(column) if sums.by == "term" else range(len(sizes)) for column in sizes.T]
-    return contributions_table({sums.by: sums.labels}, outputs, difference, ranks, backend)
+    ranks = [largest_first(column) if by == "term" else range(len(sizes)) for column in sizes.T]
+    return contributions_table({by: labels}, outputs, difference, ranks, backend)
 
 
 # The two groups.
 
 
-class TwoGroups(NamedTuple):
-    names: tuple[str, str]
-    is_second: npt.NDArray[np.bool_]
-
-
-def two_groups(X: Any, group: Any, schema: Schema, n_rows: int) -> TwoGroups:
-    column = column_named(X, group, schema) if isinstance(group, str) else _as_column(group)
+def two_groups(X: Any, group: Any, schema: Schema, n_rows: int) -> tuple[tuple[str, str], Bools]:
+    """Return the names of the two groups, and whether each row is in the second."""
+    if isinstance(group, str):
+        column = column_named(X, group, schema)
+    else:
+        column = group.to_numpy() if hasattr(group, "to_numpy") else np.asarray(group)
+        if column.ndim != 1:
+            raise ValueError(f"`group` must be the name of a column or one entry per row, got {column.ndim} axes.")
     if len(column) != n_rows:
         raise ValueError(
             f"`group` must have one entry per row, {n_rows}, got {len(column)}; pass those of the rows of X."
@@ -361,17 +332,8 @@ def two_groups(X: Any, group: Any, schema: Schema, n_rows: int) -> TwoGroups:
         )
     if len(labels) != 2:
         raise ValueError(f"`group` must be two groups of rows, got {_listed(labels)}; {_remedy(group, labels)}.")
-    is_swapped = _sort_key(labels[0]) > _sort_key(labels[1])
-    order = (1, 0) if is_swapped else (0, 1)
-    names = [_name(labels[i], group) for i in order]
-    return TwoGroups((names[0], names[1]), places == order[1])
-
-
-def _as_column(group: Any) -> npt.NDArray[Any]:
-    column = group.to_numpy() if hasattr(group, "to_numpy") else np.asarray(group)
-    if column.ndim != 1:
-        raise ValueError(f"`group` must be the name of a column or one entry per row, got {column.ndim} axes.")
-    return column
+    first, second = sorted((0, 1), key=lambda i: _sort_key(labels[i]))
+    return (_name(labels[first], group), _name(labels[second], group)), places == second
 
 
 def _listed(labels: Sequence[Any]) -> str:
