@@ -338,6 +338,17 @@ def test_weights_of_cells_serve_where_there_are_no_rows():
     assert open_.notes == ("three: 1 of 1 terms cannot be compared, because no rows are known by their values; pass X",)
 
 
+def test_signs_without_rows_are_weighted_by_cells():
+    """Only the second of four bins has the other sign, a quarter of the weight, and not the first."""
+    tables = {"one": [-3.0, 1.0, 1.0, 1.0], "two": [-3.0, -1.0, 2.0, 2.0]}
+    members = {
+        name: treeanova.decompose(Effects.from_tables({"a": table}), density="uniform")
+        for name, table in tables.items()
+    }
+    assert list(compare(members).signs["two"]) == [0.25]
+    assert list(compare(dict(reversed(members.items()))).signs["one"]) == [0.25]
+
+
 def test_categories_that_one_model_has_not_seen():
     """A row of an unseen letter may be one that only the other model knows: its rows say nothing of that feature."""
     narrow, wide = (stumps([Feature("k", Labels(tuple(k)))], [(0, {0}, True)]) for k in ("pq", "rqp"))

@@ -355,8 +355,8 @@ def _gap_by_weights(owner: Decomposition, other: Decomposition, key: Key) -> _Ga
 
 def _weighted_gap(first: Floats, second: Floats, weights: Floats) -> _Gap:
     flat = weights.ravel() / weights.sum()
-    one, two = (values.reshape(1, weights.size, -1) for values in (first, second))
-    return _Gap(np.einsum("tnk,n->k", (one - two) ** 2, flat), _opposite(one, two, flat)[0])
+    one, two = (values.reshape(weights.size, 1, -1) for values in (first, second))
+    return _Gap(np.einsum("ntk,n->k", (one - two) ** 2, flat), _opposite(one, two, flat)[0])
 
 
 class _SideBySide(NamedTuple):
