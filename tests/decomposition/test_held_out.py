@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 
 from tests.support.training import train
-from treeanova.decomposition.held_out import CoxRows, LossRows, Question, RankedRows, held_out, mean_and_error
+from treeanova.decomposition.held_out import CoxRows, Question, RankedRows, held_out, mean_and_error
 from treeanova.decomposition.losses import FunctionLoss, named_losses
 
 

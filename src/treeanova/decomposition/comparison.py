@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -179,138 +179,110 @@ def compare(
         return _compared(names, members, statistics)
 
 
-def _compared(names: list[str], parts: list[Decomposition], given: Statistics | None) -> Comparison:
-    keys = sorted({key for fx in parts for key in function_of(fx).terms.keys}, key=lambda key: (len(key), key))
-    features = parts[0].schema.names
+Pair = tuple[Decomposition, Decomposition]
+Gaps = dict[Key, Floats]  # mean square difference of a term, and share of rows with opposite signs, (2, n_outputs)
+
+
+def _compared(names: list[str], members: list[Decomposition], statistics: Statistics | None) -> Comparison:
+    keys = sorted({key for fx in members for key in function_of(fx).terms.keys}, key=lambda key: (len(key), key))
+    features = members[0].schema.names
     labels = dict(zip(keys, labels_of([[features[j] for j in key] for key in keys], features), strict=True))
-    pairs = [_Pair((parts[0], fx), given) for fx in parts[1:]]
-    gaps = [pair.gaps(keys) for pair in pairs]
-    both = _SideBySide(names, parts[0], labels, gaps)
-    notes = [
-        f"{name}: {note}" for name, pair, gap in zip(names[1:], pairs, gaps, strict=True) for note in pair.notes(gap)
-    ]
-    return Comparison(tuple(names), _distances(both), _signs(both), _ranks(names, parts, labels), tuple(notes))
+    gaps: dict[str, Gaps] = {}
+    notes: list[str] = []
+    for name, fx in zip(names[1:], members[1:], strict=True):
+        pair = members[0], fx
+        row_sets = _row_sets(pair) if statistics is None else [statistics]
+        gaps[name] = _gaps(pair, row_sets, keys)
+        notes += [f"{name}: {note}" for note in _notes(pair, row_sets, gaps[name])]
+    distances, signs = _distances(members[0], labels, gaps), _signs(members[0], labels, gaps)
+    return Comparison(tuple(names), distances, signs, _ranks(names, members, labels), tuple(notes))
 
 
-class _Gap(NamedTuple):
-    """Mean square difference of two terms, and share of rows with opposite signs, per output."""
-
-    squares: Floats
-    opposite: Floats
-
-
-class _Rows(NamedTuple):
-    bins: list[BinIndices]
-    weights: Floats
-    uncertain: frozenset[int]
+def _row_sets(pair: Pair) -> list[Statistics]:
+    candidates = [fx.density.statistics for fx in pair]
+    row_sets = [statistics for statistics in candidates if statistics is not None and len(statistics.sample)]
+    return row_sets[:1] if len(row_sets) == 2 and row_sets[0] is row_sets[1] else row_sets
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Pair:
-    parts: tuple[Decomposition, Decomposition]
-    given: Statistics | None
-
-    @property
-    def lots(self) -> list[Statistics]:
-        if self.given is not None:
-            return [self.given]
-        candidates = [fx.density.statistics for fx in self.parts]
-        lots = [statistics for statistics in candidates if statistics is not None and len(statistics.sample)]
-        return lots[:1] if len(lots) == 2 and lots[0] is lots[1] else lots
-
-    @property
-    def n_rows_without_tables(self) -> int:
-        cost = max(function_of(fx).terms.row_cost for fx in self.parts)
-        return max(_FEWEST_ROWS, int(affordable(_STEPS) / max(cost, 1.0)))
-
-    def gaps(self, keys: Sequence[Key]) -> dict[Key, _Gap]:
-        at_rows = {key for fx in self.parts for key in function_of(fx).terms.keys_at_rows}
-        gaps_of_key: dict[Key, list[_Gap]] = {}
-        for statistics in self.lots:
-            for key, gap in self._gaps_at(statistics, statistics.n_rows, [key for key in keys if key not in at_rows]):
-                gaps_of_key.setdefault(key, []).append(gap)
-            some = [key for key in keys if key in at_rows]
-            for key, gap in self._gaps_at(statistics, self.n_rows_without_tables, some):
-                gaps_of_key.setdefault(key, []).append(gap)
-        return {key: _mean(gaps_of_key.get(key) or self._gaps_by_weights(key), self._n_outputs) for key in keys}
-
-    @property
-    def _n_outputs(self) -> int:
-        return function_of(self.parts[0]).terms.n_outputs
-
-    def _gaps_at(self, statistics: Statistics, n_rows: int, keys: list[Key]) -> Iterator[tuple[Key, _Gap]]:
-        if not keys:
-            return
-        rows = _rows_of(statistics, n_rows, self.parts)
-        if not len(rows.weights):
-            return
-        for some in chunks([key for key in keys if not rows.uncertain & set(key)]):
-            sums = np.zeros((2, len(some), self._n_outputs))
-            step = max(1, _VALUES_AT_ONCE // (len(some) * self._n_outputs))
-            for start in range(0, len(rows.weights), step):
-                block = slice(start, start + step)
-                first, second = (
-                    _values_at(fx, bins[block], some) for fx, bins in zip(self.parts, rows.bins, strict=True)
-                )
-                weights = rows.weights[block]
-                sums += np.einsum("ntk,n->tk", (first - second) ** 2, weights), _opposite(first, second, weights)
-            yield from ((key, _Gap(*both)) for key, both in zip(some, sums.swapaxes(0, 1), strict=True))
-
-    def _gaps_by_weights(self, key: Key) -> list[_Gap]:
-        if any(key in function_of(fx).terms.keys_at_rows for fx in self.parts):
-            return []
-        one, other = self.parts
-        gaps = (_gap_by_weights(one, other, key), _gap_by_weights(other, one, key))
-        return [gap for gap in gaps if gap is not None]
-
-    def notes(self, gaps: Mapping[Key, _Gap]) -> list[str]:
-        notes = []
-        n_unknown = sum(bool(np.isnan(gap.squares).any()) for gap in gaps.values())
-        if n_unknown:
-            notes.append(
-                f"{n_unknown:,} of {len(gaps):,} terms cannot be compared, because no rows are known by their values; "
-                "pass X"
-            )
-        at_rows = any(function_of(fx).terms.keys_at_rows for fx in self.parts)
-        limit = self.n_rows_without_tables if at_rows else np.inf
-        for statistics in self.lots:
-            if len(statistics.sample) < statistics.n_rows:
-                notes.append(f"at {len(statistics.sample):,} of {statistics.n_rows:,} rows")
-            if len(statistics.sample) >= 2 * limit:
-                notes.append(f"terms without a table at about {limit:,} of {statistics.n_rows:,} rows")
-        return list(dict.fromkeys(notes))
+def _n_rows_without_tables(pair: Pair) -> int:
+    cost = max(function_of(fx).terms.row_cost for fx in pair)
+    return max(_FEWEST_ROWS, int(affordable(_STEPS) / max(cost, 1.0)))
 
 
-def _mean(gaps: Sequence[_Gap], n_outputs: int) -> _Gap:
-    if not gaps:
-        return _Gap(*np.full((2, n_outputs), np.nan))
-    return _Gap(*np.mean(gaps, axis=0))
+def _gaps(pair: Pair, row_sets: Sequence[Statistics], keys: Sequence[Key]) -> Gaps:
+    at_rows = {key for fx in pair for key in function_of(fx).terms.keys_at_rows}
+    in_tables, without_tables = [key for key in keys if key not in at_rows], [key for key in keys if key in at_rows]
+    by_key: dict[Key, list[Floats]] = {key: [] for key in keys}
+    for statistics in row_sets:
+        for n_rows, some in ((statistics.n_rows, in_tables), (_n_rows_without_tables(pair), without_tables)):
+            for key, gap in _gaps_at(pair, statistics, n_rows, some):
+                by_key[key].append(gap)
+    one, other = pair
+    for key in in_tables:
+        if not by_key[key]:
+            by_weights = (_gap_by_weights(one, other, key), _gap_by_weights(other, one, key))
+            by_key[key] = [gap for gap in by_weights if gap is not None]
+    unknown = np.full((2, function_of(one).terms.n_outputs), np.nan)
+    return {key: np.mean(gaps, axis=0) if gaps else unknown for key, gaps in by_key.items()}
 
 
-def _opposite(first: Floats, second: Floats, weights: Floats) -> Floats:
-    """Return the share of rows with opposite signs, shape (n_terms, n_outputs)."""
+def _gaps_at(pair: Pair, statistics: Statistics, n_rows: int, keys: list[Key]) -> Iterator[tuple[Key, Floats]]:
+    if not keys:
+        return
+    bins, weights, uncertain = _rows_of(statistics, n_rows, pair)
+    n_outputs = function_of(pair[0]).terms.n_outputs
+    for some in chunks([key for key in keys if len(weights) and uncertain.isdisjoint(key)]):
+        sums = np.zeros((2, len(some), n_outputs))
+        step = max(1, _VALUES_AT_ONCE // (len(some) * n_outputs))
+        for start in range(0, len(weights), step):
+            block = slice(start, start + step)
+            first, second = (_values_at(fx, codes[block], some) for fx, codes in zip(pair, bins, strict=True))
+            sums += _gap_sums(first, second, weights[block])
+        yield from zip(some, sums.swapaxes(0, 1), strict=True)
+
+
+def _gap_sums(first: Floats, second: Floats, weights: Floats) -> Floats:
+    """Sum squared differences, and rows with opposite signs, over rows: shape (2, n_terms, n_outputs)."""
     is_opposite = np.sign(first) * np.sign(second) < 0
-    shares: Floats = np.einsum("ntk,n->tk", is_opposite.astype(np.float64), weights)
-    return shares
+    measures = ((first - second) ** 2, is_opposite.astype(np.float64))
+    return np.stack([np.einsum("ntk,n->tk", measure, weights) for measure in measures])
 
 
-def _rows_of(statistics: Statistics, n_rows: int, parts: Sequence[Decomposition]) -> _Rows:
-    """Return rows in the bins of each decomposition, without those that one of them refuses."""
+def _notes(pair: Pair, row_sets: Sequence[Statistics], gaps: Gaps) -> list[str]:
+    notes = []
+    n_unknown = sum(bool(np.isnan(gap[0]).any()) for gap in gaps.values())
+    if n_unknown:
+        notes.append(
+            f"{n_unknown:,} of {len(gaps):,} terms cannot be compared, because no rows are known by their values; "
+            "pass X"
+        )
+    at_rows = any(function_of(fx).terms.keys_at_rows for fx in pair)
+    limit = _n_rows_without_tables(pair) if at_rows else np.inf
+    for statistics in row_sets:
+        if len(statistics.sample) < statistics.n_rows:
+            notes.append(f"at {len(statistics.sample):,} of {statistics.n_rows:,} rows")
+        if len(statistics.sample) >= 2 * limit:
+            notes.append(f"terms without a table at about {limit:,} of {statistics.n_rows:,} rows")
+    return list(dict.fromkeys(notes))
+
+
+def _rows_of(statistics: Statistics, n_rows: int, pair: Pair) -> tuple[list[BinIndices], Floats, set[int]]:
+    """Return rows in the bins of each model, without those that one of them refuses, weights, uncertain features."""
     values, weights = statistics.rows(n_rows)
     bins, uncertain = [], set[int]()
-    for fx in parts:
+    for fx in pair:
         bins_of_fx, open_features = _bins_in(fx, values, statistics)
         bins.append(bins_of_fx)
         uncertain |= open_features
     certain = [j for j in range(values.shape[1]) if j not in uncertain]
     is_accepted = np.all([(codes[:, certain] >= 0).all(axis=1) for codes in bins], axis=0)
     weights = weights[is_accepted]
-    return _Rows([codes[is_accepted] for codes in bins], weights / (weights.sum() or 1.0), frozenset(uncertain))
+    return [codes[is_accepted] for codes in bins], weights / (weights.sum() or 1.0), uncertain
 
 
-def _bins_in(part: Decomposition, values: Floats, statistics: Statistics) -> tuple[BinIndices, set[int]]:
+def _bins_in(fx: Decomposition, values: Floats, statistics: Statistics) -> tuple[BinIndices, set[int]]:
     """Return bins on a model's grid, which may number categories differently, and uncertain features."""
-    grid, binned = function_of(part).grid, statistics.binned
+    grid, binned = function_of(fx).grid, statistics.binned
     codes, uncertain = np.zeros(values.shape, dtype=np.int32), set[int]()
     pairs = zip(statistics.grid.schema.features, grid.schema.features, strict=True)
     for j, (theirs, ours) in enumerate(pairs):
@@ -323,12 +295,13 @@ def _bins_in(part: Decomposition, values: Floats, statistics: Statistics) -> tup
     return codes, uncertain
 
 
-def _values_at(part: Decomposition, bins: BinIndices, keys: list[Key]) -> Floats:
+def _values_at(fx: Decomposition, bins: BinIndices, keys: list[Key]) -> Floats:
     """Return terms at rows, shape (n_rows, n_keys, n_outputs); zero without a term."""
-    values = each_in_one_piece(len(bins), len(keys), function_of(part).terms.n_outputs)
-    places = [i for i, key in enumerate(keys) if function_of(part).has_term(key)]
+    function = function_of(fx)
+    values = each_in_one_piece(len(bins), len(keys), function.terms.n_outputs)
+    places = [i for i, key in enumerate(keys) if function.has_term(key)]
     if places:
-        values[:, places] = function_of(part).at(bins, [keys[i] for i in places])
+        values[:, places] = function.at(bins, [keys[i] for i in places])
     return values
 
 
@@ -337,58 +310,45 @@ def chunks(keys: list[Key]) -> Iterator[list[Key]]:
         yield keys[start : start + _TERMS_AT_ONCE]
 
 
-def _gap_by_weights(owner: Decomposition, other: Decomposition, key: Key) -> _Gap | None:
+def _gap_by_weights(owner: Decomposition, other: Decomposition, key: Key) -> Floats | None:
     """Return the gap under one decomposition's weights; None if the other divides its bins, or it lacks the term."""
-    if key not in function_of(owner).effects.terms:
+    ours, theirs = function_of(owner).effects, function_of(other).effects
+    if key not in ours.terms:
         return None
-    values, weights = function_of(owner).effects.terms[key], weights_of(owner)[key]
-    if key not in function_of(other).effects.terms:
-        return _weighted_gap(values, np.zeros_like(values), weights)
-    axes = zip(function_of(owner).effects.axes_of(key), function_of(other).effects.axes_of(key), strict=True)
-    places = [bins_within(ours, theirs) for ours, theirs in axes]
-    if any(place is None for place in places):
-        return None
-    cells = np.ix_(*(place for place in places if place is not None))
-    is_accepted = np.all(np.broadcast_arrays(*(cell >= 0 for cell in cells)), axis=0)
-    return _weighted_gap(values, function_of(other).effects.terms[key][cells], weights * is_accepted)
+    values, weights = ours.terms[key], weights_of(owner)[key]
+    compared = np.zeros_like(values)
+    if key in theirs.terms:
+        places = [bins_within(*axes) for axes in zip(ours.axes_of(key), theirs.axes_of(key), strict=True)]
+        if any(place is None for place in places):
+            return None
+        cells = np.ix_(*(place for place in places if place is not None))
+        weights = weights * np.all(np.broadcast_arrays(*(cell >= 0 for cell in cells)), axis=0)
+        compared = theirs.terms[key][cells]
+    first, second = (table.reshape(weights.size, 1, -1) for table in (values, compared))
+    return np.asarray(_gap_sums(first, second, weights.ravel() / weights.sum())[:, 0])
 
 
-def _weighted_gap(first: Floats, second: Floats, weights: Floats) -> _Gap:
-    flat = weights.ravel() / weights.sum()
-    one, two = (values.reshape(weights.size, 1, -1) for values in (first, second))
-    return _Gap(np.einsum("ntk,n->k", (one - two) ** 2, flat), _opposite(one, two, flat)[0])
-
-
-class _SideBySide(NamedTuple):
-    names: list[str]
-    first: Decomposition
-    labels: dict[Key, str]
-    gaps: list[dict[Key, _Gap]]
-
-
-def _distances(both: _SideBySide) -> Any:
-    outputs = both.first.schema.outputs
-    spread = np.sqrt(moments_of(both.first).score_variance)
+def _distances(first: Decomposition, labels: Mapping[Key, str], gaps_by_name: Mapping[str, Gaps]) -> Any:
+    spread = np.sqrt(moments_of(first).score_variance)
     rows: list[tuple[Any, ...]] = []
-    for name, gaps in zip(both.names[1:], both.gaps, strict=True):
-        for key, label in both.labels.items():
-            gap = np.sqrt(gaps[key].squares)
+    for name, gaps in gaps_by_name.items():
+        for key, label in labels.items():
+            gap = np.sqrt(gaps[key][0])
             relative = np.divide(gap, spread, out=np.full_like(gap, np.nan), where=spread > 0)
-            rows += [(label, output, name, gap[k], relative[k]) for k, output in enumerate(outputs)]
+            rows += [(label, output, name, gap[k], relative[k]) for k, output in enumerate(first.outputs)]
     rows.sort(key=lambda row: tuple(-size if size >= 0 else np.inf for size in (row[-1], row[-2])))  # NaN last
     columns = ("term", "output", "decomposition", "distance", "relative")
-    return frame({column: [row[i] for row in rows] for i, column in enumerate(columns)}, backend_of_tables(both.first))
+    return frame({column: [row[i] for row in rows] for i, column in enumerate(columns)}, backend_of_tables(first))
 
 
-def _signs(both: _SideBySide) -> Any:
-    outputs = both.first.schema.outputs
-    mains = [key for key in both.labels if len(key) == 1]
-    columns: dict[str, list[Any]] = {"term": [both.labels[key] for key in mains for _ in outputs]}
-    columns["output"] = [output for _ in mains for output in outputs]
-    for name, gaps in zip(both.names[1:], both.gaps, strict=True):
-        columns[name] = [float(share) for key in mains for share in gaps[key].opposite]
-    largest = np.max([columns[name] for name in both.names[1:]], axis=0, initial=0.0)
-    return frame(_sorted(columns, -largest), backend_of_tables(both.first))
+def _signs(first: Decomposition, labels: Mapping[Key, str], gaps_by_name: Mapping[str, Gaps]) -> Any:
+    mains = [key for key in labels if len(key) == 1]
+    columns: dict[str, list[Any]] = {"term": [labels[key] for key in mains for _ in first.outputs]}
+    columns["output"] = [output for _ in mains for output in first.outputs]
+    for name, gaps in gaps_by_name.items():
+        columns[name] = [float(share) for key in mains for share in gaps[key][1]]
+    largest = np.max([columns[name] for name in gaps_by_name], axis=0, initial=0.0)
+    return frame(_sorted(columns, -largest), backend_of_tables(first))
 
 
 def _sorted(columns: Mapping[str, list[Any]], keys: Sequence[float] | Floats) -> dict[str, list[Any]]:
@@ -397,10 +357,10 @@ def _sorted(columns: Mapping[str, list[Any]], keys: Sequence[float] | Floats) ->
     return {name: [column[i] for i in order] for name, column in columns.items()}
 
 
-def _ranks(names: list[str], parts: list[Decomposition], labels: dict[Key, str]) -> Any:
+def _ranks(names: list[str], members: list[Decomposition], labels: dict[Key, str]) -> Any:
     """Rank terms by variance, summed over outputs; 1 is the largest, None a missing term."""
     columns: dict[str, list[Any]] = {"term": list(labels.values())}
-    for name, fx in zip(names, parts, strict=True):
+    for name, fx in zip(names, members, strict=True):
         order = strongest_first(moments_of(fx).variance.sum(axis=1))
         keys = dict(enumerate(function_of(fx).terms.keys))  # a remainder comes last and has no key
         rank_of_key = {keys.get(i): rank for rank, i in enumerate(order, start=1)}
@@ -408,7 +368,7 @@ def _ranks(names: list[str], parts: list[Decomposition], labels: dict[Key, str])
     best = [min(rank for rank in ranks if rank) for ranks in zip(*(columns[name] for name in names), strict=True)]
     first = [np.inf if rank is None else rank for rank in columns[names[0]]]
     places: Floats = np.lexsort((best, first)).argsort().astype(np.float64)
-    return frame(_sorted(columns, places), backend_of_tables(parts[0]))
+    return frame(_sorted(columns, places), backend_of_tables(members[0]))
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -454,16 +414,19 @@ class Sensitivity(Result):
         return aligned_rows(records(self.table), top)
 
 
-def sensitivity(found: Mapping[str, Decomposition], base: Decomposition) -> Sensitivity:
-    return Sensitivity(found, _sensitivity_table(found, base), _main_effects(found, base))
+def sensitivity(decompositions: Mapping[str, Decomposition], base: Decomposition) -> Sensitivity:
+    mains = _main_effects(decompositions, base)
+    return Sensitivity(decompositions, _sensitivity_table(decompositions, base), mains)
 
 
-def _sensitivity_table(found: Mapping[str, Decomposition], base: Decomposition) -> Any:
+def _sensitivity_table(decompositions: Mapping[str, Decomposition], base: Decomposition) -> Any:
     spread = np.sqrt(moments_of(base).score_variance)
-    names, labels = list(itertools.combinations(found, 2)), _labels_by_key(base)
-    shares = {name: _shares_by_key(fx) for name, fx in found.items()}
+    keys, features = function_of(base).terms.keys, base.schema.names
+    labels = dict(zip(keys, labels_of([[features[j] for j in key] for key in keys], features), strict=True))
+    names = list(itertools.combinations(decompositions, 2))
+    shares = {name: _shares_by_key(fx) for name, fx in decompositions.items()}
     rows: list[dict[str, Any]] = []
-    for key, values, weights in _under_each(found, base):
+    for key, values, weights in _under_each(decompositions, base):
         pairs, axes = list(itertools.combinations(values, 2)), weights.ndim
         gaps = np.array([np.tensordot(weights, (a - b) ** 2, axes=axes) for a, b in pairs])
         gap = np.sqrt(gaps.max(axis=0))
@@ -472,50 +435,40 @@ def _sensitivity_table(found: Mapping[str, Decomposition], base: Decomposition) 
             distance = float(gap[k] / spread[k]) if spread[k] > 0 else np.nan
             row: dict[str, Any] = {"term": labels[key], "output": output, "distance": distance}
             row |= {f"share {name}": float(share[key][k]) if key in share else np.nan for name, share in shares.items()}
-            rows.append(row | {"sign differs": float(opposite[k]), "between": _farthest(names, gaps[:, k])})
+            between = " and ".join(names[int(gaps[:, k].argmax())])
+            rows.append(row | {"sign differs": float(opposite[k]), "between": between})
     rows.sort(key=lambda row: -row["distance"] if row["distance"] >= 0 else np.inf)  # NaN last
     return frame({column: [row[column] for row in rows] for column in rows[0]} if rows else {}, backend_of_tables(base))
 
 
-def _labels_by_key(fx: Decomposition) -> dict[Key, str]:
-    names, keys = fx.schema.names, function_of(fx).terms.keys
-    return dict(zip(keys, labels_of([[names[j] for j in key] for key in keys], names), strict=True))
-
-
-def _farthest(names: Sequence[tuple[str, str]], gaps: Floats) -> str:
-    return " and ".join(names[int(gaps.argmax())])
-
-
 def _under_each(
-    found: Mapping[str, Decomposition], base: Decomposition
+    decompositions: Mapping[str, Decomposition], base: Decomposition
 ) -> Iterator[tuple[Key, Sequence[Floats], Floats]]:
     """Yield each term, its values under each density, and weights: over cells, or over rows without a table."""
+    functions = [function_of(fx) for fx in decompositions.values()]
     for key in function_of(base).effects.terms:
-        yield key, [function_of(fx).effects.terms[key] for fx in found.values()], weights_of(base)[key]
+        yield key, [function.effects.terms[key] for function in functions], weights_of(base)[key]
     higher = list(function_of(base).terms.keys_at_rows)
     if higher:
         codes, weights = density_rows_of(base)
         for some in chunks(higher):
-            values = [function_of(fx).at(codes, some) for fx in found.values()]
+            values = [function.at(codes, some) for function in functions]
             yield from ((key, [one[:, i] for one in values], weights) for i, key in enumerate(some))
 
 
 def _shares_by_key(fx: Decomposition) -> dict[Key, Floats]:
-    total = moments_of(fx).score_variance
-    shares = (moments_of(fx).variance + moments_of(fx).covariance) / np.where(total > 0, total, 1.0)
-    return dict(
-        zip(function_of(fx).terms.keys, shares, strict=False)
-    )  # rests and a remainder come last and have no key
+    moments, total = moments_of(fx), moments_of(fx).score_variance
+    shares = (moments.variance + moments.covariance) / np.where(total > 0, total, 1.0)
+    return dict(zip(function_of(fx).terms.keys, shares, strict=False))  # sums and a remainder have no key
 
 
-def _main_effects(found: Mapping[str, Decomposition], base: Decomposition) -> Any:
-    columns: dict[str, list[Any]] = {c: [] for c in ("term", "bin", "label", "density", "output", "value", "weight")}
-    mains = [key for key in function_of(base).effects.terms if len(key) == 1]
-    for (name, fx), key in itertools.product(found.items(), mains):
-        axis = function_of(base).effects.axes_of(key)[0]
-        for b, k in itertools.product(range(axis.size), range(function_of(base).effects.n_outputs)):
-            value, weight = float(function_of(fx).effects.terms[key][b, k]), float(weights_of(fx)[key][b])
-            row = (axis.name, b, axis.labels[b], name, base.schema.outputs[k], value, weight)
-            for column, entry in zip(columns, row, strict=True):
-                columns[column].append(entry)
-    return frame(columns, backend_of_tables(base))
+def _main_effects(decompositions: Mapping[str, Decomposition], base: Decomposition) -> Any:
+    effects, rows = function_of(base).effects, []
+    mains = [key for key in effects.terms if len(key) == 1]
+    for (name, fx), key in itertools.product(decompositions.items(), mains):
+        [axis], values, weights = effects.axes_of(key), function_of(fx).effects.terms[key], weights_of(fx)[key]
+        for b, k in itertools.product(range(axis.size), range(effects.n_outputs)):
+            named = (axis.name, b, axis.labels[b], name, base.schema.outputs[k])
+            rows.append((*named, float(values[b, k]), float(weights[b])))
+    columns = ("term", "bin", "label", "density", "output", "value", "weight")
+    return frame({column: [row[i] for row in rows] for i, column in enumerate(columns)}, backend_of_tables(base))
