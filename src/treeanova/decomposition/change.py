@@ -20,7 +20,6 @@ import numpy as np
 from treeanova.core.arrays import Floats, Ints
 from treeanova.core.progress import Progress, one_step, reporting, within
 from treeanova.data.columns import free_name, printable
-from treeanova.data.features import Feature
 from treeanova.data.files import records
 from treeanova.decomposition.decomposition import Decomposition, purified_again
 from treeanova.decomposition.function import Components, components_of, mean_components
@@ -101,9 +100,8 @@ class Change(Result):
             of = f"{output}: " if len(self.old.outputs) > 1 else ""
             head = printable(f"{of}mean {scale_of(self.old.schema)} {before:.4g} before, {after:.4g} after")
             sums = f"change {total:+.4g}: population {population:+.4g}, model {model:+.4g}"
-            lines = contribution_lines(
-                rows_of_output(table, output), ("population", "model", "total"), top + 1, "total"
-            )
+            names = ("population", "model", "total")
+            lines = contribution_lines(rows_of_output(table, output), names, top + 1, "total")
             blocks.append(f"{head}\n{sums}\n\n{lines}")
         return "\n\n".join(blocks)
 
@@ -158,25 +156,10 @@ def change(
     _check_alike(old, new)
     with reporting(progress) as report:
         with one_step(report, "bins of the rows"):
-            sides = _sides(old, new, X_old, X_new)
-        comparable = _comparable(old, new, sides.old_for_new, report)
-        return _change(old, comparable, sides)
-
-
-class _Sides(NamedTuple):
-    old_for_old: Statistics
-    old_for_new: Statistics
-    new_for_old: Statistics
-    new_for_new: Statistics
-
-
-def _sides(old: Decomposition, new: Decomposition, X_old: Any, X_new: Any) -> _Sides:
-    return _Sides(
-        _rows_of(old, old, X_old, "X_old"),
-        _rows_of(old, new, X_old, "X_old"),
-        _rows_of(new, old, X_new, "X_new"),
-        _rows_of(new, new, X_new, "X_new"),
-    )
+            old_rows, rows_for_new = (_rows_of(old, reader, X_old, "X_old") for reader in (old, new))
+            rows_for_old, new_rows = (_rows_of(new, reader, X_new, "X_new") for reader in (old, new))
+        comparable = _comparable(old, new, rows_for_new, report)
+        return _change(old, comparable, old_rows, rows_for_old, new_rows)
 
 
 def _rows_of(owner: Decomposition, reader: Decomposition, X: Any, argument: str) -> Statistics:
@@ -189,8 +172,11 @@ def _rows_of(owner: Decomposition, reader: Decomposition, X: Any, argument: str)
             f"`{argument}` must be given where a decomposition has no rows, as one from a file may, got None; pass the "
             "rows."
         )
-    pairs = zip(owner.schema.features, reader.schema.features, strict=True)
-    differing = [one.name for one, other in pairs if not _are_read_alike(one, other)]
+    differing = [
+        one.name
+        for one, other in zip(owner.schema.features, reader.schema.features, strict=True)
+        if one.encoder != other.encoder or one.accepts_missing > other.accepts_missing
+    ]
     if differing:
         raise ValueError(
             f"`{argument}` must be given where two models read columns in different ways, as "
@@ -203,10 +189,6 @@ def _rows_of(owner: Decomposition, reader: Decomposition, X: Any, argument: str)
             f"`{argument}` must be given where a file keeps bins of rows that the other model splits further, got "
             "None; pass the rows."
         ) from error
-
-
-def _are_read_alike(one: Feature, other: Feature) -> bool:
-    return one.encoder == other.encoder and one.accepts_missing <= other.accepts_missing
 
 
 def _check_alike(old: Any, new: Any) -> None:
@@ -232,14 +214,8 @@ def _check_alike(old: Any, new: Any) -> None:
 
 def _differing(old: Decomposition, new: Decomposition) -> str:
     before, after = old.schema.names, new.schema.names
-    only = [
-        f"{', '.join(map(repr, names[:5]))} in `{side}` only"
-        for side, names in (
-            ("old", [name for name in before if name not in after]),
-            ("new", [name for name in after if name not in before]),
-        )
-        if names
-    ]
+    missing = {"old": [name for name in before if name not in after], "new": [n for n in after if n not in before]}
+    only = [f"{', '.join(map(repr, names[:5]))} in `{side}` only" for side, names in missing.items() if names]
     return " and ".join(only) or f"the orders {', '.join(before)} and {', '.join(after)}"
 
 
@@ -251,11 +227,13 @@ def _comparable(old: Decomposition, new: Decomposition, rows: Statistics, progre
     return purified_again(new, bound, within(progress, "new model under the old density"))
 
 
-def _change(old: Decomposition, new: Decomposition, sides: _Sides) -> Change:
+def _change(
+    old: Decomposition, new: Decomposition, old_rows: Statistics, rows_for_old: Statistics, new_rows: Statistics
+) -> Change:
+    """Return the change; `rows_for_old` are the new rows as the old model reads them."""
     components = components_of(function_of(old), function_of(new))
-    before = _means(old, sides.old_for_old, components)
-    moved = _means(old, sides.new_for_old, components)
-    after = moved if new is old else _means(new, sides.new_for_new, components)
+    before, moved = (_means(old, rows, components) for rows in (old_rows, rows_for_old))
+    after = moved if new is old else _means(new, new_rows, components)
     population, model = moved - before, after - moved
     totals = [population.sum(axis=0), model.sum(axis=0), before.sum(axis=0), after.sum(axis=0)]
     of_population, of_model, old_mean, new_mean, total = (
@@ -270,8 +248,7 @@ def _change(old: Decomposition, new: Decomposition, sides: _Sides) -> Change:
         [[0, *(1 + i for i in largest_first(column))] for column in sizes.T],
         backend_of_tables(old),
     )
-    rows = sides.old_for_old, sides.new_for_new
-    return Change(table, of_population, of_model, total, old_mean, new_mean, old, new, *rows)
+    return Change(table, of_population, of_model, total, old_mean, new_mean, old, new, old_rows, new_rows)
 
 
 def _means(fx: Decomposition, rows: Statistics, components: Components) -> Floats:
@@ -292,53 +269,43 @@ class EffectSide(NamedTuple):
 def effect_sides(change: Change, name: str) -> tuple[EffectSide, EffectSide]:
     """Return the main effect before and after; raise ValueError if the models have different categories."""
     j = change.old.schema.names.index(name)
-    models = (change.old, change.new)
-    grids = [_grid_of_axis(fx, j) for fx in models]
+    models, rows = (change.old, change.new), (change.old_rows, change.new_rows)
+    grids, tables, binnings = zip(*(_main_effect(fx, j) for fx in models), strict=True)
     common, maps = union(grids)
-    rows = (change.old_rows, change.new_rows)
-    sides = []
-    for fx, grid, (old_bins,), statistics in zip(models, grids, maps, rows, strict=True):
-        values = _values(fx, j, grid.axes[0].size)
-        axis = grid.axes[0] if grid.axes[0].is_ordered else common.axes[0]
-        shares = _shares(fx, j, common.axes[0], old_bins, statistics)
-        sides.append(EffectSide(axis, values if axis.is_ordered else values[old_bins], common.axes[0], shares))
+    [rows_axis], sides = common.axes, []
+    for i, (old_bins,) in enumerate(maps):
+        [axis], values = grids[i].axes, tables[i]
+        if not axis.is_ordered:
+            axis, values = rows_axis, values[old_bins]
+        shares = _shares(models[i], j, rows_axis, rows[i], (old_bins, binnings[i]))
+        sides.append(EffectSide(axis, values, rows_axis, shares))
     return sides[0], sides[1]
 
 
-def _grid_of_axis(fx: Decomposition, j: int) -> Grid:
-    """Return a grid of one feature with the bins of its main effect, or of the model if it has none."""
-    axis = function_of(fx).effects.axes_of((j,))[0] if (j,) in function_of(fx).effects.terms else fx.grid.axes[j]
-    return Grid(dataclasses.replace(fx.schema, features=(fx.schema.features[j],)), (axis,))
+def _main_effect(fx: Decomposition, j: int) -> tuple[Grid, Floats, Ints]:
+    """Return a grid of one feature with the bins of its main effect, its values, and its bin of each bin of the model.
+
+    Without a main effect, the bins are those of the model, and the values are zero.
+    """
+    effects, axis = function_of(fx).effects, fx.grid.axes[j]
+    values, bins = np.zeros((axis.size, effects.n_outputs)), np.arange(axis.size)
+    if (j,) in effects.terms:
+        [axis], [binning], values = effects.axes_of((j,)), effects.binnings_of((j,)), effects.terms[j,]
+        bins = binning.bins
+    return Grid(dataclasses.replace(fx.schema, features=(fx.schema.features[j],)), (axis,)), values, bins
 
 
-def _values(fx: Decomposition, j: int, n_bins: int) -> Floats:
-    return (
-        function_of(fx).effects.terms[j,]
-        if (j,) in function_of(fx).effects.terms
-        else np.zeros((n_bins, function_of(fx).effects.n_outputs))
-    )
-
-
-def _shares(fx: Decomposition, j: int, axis: Axis, old_bins: Ints, statistics: Statistics) -> Floats:
+def _shares(fx: Decomposition, j: int, axis: Axis, statistics: Statistics, maps: tuple[Ints, Ints]) -> Floats:
     """Return the share of the rows in each bin of the axis of both models.
 
-    If the models number categories differently, bins that only the other model distinguishes stay with the first.
+    `maps` are its bins in the main effect, and those of the main effect in the model. If the models number categories
+    differently, bins that only the other model distinguishes stay with the first.
     """
     labels = fx.schema.features[j].encoder.labels
     if axis.is_ordered or labels == getattr(axis, "categories", None):
         axes = (*fx.grid.axes[:j], axis, *fx.grid.axes[j + 1 :])
         return statistics.on(Grid(fx.schema, axes)).counts((j,))
-    counts = statistics.on(fx.grid).counts((j,))
+    counts, (old_bins, bins) = statistics.on(fx.grid).counts((j,)), maps
     is_first = np.zeros(len(old_bins))
     is_first[np.unique(old_bins, return_index=True)[1]] = 1.0
-    coarse = binning_by(_bins_of_effect(fx, j)).pool(counts)
-    shares: Floats = coarse[old_bins] * is_first
-    return shares
-
-
-def _bins_of_effect(fx: Decomposition, j: int) -> Ints:
-    return (
-        function_of(fx).effects.binnings_of((j,))[0].bins
-        if (j,) in function_of(fx).effects.terms
-        else np.arange(fx.grid.axes[j].size)
-    )
+    return np.asarray(binning_by(bins).pool(counts)[old_bins] * is_first)

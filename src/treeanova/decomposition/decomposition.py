@@ -19,7 +19,6 @@ from treeanova.decomposition.certify import Score, certify, certify_raw, remaind
 from treeanova.decomposition.function import (
     Factors,
     Function,
-    Summand,
     check_editable,
     combined_source,
     factors_of,
@@ -615,11 +614,8 @@ def _combined(members: Sequence[Decomposition], factors: Sequence[float], progre
     """
     functions = [function_of(fx) for fx in members]
     with one_step(progress, "sum of the models"):
-        pairs = zip(members, functions, strict=True)
-        summands = [Summand(function.source, function.scope, fx.density, fx.model) for fx, function in pairs]
-        source = combined_source(summands, factors)
-    first = members[0]
-    statistics = first.density.statistics
+        first, statistics = members[0], members[0].density.statistics
+        source = combined_source(functions, factors, [fx.model for fx in members], statistics)
     bound = first.density.bind(source.grid, None if statistics is None else statistics.on(source.grid))
     fx = decomposed(source, bound, settings_of(first), progress=progress)
     n_terms = max((function.scope.n_terms or 0 for function in functions), default=0)

@@ -18,8 +18,6 @@ import numpy as np
 from treeanova.core.arrays import BinIndices, Floats, Key, Names, label_of, labels_of
 from treeanova.core.progress import blocks
 from treeanova.data.columns import free_name
-from treeanova.data.features import Schema
-from treeanova.density.kinds import Density
 from treeanova.density.row_sources import RowsInMemory
 from treeanova.density.statistics import Points, Statistics
 from treeanova.errors import BudgetError
@@ -314,52 +312,33 @@ def _per_output(shares: Floats) -> Floats:
 # Sums of models and edits of terms.
 
 
-class Summand(NamedTuple):
-    source: Source
-    scope: Scope
-    density: Density
-    model: Any
-
-    @property
-    def schema(self) -> Schema:
-        return self.source.grid.schema
-
-
-def combined_source(summands: Sequence[Summand], factors: Sequence[float]) -> Source:
-    kinds = dict.fromkeys(f"{', '.join(s.schema.outputs)} ({s.schema.link})" for s in summands)
+def combined_source(
+    functions: Sequence[Function], factors: Sequence[float], models: Sequence[Any], statistics: Statistics | None
+) -> Source:
+    """Return the source of a weighted sum; models are read again if a deep ensemble needs their trees."""
+    schemas = [function.source.grid.schema for function in functions]
+    kinds = dict.fromkeys(f"{', '.join(schema.outputs)} ({schema.link})" for schema in schemas)
     if len(kinds) > 1:
         raise ValueError(f"decompositions must have the same outputs and link, got {' and '.join(kinds)}.")
-    if any(s.source.forest is not None or s.source.raw().keys_at_rows for s in summands):
-        return _sum_of_forests(summands, factors)
-    objective = _common_objective(summands, factors)
-    summand_effects = [s.source.raw().effects for s in summands]
-    stated = [
-        effects.with_schema(dataclasses.replace(effects.schema, objective=objective)) for effects in summand_effects
-    ]
-    return _sum_of_effects(stated, factors)
-
-
-def _common_objective(summands: Sequence[Summand], factors: Sequence[float]) -> str:
-    """Return the objective that all models share; empty unless the sum is a weighted mean, a prediction too."""
-    different = {s.schema.objective for s in summands}
-    is_mean = len(different) == 1 and min(factors) >= 0 and math.isclose(sum(factors), 1)
-    return different.pop() if is_mean else ""
-
-
-def _sum_of_effects(parts: Sequence[Effects], factors: Sequence[float]) -> AdditiveModel:
-    grid, old_bins = union([effects.grid for effects in parts])
-    on_union = [effects.on_union(grid, bins) for effects, bins in zip(parts, old_bins, strict=True)]
+    objectives = {schema.objective for schema in schemas}
+    is_mean = len(objectives) == 1 and min(factors) >= 0 and math.isclose(sum(factors), 1)
+    objective = objectives.pop() if is_mean else ""  # of a weighted mean, which is a prediction too
+    sources = [function.source for function in functions]
+    if any(source.forest is not None or source.raw().keys_at_rows for source in sources):
+        forests = [_forest_of(function, model) for function, model in zip(functions, models, strict=True)]
+        stated = [forest.with_schema(dataclasses.replace(forest.schema, objective=objective)) for forest in forests]
+        return _sum_of_forests(stated, factors, statistics)
+    terms = [source.raw().effects for source in sources]
+    summands = [effects.with_schema(dataclasses.replace(effects.schema, objective=objective)) for effects in terms]
+    grid, old_bins = union([effects.grid for effects in summands])
+    on_union = [effects.on_union(grid, bins) for effects, bins in zip(summands, old_bins, strict=True)]
     return AdditiveModel(TermSet(weighted_sum(on_union, factors)))
 
 
-def _sum_of_forests(summands: Sequence[Summand], factors: Sequence[float]) -> Source:
-    objective = _common_objective(summands, factors)
-    forests = [_forest_of(summand) for summand in summands]
-    stated = [forest.with_schema(dataclasses.replace(forest.schema, objective=objective)) for forest in forests]
-    forest = weighted_sum_of_forests(*_distinct(_alike(stated), factors))
+def _sum_of_forests(forests: Sequence[Forest], factors: Sequence[float], statistics: Statistics | None) -> Source:
+    forest = weighted_sum_of_forests(*_distinct(_alike(forests), factors))
     sets = leaves_of(forest)
     layout = choose_layout(sets, budget=DEFAULT_BUDGET)
-    statistics = summands[0].density.statistics
     return source_of_forest(forest, sets, layout, None if statistics is None else statistics.on(sets.grid))
 
 
@@ -395,22 +374,22 @@ def _are_equal(first: Forest, second: Forest) -> bool:
     return all(np.array_equal(getattr(first, name), getattr(second, name), equal_nan=True) for name in names)
 
 
-def _forest_of(summand: Summand) -> Forest:
-    if summand.scope.is_part:
+def _forest_of(function: Function, model: Any) -> Forest:
+    if function.scope.is_part:
         raise ValueError(
-            f"decompositions of deep ensembles must have all terms to be combined, got {summand.scope}; combine them "
+            f"decompositions of deep ensembles must have all terms to be combined, got {function.scope}; combine them "
             "before select(), drop() or scale()."
         )
-    if summand.source.forest is not None:
-        return summand.source.forest
-    content = None if summand.model is None else read_model(summand.model)
+    if function.source.forest is not None:
+        return function.source.forest
+    content = None if model is None else read_model(model)
     if not isinstance(content, Forest):
         kind = "a decomposition from a file" if content is None else "an additive model"
         raise ValueError(  # noqa: TRY004  not a matter of type to the caller
             f"decompositions must all hold their trees to be combined with a deep ensemble, got {kind}; decompose the "
             "models again."
         )
-    return content.with_schema(summand.schema)
+    return content.with_schema(function.source.grid.schema)
 
 
 Factors = Mapping[str | tuple[str, ...], float]
