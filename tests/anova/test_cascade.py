@@ -34,15 +34,15 @@ def on_fine_bins(pair):
     return np.repeat(np.repeat(pair, 2, axis=0), 2, axis=1)
 
 
-def test_faces_widen_onto_the_axes_of_the_terms_below():
+def test_projections_widen_onto_the_axes_of_the_terms_below():
     pair, mains, coarse_weights, weights = coarse_pair_and_fine_mains()
     tables = {(0, 1): coarse_weights, (0,): marginal(weights, [0]), (1,): marginal(weights, [1])}
     raw = {(0, 1): pair[None], (0,): mains[0][None], (1,): mains[1][None]}
     calls = []
 
-    def widen(above, below, face):
-        calls.append((above, below, face.shape))
-        return np.repeat(face, 2, axis=1)
+    def widen(above, below, projection):
+        calls.append((above, below, projection.shape))
+        return np.repeat(projection, 2, axis=1)
 
     result = cascade(raw, tables.__getitem__, Options(), widen=widen)
     whole = purify(on_fine_bins(pair) + mains[0][:, None] + mains[1], weights)
@@ -53,14 +53,14 @@ def test_faces_widen_onto_the_axes_of_the_terms_below():
     assert sorted(calls) == [((0, 1), (0,), (1, 3)), ((0, 1), (1,), (1, 2))]
 
 
-def test_a_term_below_that_has_no_scores_takes_the_widened_face():
+def test_a_term_below_that_has_no_scores_takes_the_widened_projection():
     pair, _, coarse_weights, weights = coarse_pair_and_fine_mains()
     tables = {(0, 1): coarse_weights, (0,): marginal(weights, [0]), (1,): marginal(weights, [1])}
     result = cascade(
         {(0, 1): pair[None]},
         tables.__getitem__,
         Options(),
-        widen=lambda above, below, face: np.repeat(face, 2, axis=1),
+        widen=lambda above, below, projection: np.repeat(projection, 2, axis=1),
     )
     whole = purify(on_fine_bins(pair), weights)
     for axis in range(2):

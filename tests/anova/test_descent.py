@@ -1,4 +1,4 @@
-"""Orders are solved from the highest down, and every face reaches the term below it."""
+"""Orders are solved from the highest down, and every projection reaches the term below it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pass_ones(key, received):
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 5])
-def test_faces_add_up_over_all_ways_down(order):
+def test_projections_add_up_over_all_ways_down(order):
     top = tuple(range(order))
     received = {top: np.ones(())}
     results = dict(descend(with_subsets([top]), one_by_one(pass_all), received))
@@ -44,12 +44,12 @@ def test_orders_go_down_and_keys_keep_their_turn_within_an_order():
 def test_terms_that_are_not_solved_keep_what_they_received():
     start = np.array([1.0, 2.0])
     received = {(0, 2): start}
-    faces = [np.array([10.0, 20.0]), np.array([3.0, 4.0]), np.array([5.0, 6.0])]
+    projections = [np.array([10.0, 20.0]), np.array([3.0, 4.0]), np.array([5.0, 6.0])]
     seen = []
 
     def solve(key, what):
         seen.append(what)
-        return None, faces
+        return None, projections
 
     list(descend([(0, 1, 2)], one_by_one(solve), received))
     assert seen == [None]
@@ -86,12 +86,12 @@ def test_threads_change_nothing():
     np.testing.assert_array_equal(one[()], several[()])
 
 
-def test_faces_are_widened_for_terms_but_not_for_the_intercept():
+def test_projections_are_widened_for_terms_but_not_for_the_intercept():
     calls, received = [], {}
 
-    def widen(above, below, face):
+    def widen(above, below, projection):
         calls.append((above, below))
-        return 10 * face
+        return 10 * projection
 
     keys = with_subsets([(0, 1)])
     list(descend(keys, one_by_one(pass_ones), received, widen=widen))

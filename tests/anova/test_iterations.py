@@ -15,7 +15,7 @@ from treeanova.anova.support import (
     smallest_ritz_value,
     sweep,
     take_out,
-    zero_faces,
+    zero_projections,
 )
 from treeanova.testing import correlated_weights
 
@@ -74,16 +74,16 @@ def test_a_zero_right_hand_side_needs_no_step():
     assert (solution.tolist(), n_steps, ritz_value) == ([0.0, 0.0, 0.0], 0, 1.0)
 
 
-def test_a_sweep_moves_slice_means_to_the_faces():
+def test_a_sweep_moves_slice_means_to_the_projections():
     rng = np.random.default_rng(0)
     scores, weights = rng.normal(size=(2, 3, 4)), rng.random((3, 4))
-    values, faces = scores.copy(), zero_faces(scores)
-    moved = sweep(values, faces, functools.partial(slice_means, weights=weights))
+    values, projections = scores.copy(), zero_projections(scores)
+    moved = sweep(values, projections, functools.partial(slice_means, weights=weights))
     first = np.einsum("kij,ij->kj", scores, weights) / weights.sum(axis=0)
     rest = scores - first[:, None, :]
     second = np.einsum("kij,ij->ki", rest, weights) / weights.sum(axis=1)
-    np.testing.assert_allclose(faces[0], first)
-    np.testing.assert_allclose(faces[1], second)
+    np.testing.assert_allclose(projections[0], first)
+    np.testing.assert_allclose(projections[1], second)
     np.testing.assert_allclose(values, rest - second[:, :, None])
     assert moved == pytest.approx(max(np.abs(first).max(), np.abs(second).max()))
 
@@ -91,10 +91,10 @@ def test_a_sweep_moves_slice_means_to_the_faces():
 def test_polishing_makes_values_pure_and_keeps_the_sum():
     weights = correlated_weights((6, 5), 0.3)
     scores = np.random.default_rng(0).normal(size=(1, 6, 5))
-    values, faces = scores.copy(), zero_faces(scores)
-    polish(values, faces, functools.partial(slice_means, weights=weights), 1.0)
+    values, projections = scores.copy(), zero_projections(scores)
+    polish(values, projections, functools.partial(slice_means, weights=weights), 1.0)
     assert np.abs((values[0] * weights).sum(axis=0) / weights.sum(axis=0)).max() < 1e-12
-    take_out(scores, faces)
+    take_out(scores, projections)
     np.testing.assert_allclose(scores, values, atol=1e-14)
 
 
@@ -105,5 +105,5 @@ def test_polishing_ends_where_it_no_longer_helps():
         calls.append(axis)
         return np.ones(values.shape[: axis + 1] + values.shape[axis + 2 :])
 
-    polish(np.zeros((1, 2, 2)), zero_faces(np.zeros((1, 2, 2))), stubborn, 1.0)
+    polish(np.zeros((1, 2, 2)), zero_projections(np.zeros((1, 2, 2))), stubborn, 1.0)
     assert len(calls) == 4  # two sweeps: the second moved as much as the first

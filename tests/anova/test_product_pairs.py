@@ -53,14 +53,16 @@ def test_pairs_at_once_are_those_alone(method, monkeypatch):
         assert found.error == pytest.approx(expected.error, abs=1e-14)
 
 
-def test_pairs_are_pure_and_what_was_taken_out_is_in_their_faces():
+def test_pairs_are_pure_and_what_was_taken_out_is_in_their_projections():
     terms, weights = pairs_and_weights()
     scales = np.full(N_OUTPUTS, 3.0)
     pure = purify_product_pairs(terms, weights.__getitem__, scales, 1e-293)
     dependent = [key for number, key in enumerate(terms) if number % 4 == 0]
     assert set(pure) == set(terms) - set(dependent)
-    for key, (values, certificate, faces, _) in pure.items():
-        np.testing.assert_allclose(values + faces[0][:, None, :] + faces[1][:, :, None], terms[key], atol=1e-14)
+    for key, (values, certificate, projections, _) in pure.items():
+        np.testing.assert_allclose(
+            values + projections[0][:, None, :] + projections[1][:, :, None], terms[key], atol=1e-14
+        )
         for axis in range(2):
             other = marginal(weights[key], [axis])
             np.testing.assert_allclose(np.tensordot(values, other, axes=(axis + 1, 0)), 0.0, atol=1e-14)

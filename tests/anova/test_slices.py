@@ -1,4 +1,4 @@
-"""Slices and faces against plain numpy."""
+"""Slices and projections against plain numpy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from treeanova.anova.support import (
-    add_faces,
+    add_projections,
     axis_means,
     largest,
     marginal,
@@ -20,7 +20,7 @@ from treeanova.anova.support import (
     slice_sums,
     sweep_product,
     take_out,
-    zero_faces,
+    zero_projections,
 )
 
 RNG = np.random.default_rng(0)
@@ -85,23 +85,23 @@ def test_slice_sums_are_products_with_indicators(axis):
     np.testing.assert_allclose(slice_sums(VALUES, WEIGHTS, axis).reshape(2, -1), sums, atol=1e-16)
 
 
-def test_faces_are_added_and_taken_out():
-    faces = [RNG.normal(size=face.shape) for face in zero_faces(VALUES)]
-    doubled = [face.copy() for face in faces]
-    add_faces(doubled, faces)
+def test_projections_are_added_and_taken_out():
+    projections = [RNG.normal(size=projection.shape) for projection in zero_projections(VALUES)]
+    doubled = [projection.copy() for projection in projections]
+    add_projections(doubled, projections)
     values = VALUES.copy()
     take_out(values, doubled)
-    expected = VALUES - 2 * (faces[0][:, None] + faces[1][:, :, None] + faces[2][:, :, :, None])
+    expected = VALUES - 2 * (projections[0][:, None] + projections[1][:, :, None] + projections[2][:, :, :, None])
     np.testing.assert_allclose(values, expected)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_moved_means_leave_slices_of_mean_zero(axis):
-    values, faces = VALUES.copy(), zero_faces(VALUES)
-    means = move_means(values, WEIGHTS, axis, faces)
+    values, projections = VALUES.copy(), zero_projections(VALUES)
+    means = move_means(values, WEIGHTS, axis, projections)
     np.testing.assert_allclose((values * WEIGHTS).sum(axis=axis + 1), 0, atol=1e-15)
-    np.testing.assert_array_equal(faces[axis], means)
-    take_out(restored := values.copy(), [-face for face in faces])
+    np.testing.assert_array_equal(projections[axis], means)
+    take_out(restored := values.copy(), [-projection for projection in projections])
     np.testing.assert_allclose(restored, VALUES, atol=1e-15)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support.strategies import random_weights
 from treeanova import purify
-from treeanova.anova.support import bin_components, face_correlation, is_product, maximal_correlation, normalise
+from treeanova.anova.support import bin_components, is_product, maximal_correlation, normalise, projection_correlation
 from treeanova.testing import correlated_weights
 
 
@@ -36,18 +36,20 @@ def test_maximal_correlation_is_the_largest_within_a_component():
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.3, 0.9])
-def test_the_face_correlation_of_a_pair_is_its_maximal_correlation(correlation):
+def test_the_projection_correlation_of_a_pair_is_its_maximal_correlation(correlation):
     weights = correlated_weights((4, 6), correlation)
-    assert face_correlation(weights) == pytest.approx(second_singular_value(weights), abs=1e-10)
+    assert projection_correlation(weights) == pytest.approx(second_singular_value(weights), abs=1e-10)
 
 
-def test_the_face_correlation_of_independent_axes_is_that_of_overlapping_faces():
+def test_the_projection_correlation_of_independent_axes_is_that_of_overlapping_projections():
     # Slices of two axes of a tensor share all functions of the third: on these the Gram matrix has eigenvalue 2.
     weights = np.einsum("i,j,k->ijk", [0.3, 0.7], [0.2, 0.8], [0.5, 0.5])
     columns = [np.delete(np.indices((2, 2, 2)).reshape(3, -1), axis, axis=0) for axis in range(3)]
     table = np.concatenate([np.eye(4)[:, 2 * bins[0] + bins[1]] for bins in columns]) * np.sqrt(weights.ravel())
     eigenvalues = np.linalg.eigvalsh((gram := table @ table.T) / np.sqrt(np.outer(np.diag(gram), np.diag(gram))))
-    assert face_correlation(weights) == pytest.approx(1 - min(eigenvalues[eigenvalues > 1e-9].min(), 1), abs=1e-10)
+    assert projection_correlation(weights) == pytest.approx(
+        1 - min(eigenvalues[eigenvalues > 1e-9].min(), 1), abs=1e-10
+    )
 
 
 @pytest.mark.parametrize("sizes", [(4,), (3, 4), (2, 3, 4)])

@@ -21,37 +21,38 @@ from treeanova.anova.solvers import solve
 from treeanova.anova.solvers.base import AUTO, EPSILON, Options, Solution
 from treeanova.anova.solvers.iterative import Product
 from treeanova.anova.support import PRODUCT_TOLERANCE, bin_components, largest, marginals, safe_inverse, take_out
-from treeanova.core.arrays import Bools, Faces, Floats, Key
+from treeanova.core.arrays import Bools, Floats, Key, Projections
 from treeanova.core.progress import Progress, counted, quiet
 from treeanova.errors import NotPureError
 
 Result = TypeVar("Result")
 Solve = Callable[[Key, Any], tuple[Result, Sequence[Floats]]]
-"""Given a key and what it received (None for nothing): the result, and one face per feature of the key."""
+"""Given a key and what it received (None for nothing): the result, and one projection per feature of the key."""
 Received = Callable[[Key], Any]
 """What a term received, None for nothing."""
 SolveOrder = Callable[[Sequence[Key], Received], Iterable[tuple[Result, Sequence[Floats]]]]
-"""Given the terms of one order and what each received: their results, and one face per feature, in the same order."""
+"""The same for all terms of one order, in their order."""
 Widen = Callable[[Key, Key, Floats], Floats]
-"""Given the term above, the term below and a face of the term above: the face on the axes of the term below."""
+"""Given the term above, the term below and what is taken out of the one above: that, on the axes of the one below."""
 
 
 def descend(
     keys: Iterable[Key], solve: SolveOrder[Result], received: dict[Key, Floats], *, widen: Widen | None = None
 ) -> Iterator[tuple[Key, Result]]:
-    """Solve terms from the highest order down, adding the faces of each to what the terms below receive.
+    """Solve terms from the highest order down, adding the projections of each to what the terms below receive.
 
-    `solve` returns results and faces of terms of one order: face i goes to the term without feature i, brought to its
-    axes by `widen`. `received` is changed in place; at the end it holds what terms not among `keys` received.
+    `solve` returns results and projections of terms of one order: projection i goes to the term without feature i,
+    brought to its axes by `widen`. `received` is changed in place; at the end it holds what terms not among `keys`
+    received.
     """
     by_order: dict[int, list[Key]] = {}
     for key in keys:
         by_order.setdefault(len(key), []).append(key)
     for order in sorted(by_order, reverse=True):
         solved = solve(by_order[order], received.get)
-        for key, (result, faces) in zip(by_order[order], solved, strict=True):
+        for key, (result, projections) in zip(by_order[order], solved, strict=True):
             received.pop(key, None)
-            _pass_down(key, faces, received, widen)
+            _pass_down(key, projections, received, widen)
             yield key, result
 
 
@@ -69,7 +70,7 @@ def in_turn(solve: Solve[Result], *, n_jobs: int = 1, is_large: Callable[[Key], 
 
 
 def keys_below(key: Key) -> list[Key]:
-    """Return the terms that receive the faces of a term, one for each of its features.
+    """Return the terms that receive the projections of a term, one for each of its features.
 
     >>> keys_below((0, 2, 5))
     [(2, 5), (0, 5), (0, 2)]
@@ -90,9 +91,9 @@ def with_subsets(keys: Iterable[Key]) -> list[Key]:
     return sorted(closed - {()}, key=lambda key: (-len(key), key))
 
 
-def _pass_down(key: Key, faces: Sequence[Floats], received: dict[Key, Floats], widen: Widen | None) -> None:
-    for below, face in zip(keys_below(key), faces, strict=True):
-        addend = face if widen is None or not below else widen(key, below, face)
+def _pass_down(key: Key, projections: Sequence[Floats], received: dict[Key, Floats], widen: Widen | None) -> None:
+    for below, projection in zip(keys_below(key), projections, strict=True):
+        addend = projection if widen is None or not below else widen(key, below, projection)
         received[below] = received[below] + addend if below in received else addend
 
 
@@ -103,7 +104,7 @@ _STACK_CELLS = 1 << 17
 class PureTerm(NamedTuple):
     values: Floats
     certificate: TermCertificate
-    faces: Faces
+    projections: Projections
     trace: Floats | None = None
 
 
@@ -214,8 +215,8 @@ def cascade(
     """Purify orders from the highest to the lowest; what is taken out of a term goes to the terms one order below.
 
     Raw terms have outputs first, and their subsets become terms too. `table` returns the weights of a set of axes, of
-    sum 1. If terms have their own axes, ``widen(above, below, face)`` brings a face of the term `above` to the axes of
-    the term `below`; it is not called for the intercept.
+    sum 1. If terms have their own axes, ``widen(above, below, projection)`` brings a projection of the term `above` to
+    the axes of the term `below`; it is not called for the intercept.
     """
     scales = np.max([largest(values) for values in terms.values()], axis=0)
     units = _units(scales)
@@ -229,10 +230,10 @@ def cascade(
 
     at_once = _purified_at_once(pending, first_weights, scales / units, options)
 
-    def purify_one(key: Key, term: Floats) -> tuple[PureTerm, Faces]:
+    def purify_one(key: Key, term: Floats) -> tuple[PureTerm, Projections]:
         weights = known_weights.pop(key) if key in known_weights else table(key)
         pure = at_once.pop(key) if key in at_once else _purify_term(term, cut_weights(weights), scales / units, options)
-        return pure._replace(faces=[]), pure.faces
+        return pure._replace(projections=[]), pure.projections
 
     def is_large(key: Key) -> bool:
         return pending[key].size >= _CELLS_FOR_THREADS
@@ -245,7 +246,7 @@ def cascade(
 def _purified_at_once(
     terms: Mapping[Key, Floats], table: Callable[[Key], Floats], scales: Floats, options: Options
 ) -> dict[Key, PureTerm]:
-    """Purify small pairs of independent features together if there are many and no terms above pass faces to them."""
+    """Purify small pairs of independent features together if there are many and they receive nothing from above."""
     n_pairs = sum(len(key) == 2 for key in terms)
     if n_pairs < _MANY_PAIRS or max(map(len, terms)) > 2 or options.method not in {AUTO, Product.method}:
         return {}
@@ -264,8 +265,8 @@ def _reported(
 def _purify_term(term: Floats, weights: Floats, scales: Floats, options: Options) -> PureTerm:
     solution = solve(term, weights, options)
     values = term.copy()
-    take_out(values, solution.faces)
-    return PureTerm(values, measure(values, weights, scales, solution), solution.faces, solution.trace)
+    take_out(values, solution.projections)
+    return PureTerm(values, measure(values, weights, scales, solution), solution.projections, solution.trace)
 
 
 def _units(scales: Floats) -> Floats:
@@ -295,7 +296,7 @@ def _unscaled(pure: Mapping[Key, PureTerm], intercept: Floats, units: Floats) ->
 
 
 def _with_errors_of_higher_orders(measured: Mapping[Key, TermCertificate]) -> dict[Key, TermCertificate]:
-    """Add to each certificate the errors of the terms that passed faces to it; highest order first."""
+    """Add to each certificate the errors of the terms that passed projections to it; highest order first."""
     inherited: dict[Key, float] = {}
     complete = {}
     for key, certificate in measured.items():

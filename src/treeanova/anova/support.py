@@ -7,10 +7,10 @@ of marginals; last, in the bins never seen. With L the functions of fewer axes, 
 1. Disconnected components of the support, and slices without mass. Taking the π-pure part of T first makes T orthogonal
    to L under π, so the second step asks for the F of least π-norm among those that agree on the support. For pairs that
    is one constant per component, in closed form; above, conjugate gradients on the support.
-2. Bins never seen. In a cell where the bins of the axes S are unseen, faces of i in S are already known; the others
+2. Bins never seen. In a cell where the bins of the axes S are unseen, projections along S are already known; the others
    follow from one sweep under the product of the marginals of the axes outside S.
 
-Taking faces out of values, one per axis, leaves ``values - sum(spread(face, axis))``.
+Taking projections out of values, one per axis, leaves ``values - sum(spread(projection, axis))``.
 
 **Observed cells** are for large tensors of which few cells have mass. A slice is the set of rows that agree, on a few
 bins per feature, in all features of the term except one. If rows are drawn from the density, the mean over a slice of n
@@ -33,7 +33,7 @@ import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from treeanova.core.arrays import Faces, Floats, Ints
+from treeanova.core.arrays import Floats, Ints, Projections
 
 
 def marginal(weights: Floats, axes: Sequence[int]) -> Floats:
@@ -50,8 +50,8 @@ def outer(vectors: Sequence[Floats]) -> Floats:
     return functools.reduce(np.multiply.outer, vectors)
 
 
-def spread(face: Floats, axis: int) -> Floats:
-    return np.expand_dims(face, axis + 1)
+def spread(projection: Floats, axis: int) -> Floats:
+    return np.expand_dims(projection, axis + 1)
 
 
 def slice_sums(values: Floats, weights: Floats, axis: int) -> Floats:
@@ -67,7 +67,7 @@ def safe_inverse(masses: Floats) -> Floats:
 
 
 def slice_means(values: Floats, weights: Floats, axis: int) -> Floats:
-    """Return weighted means of all slices along an axis, as a face; 0 for slices without mass."""
+    """Return weighted means of all slices along an axis, as a projection; 0 for slices without mass."""
     return slice_sums(values, weights, axis) * safe_inverse(weights.sum(axis))
 
 
@@ -89,26 +89,26 @@ def settled_means(values: Floats, weights: Floats, axis: int) -> Floats:
     return np.where(masses > 0, means, axis_means(values, marginal(weights, [axis]), axis))
 
 
-def move_means(values: Floats, weights: Floats, axis: int, faces: Faces) -> Floats:
-    """Move the slice means along an axis from values to its face, in place; return the means."""
+def move_means(values: Floats, weights: Floats, axis: int, projections: Projections) -> Floats:
+    """Move the slice means along an axis from values to its projection, in place; return the means."""
     means = slice_means(values, weights, axis)
-    faces[axis] += means
+    projections[axis] += means
     values -= spread(means, axis)
     return means
 
 
-def take_out(values: Floats, faces: Sequence[Floats]) -> None:
-    for axis, face in enumerate(faces):
-        values -= spread(face, axis)
+def take_out(values: Floats, projections: Sequence[Floats]) -> None:
+    for axis, projection in enumerate(projections):
+        values -= spread(projection, axis)
 
 
-def zero_faces(values: Floats) -> Faces:
+def zero_projections(values: Floats) -> Projections:
     return [np.zeros(values.shape[: i + 1] + values.shape[i + 2 :]) for i in range(values.ndim - 1)]
 
 
-def add_faces(faces: Faces, more: Sequence[Floats]) -> None:
-    for face, addend in zip(faces, more, strict=True):
-        face += addend
+def add_projections(projections: Projections, more: Sequence[Floats]) -> None:
+    for projection, addend in zip(projections, more, strict=True):
+        projection += addend
 
 
 def slice_indicators(shape: Sequence[int]) -> Floats:
@@ -123,13 +123,13 @@ def slice_indicators(shape: Sequence[int]) -> Floats:
     return table
 
 
-def sweep_product(values: Floats, bin_masses: Sequence[Floats]) -> Faces:
-    """Return faces and make values pure in place; one sweep is exact, because means along different axes commute."""
-    faces = []
+def sweep_product(values: Floats, bin_masses: Sequence[Floats]) -> Projections:
+    """Return projections and make values pure in place; one sweep is exact: means along different axes commute."""
+    projections = []
     for axis, masses in enumerate(bin_masses):
-        faces.append(axis_means(values, masses, axis))
-        values -= spread(faces[-1], axis)
-    return faces
+        projections.append(axis_means(values, masses, axis))
+        values -= spread(projections[-1], axis)
+    return projections
 
 
 def largest(values: Floats) -> Floats:
@@ -242,7 +242,7 @@ def _largest_eigenvalue(apply: Callable[[Floats], Floats], size: int) -> float:
     return float(scipy.linalg.eigvalsh(dense, subset_by_index=(size - 1, size - 1))[0])
 
 
-def face_correlation(weights: Floats) -> float:
+def projection_correlation(weights: Floats) -> float:
     """The same for small tensors of any order: how nearly a sum of functions of fewer axes can cancel.
 
     1 minus the smallest eigenvalue above zero of the Gram matrix of all slices, each scaled to norm 1 under the
@@ -325,22 +325,22 @@ def smallest_ritz_value(steps: Sequence[tuple[Any, Any]]) -> float:
     return float(np.clip(value[0], 0.0, 1.0))
 
 
-def sweep(values: Floats, faces: Faces, means_along: MeansAlong) -> float:
-    """Move all slice means to the faces, axis by axis, in place; return the largest absolute mean."""
+def sweep(values: Floats, projections: Projections, means_along: MeansAlong) -> float:
+    """Move all slice means to the projections, axis by axis, in place; return the largest absolute mean."""
     moved = 0.0
-    for axis, face in enumerate(faces):
+    for axis, projection in enumerate(projections):
         means = means_along(values, axis=axis)
-        face += means
+        projection += means
         values -= spread(means, axis)
         moved = max(moved, float(largest(means).max()))
     return moved
 
 
-def polish(values: Floats, faces: Faces, means_along: MeansAlong, scale: float) -> None:
+def polish(values: Floats, projections: Projections, means_along: MeansAlong, scale: float) -> None:
     """Sweep in place until slice means are at rounding level or shrink no further."""
     before = np.inf
     for _ in range(_POLISHING_SWEEPS):
-        moved = sweep(values, faces, means_along)
+        moved = sweep(values, projections, means_along)
         if moved <= PURE_ENOUGH * scale or moved > _SLOW * before:
             return
         before = moved
@@ -350,18 +350,18 @@ _TIE_TOLERANCE = 1e-14
 _TIE_ITERATIONS = 20_000
 
 
-def tie_support(scores: Floats, faces: Faces, weights: Floats) -> None:
-    """Change faces, in place, to those of the convention; their sum on the support stays. Every bin must have mass."""
+def tie_support(scores: Floats, projections: Projections, weights: Floats) -> None:
+    """Make projections those of the convention, in place; their sum on the support stays. Every bin must have mass."""
     if weights.all():
         return
     if weights.ndim == 2:
-        _tie_components(scores, faces, weights)
+        _tie_components(scores, projections, weights)
     else:
-        _tie_faces(scores, faces, weights)
+        _tie_projections(scores, projections, weights)
 
 
-def _tie_components(scores: Floats, faces: Faces, weights: Floats) -> None:
-    """Shift the faces of a pair by one constant per component.
+def _tie_components(scores: Floats, projections: Projections, weights: Floats) -> None:
+    """Shift the projections of a pair by one constant per component.
 
     With R = T - a - b, minimising sum r_i c_j (R_ij - s_k(i) + s_k(j))² over the shifts s, of weighted mean zero,
     gives s_k = (Σ_{i in k} r_i Σ_j c_j R_ij - Σ_{j in k} c_j Σ_i r_i R_ij) / (2 p_k), p_k the mass of component k.
@@ -370,37 +370,42 @@ def _tie_components(scores: Floats, faces: Faces, weights: Floats) -> None:
     if n_components == 1:
         return
     residual = scores.copy()
-    take_out(residual, faces)
+    take_out(residual, projections)
     rows, columns = marginals(weights)
     mass = np.bincount(row_labels, rows)
     row_sums, column_sums = rows * axis_means(residual, columns, 1), columns * axis_means(residual, rows, 0)
     for output in range(len(scores)):
         excess = np.bincount(row_labels, row_sums[output]) - np.bincount(column_labels, column_sums[output])
         shift = excess / (2 * mass)
-        faces[1][output] += shift[row_labels]
-        faces[0][output] -= shift[column_labels]
+        projections[1][output] += shift[row_labels]
+        projections[0][output] -= shift[column_labels]
 
 
-def _tie_faces(scores: Floats, faces: Faces, weights: Floats) -> None:
-    """Replace faces by those of least π-norm with the same sum on the support."""
+def _tie_projections(scores: Floats, projections: Projections, weights: Floats) -> None:
+    """Replace projections by those of least π-norm with the same sum on the support."""
     bin_masses = marginals(weights)
     support = np.flatnonzero(weights)
     pure_under_product = scores.copy()
     tied = sweep_product(pure_under_product, bin_masses)
-    residual = pure_under_product - scores  # what the faces take out, less what the product takes out
-    for axis, face in enumerate(faces):
-        residual += spread(face, axis)
+    residual = pure_under_product - scores  # what the projections take out, less what the product takes out
+    for axis, projection in enumerate(projections):
+        residual += spread(projection, axis)
     for output, scale in enumerate(largest(scores)):
         potential = _potential(residual[output].ravel()[support], support, bin_masses, scale)
-        for face, more in zip(tied, sweep_product(potential, bin_masses), strict=True):
-            face[output] += more[0]
+        for projection, more in zip(tied, sweep_product(potential, bin_masses), strict=True):
+            projection[output] += more[0]
     pure = scores.copy()
     take_out(pure, tied)
     for output, scale in enumerate(largest(scores)):
         one = slice(output, output + 1)
-        polish(pure[one], [face[one] for face in tied], functools.partial(settled_means, weights=weights), scale)
-    for face, settled in zip(faces, tied, strict=True):
-        face[...] = settled
+        polish(
+            pure[one],
+            [projection[one] for projection in tied],
+            functools.partial(settled_means, weights=weights),
+            scale,
+        )
+    for projection, settled in zip(projections, tied, strict=True):
+        projection[...] = settled
 
 
 def _potential(target: Floats, support: Ints, bin_masses: Sequence[Floats], scale: float) -> Floats:
@@ -427,8 +432,8 @@ def _potential(target: Floats, support: Ints, bin_masses: Sequence[Floats], scal
     return tensor
 
 
-def extend_to_unseen(scores: Floats, faces: Faces, bin_masses: Sequence[Floats]) -> None:
-    """Fill faces, in place, at slices in unseen bins; elsewhere they must be right already."""
+def extend_to_unseen(scores: Floats, projections: Projections, bin_masses: Sequence[Floats]) -> None:
+    """Fill projections, in place, at slices in unseen bins; elsewhere they must be right already."""
     order = len(bin_masses)
     seen = [np.flatnonzero(masses) for masses in bin_masses]
     unseen = [np.flatnonzero(masses == 0) for masses in bin_masses]
@@ -436,26 +441,26 @@ def extend_to_unseen(scores: Floats, faces: Faces, bin_masses: Sequence[Floats])
         for group in itertools.combinations(range(order), n_unseen):
             bins = [unseen[axis] if axis in group else seen[axis] for axis in range(order)]
             if all(len(indices) for indices in bins):
-                _fill_block(scores, faces, bin_masses, bins, group)
+                _fill_block(scores, projections, bin_masses, bins, group)
 
 
 def _fill_block(
     scores: Floats,
-    faces: Faces,
+    projections: Projections,
     bin_masses: Sequence[Floats],
     bins: Sequence[Ints],
     group: tuple[int, ...],
 ) -> None:
-    """Fill faces of the axes outside the group, over the cells whose bins in the group are unseen."""
+    """Fill projections of the axes outside the group, over the cells whose bins in the group are unseen."""
     outputs = np.arange(len(scores))
-    face_cells = [np.ix_(outputs, *(bins[j] for j in range(len(bins)) if j != axis)) for axis in range(len(bins))]
+    projection_cells = [np.ix_(outputs, *(bins[j] for j in range(len(bins)) if j != axis)) for axis in range(len(bins))]
     residual = scores[np.ix_(outputs, *bins)]
     for axis in group:
-        residual -= spread(faces[axis][face_cells[axis]], axis)
+        residual -= spread(projections[axis][projection_cells[axis]], axis)
     for axis in range(len(bins)):
         if axis not in group:
             means = axis_means(residual, bin_masses[axis][bins[axis]], axis)
-            faces[axis][face_cells[axis]] = means
+            projections[axis][projection_cells[axis]] = means
             residual -= spread(means, axis)
 
 
@@ -464,12 +469,12 @@ _OBSERVED_ITERATIONS = 300
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ObservedCells:
-    """The cells of a tensor that have mass, and their slices: a least-squares problem for faces.
+    """The cells of a tensor that have mass, and their slices: a least-squares problem for projections.
 
     Its matrix has one row per cell and one column per slice with mass, and in each row as many entries as the tensor
     has axes. A product with it takes microseconds, one with whole tensors (`solvers.iterative`) half a millisecond,
     which matters for hundreds of small problems. Rows and columns are scaled by the roots of masses. Unlike the
-    solvers, it leaves faces of slices without mass at zero.
+    solvers, it leaves projections of slices without mass at zero.
     """
 
     positions: Ints
@@ -496,11 +501,11 @@ class ObservedCells:
         matrix = scipy.sparse.csr_array((entries, columns, ends), shape=(len(positions), len(scales)))
         return cls(positions, roots, matrix, np.flatnonzero(has_mass), scales, shapes)
 
-    def faces(self, values: Floats, tolerance: float, max_iterations: int = _OBSERVED_ITERATIONS) -> Faces:
-        return faces_of_all([self], [values], [tolerance], max_iterations)[0]
+    def projections(self, values: Floats, tolerance: float, max_iterations: int = _OBSERVED_ITERATIONS) -> Projections:
+        return projections_of_all([self], [values], [tolerance], max_iterations)[0]
 
-    def split(self, solution: Floats) -> Faces:
-        """Return faces from the scaled values of the slices with mass, shape (n_slices, n_outputs)."""
+    def split(self, solution: Floats) -> Projections:
+        """Return projections from the scaled values of the slices with mass, shape (n_slices, n_outputs)."""
         flat = np.zeros((solution.shape[1], sum(map(math.prod, self.shapes))))
         flat[:, self.slices] = self.scales * solution.T
         ends = np.cumsum([math.prod(shape) for shape in self.shapes])[:-1]
@@ -523,13 +528,13 @@ class ObservedCells:
         return scaled
 
 
-def faces_of_all(
+def projections_of_all(
     problems: Sequence[ObservedCells],
     values: Sequence[Floats],
     tolerances: Sequence[float],
     max_iterations: int = _OBSERVED_ITERATIONS,
-) -> list[Faces]:
-    """Return faces that make the values of each problem pure wherever there is mass, by conjugate gradients.
+) -> list[Projections]:
+    """Return projections that make the values of each problem pure wherever there is mass, by conjugate gradients.
 
     The residual of the normal equations of each output of each problem is reduced by the factor `tolerance`. Problems
     are solved together, because one step for all takes hardly longer than for a small one.

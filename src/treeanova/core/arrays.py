@@ -24,8 +24,8 @@ BinIndices = npt.NDArray[np.int32]
 """Bins of rows, shape (n_rows, n_features) or (n_rows,)."""
 Arrays = dict[str, npt.NDArray[Any]]
 """Arrays by name, as in a file."""
-Faces = list[Floats]
-"""One array per axis of a tensor, each over all the other axes."""
+Projections = list[Floats]
+"""What is taken out of a tensor: per axis a function of all other axes, one number per slice along the axis."""
 Key = tuple[int, ...]
 """Sorted positions of the features of a term."""
 Names = tuple[str, ...]

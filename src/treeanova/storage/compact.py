@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from treeanova.anova.cascade import keys_below
-from treeanova.core.arrays import Bools, Faces, Floats, Ints, Key
+from treeanova.core.arrays import Bools, Floats, Ints, Key, Projections
 from treeanova.model.grid import Binning
 from treeanova.terms.terms import LeafTerms, PureLeafTerms
 
@@ -257,7 +257,7 @@ class _Received:
     def take(self, key: Key) -> Floats | float:
         return self._cells.spread(self._sums.pop(key), key) if key in self._sums else 0.0
 
-    def pass_down(self, key: Key, faces: Faces) -> None:
+    def pass_down(self, key: Key, faces: Projections) -> None:
         for below, face in zip(keys_below(key), faces, strict=True):
             self._sums[below] = self._sums[below] - face if below in self._sums else -face
 
@@ -266,17 +266,17 @@ def _highest_first(keys: Mapping[Key, Floats]) -> list[Key]:
     return sorted(keys, key=lambda key: (-len(key), key))
 
 
-def _faces_of(values: Floats) -> tuple[Faces, Floats]:
+def _faces_of(values: Floats) -> tuple[Projections, Floats]:
     """Return slices along the first bins, each taken after the slices before it, and what remains."""
     residual = np.array(values)
-    faces: Faces = []
+    faces: Projections = []
     for axis in range(values.ndim - 1):
         faces.append(np.take(residual, [0], axis=axis).squeeze(axis))
         residual -= np.expand_dims(faces[-1], axis)
     return faces, residual
 
 
-def _sum_of_faces(faces: Faces) -> Floats:
+def _sum_of_faces(faces: Projections) -> Floats:
     return functools.reduce(np.add, (np.expand_dims(face, axis) for axis, face in enumerate(faces)))
 
 
@@ -286,7 +286,7 @@ def _without_zeros(face: Floats, axis: int) -> Floats:
     return inner
 
 
-def _unpack_faces(flat: Floats, shape: tuple[int, ...]) -> Faces:
+def _unpack_faces(flat: Floats, shape: tuple[int, ...]) -> Projections:
     shapes = [shape[:axis] + shape[axis + 1 :] for axis in range(len(shape) - 1)]
     faces = [np.zeros(some) for some in shapes]
     ends = np.cumsum([_without_zeros(face, axis).size for axis, face in enumerate(faces)])

@@ -30,8 +30,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 import numpy as np
 
 from treeanova.anova.cascade import Received, descend, keys_below
-from treeanova.anova.support import ObservedCells, faces_of_all, safe_inverse, take_out
-from treeanova.core.arrays import BinIndices, Bools, Faces, Floats, Ints, Key, count_cells, memo
+from treeanova.anova.support import ObservedCells, projections_of_all, safe_inverse, take_out
+from treeanova.core.arrays import BinIndices, Bools, Floats, Ints, Key, Projections, count_cells, memo
 from treeanova.density.base import Points
 from treeanova.density.counting import Request
 from treeanova.model.grid import Binning, binning_by, equal_mass
@@ -164,8 +164,8 @@ class _CoarseTerms:
     def binnings(self) -> tuple[Binning, ...]:
         return self.means.binnings
 
-    def solve(self, keys: Sequence[Key], received: Received) -> Iterator[tuple[Solved, Faces]]:
-        """Purify the terms of one order on their coarse cells, small ones together; yield them with their faces.
+    def solve(self, keys: Sequence[Key], received: Received) -> Iterator[tuple[Solved, Projections]]:
+        """Purify the terms of one order on their coarse cells, small ones together; yield them with their projections.
 
         `received` is on the bins of the order above. Threads would wait for each other more than they gain.
         """
@@ -174,18 +174,18 @@ class _CoarseTerms:
         for start in range(0, len(keys), at_once):
             yield from self._solve_batch(keys[start : start + at_once], received)
 
-    def _solve_batch(self, keys: Sequence[Key], received: Received) -> list[tuple[Solved, Faces]]:
+    def _solve_batch(self, keys: Sequence[Key], received: Received) -> list[tuple[Solved, Projections]]:
         limit = self.bins[len(keys[0])]
         closed = [np.moveaxis(self.means.term(key, limit), -1, 0) for key in keys]
         values = [self._with_received(key, term, received(key)) for key, term in zip(keys, closed, strict=True)]
         cells = [ObservedCells.of(self._weights(key, limit) + self.unsampled.get(key, 0.0)) for key in keys]
-        all_faces = faces_of_all(cells, values, [self._tolerance(key, limit) for key in keys])
+        all_projections = projections_of_all(cells, values, [self._tolerance(key, limit) for key in keys])
         solved = []
-        for term, whole, cells_of_term, faces in zip(closed, values, cells, all_faces, strict=True):
+        for term, whole, cells_of_term, projections in zip(closed, values, cells, all_projections, strict=True):
             before = cells_of_term.mean_squares(whole)
-            take_out(whole, faces)
+            take_out(whole, projections)
             impurity = np.sqrt(cells_of_term.mean_squares_of_slices(whole) * safe_inverse(before)).max()
-            solved.append(((np.moveaxis(whole - term, 0, -1), float(impurity)), faces))
+            solved.append(((np.moveaxis(whole - term, 0, -1), float(impurity)), projections))
         return solved
 
     def _with_received(self, key: Key, term: Floats, received: Floats | None) -> Floats:

@@ -317,12 +317,12 @@ def purify_tensors(effects: Effects, density: Density, settings: Settings, progr
     return PureTerms(TermSet(pure, weights), measured)
 
 
-def _widened(axes: Mapping[Key, tuple[Binning, ...]], above: Key, below: Key, face: Floats) -> Floats:
+def _widened(axes: Mapping[Key, tuple[Binning, ...]], above: Key, below: Key, projection: Floats) -> Floats:
     """Bring what a term loses, outputs first, onto the finer axes of the term below."""
     if not below:
-        return face
+        return projection
     coarse = dict(zip(above, axes[above], strict=True))
     for position, (j, fine) in enumerate(zip(below, axes[below], strict=True), start=1):
         if not coarse[j].equals(fine):
-            face = face.take(coarse[j].within(fine), axis=position)
-    return face
+            projection = projection.take(coarse[j].within(fine), axis=position)
+    return projection

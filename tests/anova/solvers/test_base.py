@@ -46,7 +46,7 @@ def test_what_is_left_is_the_pure_interaction(term, weights, solver):
     np.testing.assert_array_equal(weights, given[0])
     np.testing.assert_array_equal(term, given[1])
     left = term.copy()
-    take_out(left, solution.faces)
+    take_out(left, solution.projections)
     for output in range(2):
         exact = exact_interaction(term[output], weights)
         gap = np.abs(left[output] - exact).max()

@@ -22,7 +22,7 @@ def test_what_is_left_is_the_interaction_of_least_squares(shape, correlation):
     solution = solver_for(weights, "cg").solve(scores, weights, Options("cg"))
     assert solution.method == "cg"
     left = scores.copy()
-    take_out(left, solution.faces)
+    take_out(left, solution.projections)
     for output in range(2):
         expected = brute_force(scores[output], weights)[tuple(range(len(shape)))]
         np.testing.assert_allclose(left[output], expected, atol=1e-9)

@@ -19,7 +19,7 @@ SOLVER = next(solver for solver in SOLVERS if isinstance(solver, direct.Cholesky
 
 def left_of(term, weights, solution):
     left = term.copy()
-    take_out(left, solution.faces)
+    take_out(left, solution.projections)
     return left
 
 

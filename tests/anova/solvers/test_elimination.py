@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.oracles import exact_interaction
 from treeanova.anova.solvers.base import Options
-from treeanova.anova.solvers.direct import Elimination, eliminated_faces, graded_weights, is_affordable
+from treeanova.anova.solvers.direct import Elimination, eliminated_projections, graded_weights, is_affordable
 from treeanova.anova.support import take_out
 
 
@@ -17,7 +17,7 @@ def test_tensors_are_exact_over_many_decades(shape, span):
     rng = np.random.default_rng([*shape, span])
     weights, values = 10.0 ** rng.uniform(-span, span, shape), rng.normal(size=(1, *shape))
     left = values.copy()
-    take_out(left, eliminated_faces(values, weights))
+    take_out(left, eliminated_projections(values, weights))
     np.testing.assert_allclose(left[0], exact_interaction(values[0], weights, digits=2 * span + 30), atol=1e-12)
 
 

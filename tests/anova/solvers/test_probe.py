@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.oracles import brute_force
 from treeanova.anova.solvers.base import with_probe, without_probe
-from treeanova.anova.support import sweep_product, zero_faces
+from treeanova.anova.support import sweep_product, zero_projections
 
 SHAPES = [(3, 4), (2, 3, 4), (2, 2, 3, 2)]
 
@@ -25,14 +25,14 @@ def test_the_probe_is_a_sum_of_functions_of_fewer_axes(shape):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_an_exact_solver_leaves_nothing_of_it(shape):
     probed = with_probe(np.random.default_rng(0).normal(size=(2, *shape)))
-    faces = sweep_product(probed.copy(), [np.ones(size) for size in shape])
-    own_faces, error = without_probe(faces, shape)
+    projections = sweep_product(probed.copy(), [np.ones(size) for size in shape])
+    own_projections, error = without_probe(projections, shape)
     assert error < 1e-14
-    for face, whole in zip(own_faces, faces, strict=True):
-        np.testing.assert_array_equal(face, whole[:2])
+    for projection, whole in zip(own_projections, projections, strict=True):
+        np.testing.assert_array_equal(projection, whole[:2])
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_solver_that_does_nothing_leaves_all_of_it(shape):
     probed = with_probe(np.zeros((1, *shape)))
-    assert without_probe(zero_faces(probed), shape)[1] == 1.0
+    assert without_probe(zero_projections(probed), shape)[1] == 1.0

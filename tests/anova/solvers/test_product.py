@@ -10,13 +10,15 @@ from treeanova.anova.solvers.iterative import Product
 from treeanova.testing import correlated_weights
 
 
-def test_faces_are_means_taken_in_turn():
+def test_projections_are_means_taken_in_turn():
     rows, columns = np.array([0.25, 0.75]), np.array([0.5, 0.3, 0.2])
     term = np.random.default_rng(0).normal(size=(2, 2, 3))
     solution = Product().solve(term, np.outer(rows, columns), Options())
     first = np.einsum("kij,i->kj", term, rows)
-    np.testing.assert_allclose(solution.faces[0], first, atol=1e-15)
-    np.testing.assert_allclose(solution.faces[1], np.einsum("kij,j->ki", term - first[:, None], columns), atol=1e-15)
+    np.testing.assert_allclose(solution.projections[0], first, atol=1e-15)
+    np.testing.assert_allclose(
+        solution.projections[1], np.einsum("kij,j->ki", term - first[:, None], columns), atol=1e-15
+    )
     assert (solution.method, solution.iterations, solution.correlation, solution.error) == ("direct", 1, 0.0, 0.0)
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.support.oracles import exact_pair
 from treeanova.anova.solvers import direct, solve
 from treeanova.anova.solvers.base import Options
-from treeanova.anova.solvers.direct import star_mesh_faces
+from treeanova.anova.solvers.direct import star_mesh_projections
 from treeanova.anova.support import take_out
 
 
@@ -19,7 +19,7 @@ def test_pairs_are_exact_over_many_decades(shape, span):
     weights, values = 10.0 ** rng.uniform(-span, span, shape), rng.normal(size=(2, *shape))
     weights /= weights.sum()
     left = values.copy()
-    take_out(left, star_mesh_faces(values, weights))
+    take_out(left, star_mesh_projections(values, weights))
     for output in range(2):
         np.testing.assert_allclose(left[output], exact_pair(values[output], weights), atol=1e-13)
 
@@ -27,7 +27,7 @@ def test_pairs_are_exact_over_many_decades(shape, span):
 def test_a_bin_of_each_component_stays_at_zero():
     weights = np.array([[1.0, 2, 0, 0], [3, 1, 0, 0], [0, 0, 1, 5], [0, 0, 2, 1]])
     values = np.random.default_rng(0).normal(size=(1, 4, 4))
-    columns, rows = star_mesh_faces(values, weights)
+    columns, rows = star_mesh_projections(values, weights)
     assert (rows[0, [0, 2]] == 0).all()
     left = values.copy()
     take_out(left, [columns, rows])

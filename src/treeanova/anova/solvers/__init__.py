@@ -1,4 +1,4 @@
-"""Solvers find the faces to take out of a term to make it pure; `SOLVERS` lists them in the order of choice.
+"""Solvers find the projections to take out of a term to make it pure; `SOLVERS` lists them in the order of choice.
 
 To add one, derive a class from `base.Solver` and add an instance to `SOLVERS`.
 """
@@ -45,7 +45,7 @@ def method_for(sizes: Sequence[int], weights: Floats | None = None) -> MethodCho
 
 
 def solve(term: Floats, weights: Floats, options: Options) -> Solution:
-    """Return the faces to take out of a term, by the solver that the options ask for.
+    """Return the projections to take out of a term, by the solver that the options ask for.
 
     If some weights are tiny, slice means do not show the error of iterations. So the solver that "auto" takes
     measures the error of another method.
@@ -60,7 +60,10 @@ def solve(term: Floats, weights: Floats, options: Options) -> Solution:
 def _with_error(solution: Solution, reference: Solution, term: Floats) -> Solution:
     """Set the error of a solution to its difference from a reference, relative to the largest score."""
     difference = np.zeros_like(term)
-    take_out(difference, [face - exact for face, exact in zip(solution.faces, reference.faces, strict=True)])
+    take_out(
+        difference,
+        [projection - exact for projection, exact in zip(solution.projections, reference.projections, strict=True)],
+    )
     error = float((largest(difference) * safe_inverse(largest(term))).max(initial=0.0))
     return dataclasses.replace(solution, error=error + (reference.error or 0.0))
 

@@ -13,8 +13,16 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from treeanova.anova.support import extend_to_unseen, largest, marginals, spread, take_out, tie_support, zero_faces
-from treeanova.core.arrays import Faces, Floats
+from treeanova.anova.support import (
+    extend_to_unseen,
+    largest,
+    marginals,
+    spread,
+    take_out,
+    tie_support,
+    zero_projections,
+)
+from treeanova.core.arrays import Floats, Projections
 
 AUTO = "auto"
 EPSILON = float(np.finfo(float).eps)
@@ -52,7 +60,7 @@ class MethodChoice(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
-    faces: Faces  # one per axis, outputs first
+    projections: Projections  # one per axis, outputs first
     method: str
     iterations: int  # 1 for exact solvers
     correlation: float  # maximal correlation of the axes under the weights, exact or estimated
@@ -60,7 +68,7 @@ class Solution:
     trace: Floats | None = None  # unpurified mass before the first pass and after each
 
     def flipped(self) -> Solution:
-        return dataclasses.replace(self, faces=self.faces[::-1])
+        return dataclasses.replace(self, projections=self.projections[::-1])
 
 
 class Solver(abc.ABC):
@@ -82,15 +90,15 @@ class Solver(abc.ABC):
 
     @abc.abstractmethod
     def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:
-        """Return the faces to take out of a term under weights of sum 1, by the convention for cells without mass."""
+        """Return what to take out of a term under weights of sum 1, by the convention for cells without mass."""
 
 
 class SeenBinsSolver(Solver):
-    """A solver for terms in which every bin has mass; `support` completes its faces."""
+    """A solver for terms in which every bin has mass; `support` completes its projections."""
 
     @abc.abstractmethod
     def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:
-        """Return faces that are right wherever cells have mass; every bin has mass."""
+        """Return projections that are right wherever cells have mass; every bin has mass."""
 
     def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:
         bin_masses = marginals(weights)
@@ -99,15 +107,15 @@ class SeenBinsSolver(Solver):
         seen = [np.flatnonzero(masses) for masses in bin_masses]
         outputs = np.arange(len(term))
         solution = self._solve_tied(term[np.ix_(outputs, *seen)], weights[np.ix_(*seen)], options)
-        faces = zero_faces(term)
-        for axis, face in enumerate(faces):
-            face[np.ix_(outputs, *seen[:axis], *seen[axis + 1 :])] = solution.faces[axis]
-        extend_to_unseen(term, faces, bin_masses)
-        return dataclasses.replace(solution, faces=faces)
+        projections = zero_projections(term)
+        for axis, projection in enumerate(projections):
+            projection[np.ix_(outputs, *seen[:axis], *seen[axis + 1 :])] = solution.projections[axis]
+        extend_to_unseen(term, projections, bin_masses)
+        return dataclasses.replace(solution, projections=projections)
 
     def _solve_tied(self, term: Floats, weights: Floats, options: Options) -> Solution:
         solution = self.solve_seen(term, weights, options)
-        tie_support(term, solution.faces, weights)
+        tie_support(term, solution.projections, weights)
         return solution
 
 
@@ -115,11 +123,11 @@ def with_probe(term: Floats) -> Floats:
     return np.concatenate([term, _probe(term.shape[1:])])
 
 
-def without_probe(faces: Faces, shape: tuple[int, ...]) -> tuple[Faces, float]:
-    """Return faces without those of the probe, and the largest absolute value that these leave of it."""
+def without_probe(projections: Projections, shape: tuple[int, ...]) -> tuple[Projections, float]:
+    """Return projections without those of the probe, and the largest absolute value that these leave of it."""
     residual = _probe(shape)
-    take_out(residual, [face[-1:] for face in faces])
-    return [face[:-1] for face in faces], float(largest(residual)[0])
+    take_out(residual, [projection[-1:] for projection in projections])
+    return [projection[:-1] for projection in projections], float(largest(residual)[0])
 
 
 def _probe(shape: tuple[int, ...]) -> Floats:

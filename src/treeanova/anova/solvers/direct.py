@@ -16,7 +16,7 @@ times products of marginals, and a ratio between ranks is zero. So one system al
 undetermined.
 
 **Pairs.** With row masses r and column masses c, eliminating the rows leaves the graph Laplacian
-L = diag(c) - Wᵀ diag(1/r) W over the columns; L b = column sums of W∘(T - row means) gives the column face b.
+L = diag(c) - Wᵀ diag(1/r) W over the columns; L b = column sums of W∘(T - row means) gives the column projection b.
 
 Purifying a pair is a potential problem on the graph that joins every bin of one axis to every bin of the other: the
 weight w_ij is the conductance of the edge between bins i and j, the score T_ij its voltage, and the potentials x_i, y_j
@@ -39,20 +39,20 @@ import scipy.sparse
 from treeanova.anova.solvers.base import EPSILON, Options, SeenBinsSolver, Solution, Solver, with_probe, without_probe
 from treeanova.anova.support import (
     bin_components,
-    face_correlation,
     largest,
     marginals,
     maximal_correlation,
     move_means,
     normalise,
+    projection_correlation,
     safe_inverse,
     slice_indicators,
     slice_sums,
     spread,
     sweep_product,
-    zero_faces,
+    zero_projections,
 )
-from treeanova.core.arrays import Faces, Floats, Ints
+from treeanova.core.arrays import Floats, Ints, Projections
 
 FEW_CELLS = 256  # always eliminated: as fast as conjugate gradients
 _MAX_STEPS = 5e8  # about a second
@@ -72,9 +72,9 @@ class Elimination(Solver):
         return None
 
     def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:  # noqa: ARG002 - needs none
-        faces, residual = without_probe(eliminated_faces(with_probe(term), weights), weights.shape)
+        projections, residual = without_probe(eliminated_projections(with_probe(term), weights), weights.shape)
         error = max(residual, 8 * weights.size * EPSILON)
-        return Solution(faces, self.name, 1, face_correlation(weights), error=error)
+        return Solution(projections, self.name, 1, projection_correlation(weights), error=error)
 
 
 def is_affordable(shape: tuple[int, ...]) -> bool:
@@ -86,8 +86,8 @@ def _dimension(shape: tuple[int, ...]) -> int:
     return math.prod(shape) - math.prod(size - 1 for size in shape)
 
 
-def eliminated_faces(values: Floats, weights: Floats) -> Faces:
-    """Return faces that make values pure, by the convention for cells without mass."""
+def eliminated_projections(values: Floats, weights: Floats) -> Projections:
+    """Return projections that make values pure, by the convention for cells without mass."""
     ranks, logs = graded_weights(weights)
     heaviest_first = np.lexsort((-logs, ranks))
     cells = values.reshape(len(values), -1)[:, heaviest_first]
@@ -171,8 +171,8 @@ def _solve_downwards(system: Floats, right: Floats) -> Floats:
 _MAX_STAR_BINS = 1_500  # of the shorter axis: star-mesh elimination takes about 10 s there
 
 
-def star_mesh_faces(values: Floats, weights: Floats) -> Faces:
-    """Return faces that make a pair pure if every bin has mass; one bin of each component stays at zero."""
+def star_mesh_projections(values: Floats, weights: Floats) -> Projections:
+    """Return projections that make a pair pure if every bin has mass; one bin of each component stays at zero."""
     if weights.shape[0] > weights.shape[1]:
         rows, columns = _potentials(values.swapaxes(1, 2), weights.T)
         return [rows, columns]
@@ -245,40 +245,40 @@ class Cholesky(SeenBinsSolver):
         error = EPSILON / max(1.0 - correlation**2, EPSILON)
         is_short = min(weights.shape) <= _MAX_STAR_BINS
         if error <= _ACCURATE or not is_short:
-            faces, change = _eliminate(term, weights)
+            projections, change = _eliminate(term, weights)
             error = max(error, change)
             if error <= _ACCURATE or (error < 1.0 and not is_short):
-                return Solution(faces, self.name, 1, correlation, error=error)
-            del faces
+                return Solution(projections, self.name, 1, correlation, error=error)
+            del projections
         if is_short:
-            faces, error = star_mesh_faces(term, weights), sum(weights.shape) * EPSILON
-            return Solution(faces, "star-mesh", 1, correlation, error=error)
+            projections, error = star_mesh_projections(term, weights), sum(weights.shape) * EPSILON
+            return Solution(projections, "star-mesh", 1, correlation, error=error)
         return self._iterative.solve_seen(term, weights, options)
 
 
-def _eliminate(term: Floats, weights: Floats) -> tuple[Faces, float]:
-    """Return the faces of a pair with at least as many rows as columns, and their error.
+def _eliminate(term: Floats, weights: Floats) -> tuple[Projections, float]:
+    """Return the projections of a pair with at least as many rows as columns, and their error.
 
     The error is the largest change of the second pass relative to the largest score; 1 without a factor.
     """
-    values, faces = term.copy(), zero_faces(term)
+    values, projections = term.copy(), zero_projections(term)
     anchors = _heaviest_columns(weights)
     try:
         factor, root = _laplacian_factor(weights, anchors)
     except scipy.linalg.LinAlgError:
-        return faces, 1.0
+        return projections, 1.0
     inverse_scales = safe_inverse(largest(values))
     change = np.zeros(len(values))
     for _ in range(2):  # the second pass refines: purification is linear and idempotent
-        move_means(values, weights, 1, faces)
+        move_means(values, weights, 1, projections)
         sums = slice_sums(values, weights, 0) / root
         sums[:, anchors] = 0.0
         column = scipy.linalg.cho_solve((factor, True), sums.T, check_finite=False).T / root
-        faces[0] += column
+        projections[0] += column
         values -= spread(column, 0)
         change = largest(column) * inverse_scales
-    move_means(values, weights, 1, faces)
-    return faces, float(change.max(initial=0.0))
+    move_means(values, weights, 1, projections)
+    return projections, float(change.max(initial=0.0))
 
 
 def _heaviest_columns(weights: Floats) -> Ints:

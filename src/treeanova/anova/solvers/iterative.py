@@ -1,9 +1,9 @@
 """Solvers that iterate: conjugate gradients for any order, and mass moving; and one sweep for product weights.
 
-Conjugate gradients solve the normal equations of min Σ w (T - Σ_i g_i)² over faces g_i. Pairs: on the scaled Laplacian
-of `direct`. Higher orders: on all faces, each scaled by the roots of its slices' masses. Sweeps of slice means before
-each round move most of the mass, show how pure the values are, and serve slices of almost no mass, to which the norm of
-conjugate gradients is blind.
+Conjugate gradients solve the normal equations of min Σ w (T - Σ_i g_i)² over projections g_i. Pairs: on the scaled
+Laplacian of `direct`. Higher orders: on all projections, each scaled by the roots of its slices' masses. Sweeps of
+slice means before each round move most of the mass, show how pure the values are, and serve slices of almost no mass,
+to which the norm of conjugate gradients is blind.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from treeanova.anova.solvers.direct import FEW_CELLS, MAX_BINS, Elimination
 from treeanova.anova.support import (
     PURE_ENOUGH,
     MeansAlong,
-    add_faces,
+    add_projections,
     conjugate_gradients,
     is_product,
     largest,
@@ -36,9 +36,9 @@ from treeanova.anova.support import (
     sweep,
     sweep_product,
     take_out,
-    zero_faces,
+    zero_projections,
 )
-from treeanova.core.arrays import Faces, Floats
+from treeanova.core.arrays import Floats, Projections
 
 _TOLERANCE = 1e-12
 _ROUNDS = 4
@@ -66,10 +66,10 @@ class ConjugateGradients(SeenBinsSolver):
         if weights.ndim == 1:
             return super().solve(term, weights, options)
         solution = super().solve(with_probe(term), weights, options)
-        faces, error = without_probe(solution.faces, weights.shape)
+        projections, error = without_probe(solution.projections, weights.shape)
         if error > _ACCURATE and options.method == AUTO and self._exact.can_solve(weights):
             return self._exact.solve(term, weights, options)
-        return dataclasses.replace(solution, faces=faces, error=_SAFETY * error)
+        return dataclasses.replace(solution, projections=projections, error=_SAFETY * error)
 
     def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:
         return self._solve_in_place(term.copy(), weights, options)
@@ -77,18 +77,22 @@ class ConjugateGradients(SeenBinsSolver):
     def _solve_in_place(self, values: Floats, weights: Floats, options: Options) -> Solution:
         if weights.ndim == 2 and weights.shape[0] < weights.shape[1]:
             return self._solve_in_place(values.swapaxes(1, 2), weights.T, options).flipped()
-        faces = zero_faces(values)
-        system = _PairSystem(weights) if weights.ndim == 2 else _FaceSystem(weights)
+        projections = zero_projections(values)
+        system = _PairSystem(weights) if weights.ndim == 2 else _TensorSystem(weights)
         n_iterations, smallest = 0, 1.0
         for output in range(len(values)):
             one = slice(output, output + 1)
-            n_steps, ritz_value = _purify(values[one], [face[one] for face in faces], system, options.max_iterations)
+            n_steps, ritz_value = _purify(
+                values[one], [projection[one] for projection in projections], system, options.max_iterations
+            )
             n_iterations, smallest = max(n_iterations, n_steps), min(smallest, ritz_value)
         correlation = maximal_correlation(weights) if weights.ndim == 2 else 1.0 - smallest
-        return Solution(faces, self.name, n_iterations, correlation)
+        return Solution(projections, self.name, n_iterations, correlation)
 
 
-def _purify(values: Floats, faces: Faces, system: _PairSystem | _FaceSystem, max_iterations: int) -> tuple[int, float]:
+def _purify(
+    values: Floats, projections: Projections, system: _PairSystem | _TensorSystem, max_iterations: int
+) -> tuple[int, float]:
     """Purify one output in place, in rounds that take up what rounding left; return iterations and smallest Ritz value.
 
     The residual is reduced until the error in the weakest direction found is within the tolerance.
@@ -97,18 +101,18 @@ def _purify(values: Floats, faces: Faces, system: _PairSystem | _FaceSystem, max
     scale = float(largest(values)[0])
     n_steps, smallest = 0, 1.0
     for _ in range(_ROUNDS):
-        moved = sweep(values, faces, means)
+        moved = sweep(values, projections, means)
         rhs = system.gather(values)
         goal = _TOLERANCE * scale * max(smallest, _WEAKEST)
         if np.linalg.norm(rhs) <= goal or n_steps >= max_iterations:
             if moved > PURE_ENOUGH * scale:
-                polish(values, faces, means, scale)
+                polish(values, projections, means, scale)
             break
         solution, steps = conjugate_gradients(system.apply, rhs, goal**2, max_iterations - n_steps)
         n_steps, smallest = n_steps + len(steps), min(smallest, smallest_ritz_value(steps))
-        more = system.faces(solution)
+        more = system.projections(solution)
         take_out(values, more)
-        add_faces(faces, more)
+        add_projections(projections, more)
     return n_steps, smallest
 
 
@@ -129,12 +133,12 @@ class _PairSystem:
         image: Floats = vector - self._matrix.T @ (self._matrix @ vector)
         return image
 
-    def faces(self, vector: Floats) -> Faces:
+    def projections(self, vector: Floats) -> Projections:
         return [(vector / self._root)[None], -(self._matrix @ vector / self._row_root)[None]]
 
 
-class _FaceSystem:
-    """The same for a tensor: all faces in one vector, scaled by the roots of the slices' masses."""
+class _TensorSystem:
+    """The same for a tensor: all projections in one vector, scaled by the roots of the slices' masses."""
 
     def __init__(self, weights: Floats) -> None:
         self.weights = weights
@@ -149,13 +153,13 @@ class _FaceSystem:
         return np.concatenate(sums) * self._inverse_root
 
     def apply(self, vector: Floats) -> Floats:
-        faces = self.faces(vector)
-        np.add(spread(faces[0], 0), spread(faces[1], 1), out=self._cells)
-        for axis in range(2, len(faces)):
-            self._cells += spread(faces[axis], axis)
+        projections = self.projections(vector)
+        np.add(spread(projections[0], 0), spread(projections[1], 1), out=self._cells)
+        for axis in range(2, len(projections)):
+            self._cells += spread(projections[axis], axis)
         return self.gather(self._cells)
 
-    def faces(self, vector: Floats) -> Faces:
+    def projections(self, vector: Floats) -> Projections:
         blocks = np.split(vector * self._inverse_root, self._ends)
         return [block.reshape(1, *shape) for block, shape in zip(blocks, self._shapes, strict=True)]
 
@@ -178,17 +182,17 @@ class MassMoving(SeenBinsSolver):
         return True
 
     def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:
-        values, faces, scales = term.copy(), zero_faces(term), largest(term)
+        values, projections, scales = term.copy(), zero_projections(term), largest(term)
         masses = [unpurified_mass(values, weights)]
         for _ in range(options.max_iterations):
             moved = np.zeros(len(values))
             for axis in range(weights.ndim):
-                moved = np.maximum(moved, largest(move_means(values, weights, axis, faces)))
+                moved = np.maximum(moved, largest(move_means(values, weights, axis, projections)))
                 masses.append(unpurified_mass(values, weights))
             if (moved <= options.tol * scales).all():
                 break
         n_sweeps, trace = (len(masses) - 1) // weights.ndim, np.array(masses)
-        return Solution(faces, self.name, n_sweeps, _correlation(weights, trace), trace=trace)
+        return Solution(projections, self.name, n_sweeps, _correlation(weights, trace), trace=trace)
 
 
 def unpurified_mass(values: Floats, weights: Floats) -> Floats:
@@ -224,5 +228,5 @@ class Product(Solver):
         return None
 
     def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:  # noqa: ARG002 - needs none
-        faces = sweep_product(term.copy(), marginals(weights))
-        return Solution(faces, self.name, iterations=1, correlation=0.0, error=0.0)
+        projections = sweep_product(term.copy(), marginals(weights))
+        return Solution(projections, self.name, iterations=1, correlation=0.0, error=0.0)
