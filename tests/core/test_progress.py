@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.support.recorded import Recorded
-from treeanova.core.progress import Bar, Steps, blocks, counted, one_step, quiet, reporting, within
+from treeanova.core.progress import Bar, blocks, counted, one_step, quiet, reporting, steps, within
 
 
 def test_who_reports_progress(capsys):
@@ -43,9 +43,9 @@ def test_stages_of_one_step_and_of_many():
         assert record.calls == [("reading", 0, 1)]
     assert list(counted(record, "counting", "ab", 2)) == ["a", "b"]
     assert list(counted(record, "nothing", "", 0)) == []
-    steps = Steps(record, "in two places", 2)
-    steps.advance()
-    steps.advance()
+    advance = steps(record, "in two places", 2)
+    advance()
+    advance()
     assert record.stages == ["reading", "counting", "nothing", "in two places"]
     assert record.calls[2:5] == [("counting", 0, 2), ("counting", 1, 2), ("counting", 2, 2)]
 

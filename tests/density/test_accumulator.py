@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-import pickle
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.densities import MIXED_GRID, MIXED_KEYS, mixed_cell, mixed_rows
 from treeanova.data.columns import encode
 from treeanova.data.streams import Batch
-from treeanova.density.counting import Accumulator, Counting, Request, merge, merge_parts, tables
+from treeanova.density.counting import Accumulator, Counting, Request, count_batches, merge_parts
 from treeanova.model.grid import binning_by
 from treeanova.model.rows import Rows
 
@@ -45,15 +45,15 @@ def test_batches_of_any_size_and_order_give_the_counts_of_all_rows(seed, n_rows,
     weights = np.random.default_rng(seed).exponential(size=n_rows) + 0.01 if weighted else None
     counting = Counting(MIXED_GRID, REQUESTS, n_sampled=20, has_weights=weighted)
     batches = in_batches(rows, [cut % (n_rows + 1) for cut in cuts], weights)
-    whole = tables(in_batches(rows, [], weights), counting)
+    whole = count_batches(in_batches(rows, [], weights), counting)
     random.shuffle(batches)
     middle = len(batches) // 2
-    halves = [pickle.loads(pickle.dumps(tables(some, counting))) for some in (batches[:middle], batches[middle:])]
-    by_key = [half.parts() for half in halves]
+    by_key = [count_batches(some, counting).parts() for some in (batches[:middle], batches[middle:])]
     names = by_key[0].keys() | by_key[1].keys()
     merged = {name: [parts[name] for parts in by_key if name in parts] for name in names}
-    reduced = {name: merge_parts(*some) if len(some) == 2 else some[0] for name, some in merged.items()}
-    for found in (merge(*halves), Accumulator.of_parts(counting, reduced)):
+    merge = functools.partial(merge_parts, n_sampled=20)
+    reduced = {name: merge(*some) if len(some) == 2 else some[0] for name, some in merged.items()}
+    for found in (count_batches(batches, counting), Accumulator.of_parts(counting, reduced)):
         for number, request in enumerate(REQUESTS):
             expected = counted_by_hand(rows, request, np.ones(n_rows) if weights is None else weights)
             if weighted:
@@ -62,7 +62,7 @@ def test_batches_of_any_size_and_order_give_the_counts_of_all_rows(seed, n_rows,
                 np.testing.assert_array_equal(found.tables[number], expected)
                 assert found.tables[number].dtype == np.int64
         assert found.totals.n_rows == n_rows
-        np.testing.assert_array_equal(found.sampled.sample().values, whole.sampled.sample().values)
+        np.testing.assert_array_equal(found.sample().values, whole.sample().values)
         assert found.features[0].low == whole.features[0].low
         np.testing.assert_allclose(found.features[0].means(None), whole.features[0].means(None), rtol=1e-12)
 
@@ -77,7 +77,7 @@ def test_scores_are_added_up_in_each_cell():
         return np.stack([codes[:, 0] + 0.5, 2.0 * codes[:, 1]], axis=1)
 
     counting = Counting(MIXED_GRID, [Request((0, 1))], has_weights=True, score=score)
-    found = tables(in_batches(rows, [7, 30], weights), counting).scores[0]
+    found = count_batches(in_batches(rows, [7, 30], weights), counting).scores[0]
     expected = np.zeros((*MIXED_GRID.sizes[:2], 2))
     for weight, codes in zip(weights, MIXED_GRID.index(Rows(encoded)), strict=True):
         expected[codes[0], codes[1]] += weight * np.array([codes[0] + 0.5, 2.0 * codes[1]])
@@ -87,12 +87,14 @@ def test_scores_are_added_up_in_each_cell():
 def test_rows_of_no_weight_are_left_out():
     rows, weights = mixed_rows(n_rows=30), np.tile([0.0, 1.0, 1e-14], 10)
     counting = Counting(MIXED_GRID, [Request((0,))], n_sampled=100, has_weights=True)
-    found = tables(in_batches(rows, [5], weights), counting)
+    found = count_batches(in_batches(rows, [5], weights), counting)
     assert found.totals.n_rows == 20
     assert found.totals.needs_cut
-    cut = tables(in_batches(rows, [5], weights), Counting(MIXED_GRID, (), 100, has_weights=True, least_weight=1e-12))
+    cut = count_batches(
+        in_batches(rows, [5], weights), Counting(MIXED_GRID, (), 100, has_weights=True, least_weight=1e-12)
+    )
     assert (cut.totals.n_rows, cut.totals.needs_cut) == (10, False)
-    assert cut.sampled.sample().rows.tolist() == list(range(1, 30, 3))
+    assert cut.sample().rows.tolist() == list(range(1, 30, 3))
 
 
 @pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
@@ -103,4 +105,4 @@ def test_bad_weights_name_the_batch_and_the_row(bad):
     with pytest.raises(
         ValueError, match=rf"batch 1: `sample_weight` must be finite and not negative, got {bad:g} at row 12"
     ):
-        tables(in_batches(mixed_rows(n_rows=30), [10], weights), counting)
+        count_batches(in_batches(mixed_rows(n_rows=30), [10], weights), counting)

@@ -10,7 +10,7 @@ import pytest
 
 from treeanova.model.grid import Binning, unmerged
 from treeanova.storage import compact as faces
-from treeanova.storage.compact import CoarseCells, n_cells_of_faces, pack_tables, unpack_tables
+from treeanova.storage.compact import n_cells_of_faces, pack_tables, unpack_tables
 
 SIZES = (7, 8, 5, 8)
 LIMITS = {2: 8, 3: 4, 4: 2}
@@ -23,7 +23,7 @@ def _small_tables_are_packed(monkeypatch):
 
 
 def cells_of(sizes=SIZES):
-    return CoarseCells(tuple(map(unmerged, sizes)), LIMITS)
+    return tuple(map(unmerged, sizes)), LIMITS
 
 
 def merged(feature, limit):
@@ -98,5 +98,5 @@ def test_faces_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="faces must fit the coarse bins"):
         unpack_tables(cells_of(), {**packed, (0, 1): packed[0, 1][:-1]}, whole, N_OUTPUTS)
     huge = Binning(np.array([0, 10**9]), np.ones(2), 10**9 + 1)
-    cells = CoarseCells((huge, huge), {2: 10**10})
+    cells = (huge, huge), {2: 10**10}
     assert n_cells_of_faces(cells, {(0, 1): np.zeros(3)}, 1) > 10**18  # which a file must be large enough for

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import itertools
 import math
 import os
 import sys
@@ -210,15 +211,11 @@ def counted(progress: Progress, stage: str, items: Iterable[T], total: int) -> I
             items.close()
 
 
-class Steps:
-    def __init__(self, progress: Progress, stage: str, total: int) -> None:
-        self._progress, self._stage, self._total = progress, stage, total
-        self._n_done = 0
-        progress(stage, 0, total)
-
-    def advance(self) -> None:
-        self._n_done += 1
-        self._progress(self._stage, self._n_done, self._total)
+def steps(progress: Progress, stage: str, total: int) -> Callable[[], None]:
+    """Begin a stage; the function that is returned reports one more step."""
+    numbers = itertools.count(1)
+    progress(stage, 0, total)
+    return lambda: progress(stage, next(numbers), total)
 
 
 def within(progress: Progress, name: str) -> Progress:

@@ -83,7 +83,7 @@ def _aliases(grid: Grid, density: Density) -> tuple[Names, ...]:
     varied = [j for j, size in enumerate(grid.sizes) if size > 1]
     groups = [varied]
     for n_rows in (_ALIAS_ROWS, len(statistics.sample)):
-        values = statistics.rows(n_rows).values
+        values, _ = statistics.rows(n_rows)
         tables: list[Floats | BinIndices] = [values]
         if not density.smooths_rows:
             tables.append(grid.index(Rows(values)))
@@ -141,7 +141,7 @@ def _mean_gap(function: Function, pure: PureTerms, density: Density) -> float:
     statistics, tables = density.statistics, pure.terms
     if statistics is None or not len(statistics.sample) or not _uses_joint(pure):
         return 0.0
-    spread = function.score(Rows(statistics.rows(_COMPARED_ROWS).values)).std(axis=0)
+    spread = function.score(Rows(statistics.rows(_COMPARED_ROWS)[0])).std(axis=0)
     gap = np.abs(mean_of_tables(tables, density))
     return float(np.divide(gap, spread, out=np.zeros_like(gap), where=spread > 0).max())
 
@@ -179,7 +179,7 @@ def _reconstruction_error(
         rows = Rows.in_bins(function.grid, codes)
     else:
         n_checked = _n_rows(function, _CHECKED_ROWS, steps)
-        rows = Rows(statistics.rows(_COMPARED_ROWS if oracle is None else n_checked).values)
+        rows = Rows(statistics.rows(_COMPARED_ROWS if oracle is None else n_checked)[0])
     expected = score(rows)
     total = function.terms.intercept + function.all_at(rows.bins(function.grid)).sum(axis=1)
     both = np.stack([total, expected if oracle is None else function.score(rows)])

@@ -287,7 +287,7 @@ def _bins_in(fx: Decomposition, values: Floats, statistics: Statistics) -> tuple
     pairs = zip(statistics.grid.schema.features, grid.schema.features, strict=True)
     for j, (theirs, ours) in enumerate(pairs):
         column = recoded_column(values[:, j], theirs, ours)
-        is_divided = binned is not None and bins_within(binned.grid.axes[j], grid.axes[j]) is None
+        is_divided = binned is not None and bins_within(binned.axes[j], grid.axes[j]) is None
         if column is None or is_divided:
             uncertain.add(j)
         else:

@@ -34,7 +34,7 @@ from treeanova.errors import ArchiveError, DensityWarning
 from treeanova.model.grid import Binning
 from treeanova.storage import codec
 from treeanova.storage.saved import Saved, pack, unpack
-from treeanova.storage.statistics import as_loaded, kept
+from treeanova.storage.statistics import describe_density, kept, restore_density
 from treeanova.terms.moments import Moments
 from treeanova.terms.source import AdditiveModel, Settings, Source
 from treeanova.terms.terms import Scope, TermSet
@@ -480,7 +480,8 @@ class Decomposition(Answers):
         """Return what `save` holds, for pickles: not the model, and of rows the bins of a sample."""
         function = self._function
         statistics = kept(self.statistics, function.grid, function.source.wanted_tables())
-        density = as_loaded(self.density, function.effects, function.terms.weights, statistics)
+        weights = function.terms.weights
+        density = restore_density(describe_density(self.density), function.effects, weights, statistics)
         return _decomposition, (self._saved(density, self._known_moments()),)
 
     def _known_moments(self, *, rows: bool = True) -> Moments | None:

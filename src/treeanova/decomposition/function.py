@@ -18,7 +18,7 @@ import numpy as np
 from treeanova.core.arrays import BinIndices, Floats, Key, Names, label_of, labels_of
 from treeanova.core.progress import blocks
 from treeanova.data.columns import free_name
-from treeanova.density.row_sources import RowsInMemory
+from treeanova.density.counting import RowsInMemory
 from treeanova.density.statistics import Points, Statistics
 from treeanova.errors import BudgetError
 from treeanova.model.effects import Effects, is_classifier, respond, weighted_sum

@@ -1,4 +1,4 @@
-"""Accumulator: all that is counted from rows, batch by batch, on one machine or many.
+"""Accumulator: all that is counted from rows, in memory or batch by batch, on one machine or many.
 
 An accumulator is a set of named parts (tables of cells, totals of rows and of features, a sample), each of which can be
 merged on its own: `parts` returns them as bytes, for engines that reduce by key. Numbers of rows are integers, so the
@@ -7,7 +7,6 @@ result does not depend on the size or order of batches; sums of weights depend o
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import functools
 import pickle
@@ -17,13 +16,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.core.arrays import BinIndices, Floats, Ints, Key, number_cells
-from treeanova.density.sample import LARGEST_HASH, Sample, hashes_of, joined
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key, memo_of, number_cells
+from treeanova.core.progress import listener, one_step
+from treeanova.data.sources import Batch, Batches, Distributed
+from treeanova.density.sample import LARGEST_HASH, Sample, enough_hashes, hashes_of, joined
 from treeanova.model.grid import Binning, Grid
 from treeanova.model.rows import Rows
 
 Binnings = Sequence[Binning]
 NEGLIGIBLE_WEIGHT = 1e-12  # of the largest: rows of so small a weight are left out
+_READING = "reading rows"
 _UNIT = 2.0**-64  # of sums of values: those of huge values would overflow
 Sums = npt.NDArray[np.int64] | Floats
 """Numbers of rows, or sums of their weights."""
@@ -71,25 +73,6 @@ class Counting:
     score: RowScore | None = None
     describes_features: bool = True
     largest_hash: np.uint64 = LARGEST_HASH
-
-    @property
-    def needs_bins(self) -> bool:
-        return bool(self.tables) or self.describes_features
-
-
-class EncodedBatch(NamedTuple):
-    """Encoded rows of one source: values, weights, number of the source, numbers of the rows, and bins if known."""
-
-    values: Floats
-    weights: Floats | None
-    source: int
-    numbers: Ints
-    codes: BinIndices | None = None
-
-    def take(self, rows: Any) -> EncodedBatch:
-        weights = None if self.weights is None else self.weights[rows]
-        codes = None if self.codes is None else self.codes[rows]
-        return EncodedBatch(self.values[rows], weights, self.source, self.numbers[rows], codes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,31 +164,6 @@ def feature_totals(values: Floats, codes: BinIndices, weights: Floats | None, n_
     return FeatureTotals(masses, sums, float(values.min(initial=np.inf)), float(values.max(initial=-np.inf)))
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class SampleLots:
-    """Samples of several lots of rows; many are joined into one of at most `size` rows."""
-
-    lots: tuple[Sample, ...]
-    size: int
-
-    def merged(self, other: SampleLots) -> SampleLots:
-        return SampleLots((*self.lots, *other.lots), self.size).packed(2 * self.size)
-
-    def packed(self, n_rows: int = 0) -> SampleLots:
-        """Join to one lot if there are more than `n_rows` rows."""
-        if len(self.lots) < 2 or sum(map(len, self.lots)) <= n_rows:
-            return self
-        return SampleLots((self.sample(),), self.size)
-
-    def sample(self) -> Sample:
-        return joined(self.lots, self.size)
-
-    @functools.cached_property
-    def limit(self) -> np.uint64:
-        full = [lot.hashes for lot in self.lots if self.size and len(lot) >= self.size]
-        return min((np.partition(hashes, self.size - 1)[self.size - 1] for hashes in full), default=LARGEST_HASH)
-
-
 def table_of(
     codes: BinIndices, request: Request, sizes: Sequence[int], weights: Floats | None, scores: Floats | None = None
 ) -> tuple[Sums, Floats | None]:
@@ -235,7 +193,7 @@ class Accumulator:
     >>> from treeanova.testing import example
     >>> fx, X = example()
     >>> accumulator = Accumulator(Counting(fx.grid, [Request((0, 1))]))
-    >>> accumulator.update(EncodedBatch(X.astype(float), None, 0, np.arange(4)))
+    >>> accumulator.update(X.astype(float), None, 0, np.arange(4))
     >>> accumulator.tables[0].tolist()
     [[1, 1], [1, 1]]
     """
@@ -246,143 +204,165 @@ class Accumulator:
         self.tables: dict[int, Sums] = {}
         self.scores: dict[int, Floats] = {}
         self.features: dict[int, FeatureTotals] = {}
-        self.sampled = SampleLots((), counting.n_sampled)
+        self._lots: list[Sample] = []
 
-    def update(self, rows: EncodedBatch) -> None:
-        """Add rows, except those of negligible weight."""
+    def add(self, batch: Batch) -> None:
+        """Encode and add the rows of a batch; raise ValueError for weights that are negative or not finite."""
+        values = batch.encoded(self.counting.grid.schema)
+        numbers = batch.first_row + np.arange(len(values))
+        weights = batch.weights if self.counting.has_weights else None
+        if weights is not None:
+            is_bad = ~np.isfinite(weights) | (weights < 0)
+            if is_bad.any():
+                row = int(is_bad.argmax())
+                raise ValueError(
+                    f"{batch.source}: `sample_weight` must be finite and not negative, got {weights[row]:g} at row "
+                    f"{batch.first_row + row}; correct the weights or leave these rows out."
+                )
+        self.update(values, weights, batch.number, numbers)
+
+    def update(
+        self, values: Floats, weights: Floats | None, source: int, numbers: Ints, codes: BinIndices | None = None
+    ) -> None:
+        """Add encoded rows of one source, except those of negligible weight; `codes` are their bins, if known."""
         counting = self.counting
-        if rows.weights is not None and (rows.weights <= counting.least_weight).any():
-            rows = rows.take(rows.weights > counting.least_weight)
-        if not len(rows.values):
+        if weights is not None and (weights <= counting.least_weight).any():
+            is_counted = weights > counting.least_weight
+            values, weights, numbers = values[is_counted], weights[is_counted], numbers[is_counted]
+            codes = None if codes is None else codes[is_counted]
+        if not len(values):
             return
-        self.totals = self.totals.merged(totals_of(len(rows.values), rows.weights))
-        if counting.needs_bins:
-            codes = counting.grid.index(Rows(rows.values)) if rows.codes is None else rows.codes
-            self._count(codes, rows)
-            self._describe(codes, rows)
+        self.totals = self.totals.merged(totals_of(len(values), weights))
+        if counting.tables or counting.describes_features:
+            codes = counting.grid.index(Rows(values)) if codes is None else codes
+            self._count(values, weights, codes)
+            for j, size in enumerate(counting.grid.sizes if counting.describes_features else ()):
+                more = feature_totals(values[:, j], codes[:, j], weights, size)
+                self.features[j] = self.features[j].merged(more) if j in self.features else more
         if counting.n_sampled:
-            self._sample(rows)
+            self._sample(values, weights, source, numbers)
 
-    def _count(self, codes: BinIndices, rows: EncodedBatch) -> None:
+    def _count(self, values: Floats, weights: Floats | None, codes: BinIndices) -> None:
         counting, sizes = self.counting, self.counting.grid.sizes
-        scores = None if counting.score is None else counting.score(Rows(rows.values, {counting.grid: codes}))
-        if scores is not None and rows.weights is not None:
-            scores = scores * rows.weights[:, None]
+        scores = None if counting.score is None else counting.score(Rows(values, {counting.grid: codes}))
+        if scores is not None and weights is not None:
+            scores = scores * weights[:, None]
         for number, request in enumerate(counting.tables):
-            sums, score_sums = table_of(codes, request, sizes, rows.weights, scores)
-            _add(self.tables, number, sums)
+            sums, score_sums = table_of(codes, request, sizes, weights, scores)
+            self.tables[number] = self.tables[number] + sums if number in self.tables else sums
             if score_sums is not None:
-                _add(self.scores, number, score_sums)
+                self.scores[number] = self.scores[number] + score_sums if number in self.scores else score_sums
 
-    def _describe(self, codes: BinIndices, rows: EncodedBatch) -> None:
-        for j, size in enumerate(self.counting.grid.sizes if self.counting.describes_features else ()):
-            more = feature_totals(rows.values[:, j], codes[:, j], rows.weights, size)
-            self.features[j] = self.features[j].merged(more) if j in self.features else more
-
-    def _sample(self, rows: EncodedBatch) -> None:
-        hashes = hashes_of(rows.source, rows.numbers)
-        may_stay = hashes <= min(self.sampled.limit, self.counting.largest_hash)
+    def _sample(self, values: Floats, weights: Floats | None, source: int, numbers: Ints) -> None:
+        """Keep the rows of smallest hashes as another lot; many lots are joined."""
+        size, hashes = self.counting.n_sampled, hashes_of(source, numbers)
+        full = (lot.hashes for lot in self._lots if len(lot) >= size)
+        limits = [self.counting.largest_hash, *(np.partition(of_lot, size - 1)[size - 1] for of_lot in full)]
+        may_stay = hashes <= min(limits)
         if not may_stay.all():
-            rows, hashes = rows.take(may_stay), hashes[may_stay]
-        sources = np.full(len(hashes), rows.source, dtype=np.int64)
-        lot = Sample(rows.values, rows.weights, hashes, sources, rows.numbers)
-        self.sampled = self.sampled.merged(SampleLots((lot.smallest(self.sampled.size),), self.sampled.size))
+            values, numbers, hashes = values[may_stay], numbers[may_stay], hashes[may_stay]
+            weights = None if weights is None else weights[may_stay]
+        sources = np.full(len(hashes), source, dtype=np.int64)
+        self._lots.append(Sample(values, weights, hashes, sources, numbers).smallest(size))
+        if len(self._lots) > 1 and sum(map(len, self._lots)) > 2 * size:
+            self._lots = [self.sample()]
 
-    def merge(self, other: Accumulator) -> None:
-        by_name = self._by_name()
-        for name, value in other._by_name().items():
-            by_name[name] = _merged(by_name[name], value) if name in by_name else value
-        self._set(by_name)
-
-    def _by_name(self) -> dict[str, Any]:
-        by_name: dict[str, Any] = {"rows": self.totals, "sample": self.sampled}
-        for folder in _FOLDERS:
-            by_name |= {f"{folder}/{number}": value for number, value in getattr(self, folder).items()}
-        return by_name
-
-    def _set(self, by_name: Mapping[str, Any]) -> None:
-        self.totals, self.sampled = by_name["rows"], by_name["sample"]
-        for folder in _FOLDERS:
-            start = f"{folder}/"
-            in_folder = {int(name.removeprefix(start)): by_name[name] for name in by_name if name.startswith(start)}
-            setattr(self, folder, in_folder)
+    def sample(self) -> Sample:
+        return joined(self._lots, self.counting.n_sampled)
 
     def parts(self) -> dict[str, bytes]:
         """Return all parts as bytes, by name; `merge_parts` merges two of one name."""
-        self.sampled = self.sampled.packed()
-        return {name: pickle.dumps(value, protocol=5) for name, value in self._by_name().items()}
+        by_name: dict[str, Any] = {"totals": self.totals, **({"sample": self.sample()} if self._lots else {})}
+        for folder in ("tables", "scores", "features"):
+            by_name |= {f"{folder}/{number}": value for number, value in getattr(self, folder).items()}
+        return {name: pickle.dumps(value, protocol=5) for name, value in by_name.items()}
 
     @classmethod
     def of_parts(cls, counting: Counting, parts: Mapping[str, bytes]) -> Accumulator:
         """Unpickle `parts`, which must come from workers of one's own job."""
         accumulator = cls(counting)
-        accumulator._set({name: pickle.loads(value) for name, value in parts.items()})  # noqa: S301  from own workers
+        for name, payload in parts.items():
+            value = pickle.loads(payload)  # noqa: S301  from own workers
+            folder, _, number = name.partition("/")
+            if number:
+                getattr(accumulator, folder)[int(number)] = value
+            elif name == "sample":
+                accumulator._lots = [value]
+            else:
+                accumulator.totals = value
         return accumulator
 
 
-_FOLDERS = ("tables", "scores", "features")
-
-
-def _add(sums: dict[int, Any], number: int, more: Any) -> None:
-    if number in sums:
-        sums[number] += more
-    else:
-        sums[number] = more
-
-
-def _merged(first: Any, second: Any) -> Any:
-    return first + second if isinstance(first, np.ndarray) else first.merged(second)
-
-
-def merge_parts(first: bytes, second: bytes) -> bytes:
+def merge_parts(first: bytes, second: bytes, *, n_sampled: int) -> bytes:
     """Merge two parts of one name, for engines that reduce by key."""
-    merged = _merged(*(pickle.loads(payload) for payload in (first, second)))  # noqa: S301  from own workers
-    return pickle.dumps(merged.packed() if isinstance(merged, SampleLots) else merged, protocol=5)
+    ours, theirs = (pickle.loads(payload) for payload in (first, second))  # noqa: S301  from own workers
+    if isinstance(ours, Sample):
+        return pickle.dumps(joined([ours, theirs], n_sampled), protocol=5)
+    return pickle.dumps(ours + theirs if isinstance(ours, np.ndarray) else ours.merged(theirs), protocol=5)
 
 
-def merge(first: Accumulator, second: Accumulator) -> Accumulator:
-    """Merge into the first, which may be changed."""
-    first.merge(second)
-    return first
-
-
-class RowSource(abc.ABC):
-    """Rows that can be counted again: in memory, in files, or on workers."""
-
-    has_weights: bool
-
-    @abc.abstractmethod
-    def count(self, counting: Counting) -> Accumulator:
-        """Count all rows in one pass; `has_weights` and `least_weight` are those of the source."""
-
-    def recoded(self, recode: Callable[[Floats], Floats]) -> RowSource:  # noqa: ARG002
-        """Renumber categories; only sources that hold encoded rows need to."""
-        return self
-
-
-def tables(batches: Iterable[Any], counting: Counting) -> Accumulator:
-    """Count batches of `treeanova.data.streams`; errors name the source of the rows."""
+def count_batches(batches: Iterable[Batch], counting: Counting) -> Accumulator:
     accumulator = Accumulator(counting)
     for batch in batches:
-        accumulator.update(encoded_rows(batch, counting))
+        accumulator.add(batch)
     return accumulator
 
 
-def counted_parts(batches: Iterable[Any], counting: Counting) -> dict[str, bytes]:
-    return tables(batches, counting).parts()
+def _counted_parts(batches: Iterable[Batch], counting: Counting) -> dict[str, bytes]:
+    return count_batches(batches, counting).parts()
 
 
-def encoded_rows(batch: Any, counting: Counting) -> EncodedBatch:
-    """Encode the rows of a batch; raise ValueError for weights that are negative or not finite."""
-    values = batch.encoded(counting.grid.schema)
-    numbers = batch.first_row + np.arange(len(values))
-    if not counting.has_weights:
-        return EncodedBatch(values, None, batch.number, numbers)
-    is_bad = ~np.isfinite(batch.weights) | (batch.weights < 0)
-    if is_bad.any():
-        row = int(is_bad.argmax())
-        raise ValueError(
-            f"{batch.source}: `sample_weight` must be finite and not negative, got {batch.weights[row]:g} at row "
-            f"{batch.first_row + row}; correct the weights or leave these rows out."
-        )
-    return EncodedBatch(values, batch.weights, batch.number, numbers)
+@dataclasses.dataclass(frozen=True, eq=False)
+class RowsInMemory:
+    """Encoded rows in memory; `numbers` are those of the rows in their table, weights are multiples of `unit`."""
+
+    values: Floats
+    weights: Floats | None
+    numbers: Ints
+    unit: float = 1.0
+
+    def count(self, counting: Counting) -> Accumulator:
+        """Count all rows in one pass; whether they have weights is up to the source."""
+        accumulator = Accumulator(dataclasses.replace(counting, has_weights=self.weights is not None))
+        last = memo_of(self, "codes")
+        if last.get("grid") is not counting.grid and (counting.tables or counting.describes_features):
+            last.update(grid=counting.grid, codes=counting.grid.index(Rows(self.values)))
+        codes = last["codes"] if last.get("grid") is counting.grid else None
+        accumulator.update(self.values, self.weights, 0, self.numbers, codes)
+        accumulator.totals = dataclasses.replace(accumulator.totals, unit=self.unit)
+        return accumulator
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RowsInBatches:
+    """Rows that are read in batches, here or by workers; those of `least_weight` or less are left out."""
+
+    batches: Batches
+    has_weights: bool = False
+    least_weight: float = 0.0
+
+    def count(self, counting: Counting) -> Accumulator:
+        """Count all rows in one pass; `has_weights` and `least_weight` are those of the source."""
+        counting = dataclasses.replace(counting, has_weights=self.has_weights, least_weight=self.least_weight)
+        if counting.n_sampled and not self.has_weights:  # weights may leave rows out
+            limit = enough_hashes(counting.n_sampled, self.batches.n_rows or 0)
+            counting = dataclasses.replace(counting, largest_hash=limit)
+        if isinstance(self.batches, Distributed):
+            work = functools.partial(_counted_parts, counting=counting)
+            with one_step(listener(), _READING):
+                payloads = self.batches.reduced(work, functools.partial(merge_parts, n_sampled=counting.n_sampled))
+            return Accumulator.of_parts(counting, payloads)
+        accumulator = Accumulator(counting)
+        report, total, n_read = listener(), self.batches.n_rows or 1, 0
+        report(_READING, 0, total)
+        for batch in self.batches:
+            accumulator.add(batch)
+            n_read += batch.n_rows
+            if self.batches.n_rows:
+                report(_READING, min(n_read, total - 1), total)
+        report(_READING, total, total)
+        return accumulator
+
+
+RowSource = RowsInMemory | RowsInBatches
+"""Rows that can be counted again."""

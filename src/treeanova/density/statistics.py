@@ -19,6 +19,7 @@ from treeanova.density.counting import (
     FeatureTotals,
     Request,
     RowScore,
+    RowsInMemory,
     RowSource,
     RowTotals,
     Sums,
@@ -53,13 +54,6 @@ class Points(NamedTuple):
     weights: Floats
 
 
-class EncodedRows(NamedTuple):
-    """Rows with their encoded values, shape (n_rows, n_features), and weights of sum 1."""
-
-    values: Floats
-    weights: Floats
-
-
 class CountedTable(NamedTuple):
     """A counted table: its coarse bins (None for the bins of the grid), and sums over the rows in each cell."""
 
@@ -80,13 +74,6 @@ class CountedTable(NamedTuple):
         if not all(fine.refines(coarse) for fine, coarse in pairs):
             return None
         return pool_table(self.sums, [binning_by(coarse.within(fine)) for fine, coarse in pairs])  # type: ignore[arg-type]
-
-
-class BinnedValues(NamedTuple):
-    """What a file keeps of values: the grid whose bins the rows have, and quantiles by position of the feature."""
-
-    grid: Grid
-    quantiles: Mapping[int, Quantiles]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -120,7 +107,9 @@ class Statistics:
     source
         The rows, to be counted again; None if they are all in the sample, or gone.
     binned
-        What is known of values if the sample has bins only; None if it has values.
+        The grid whose bins the sample has, if it comes from a file and has no values; None if it has values.
+    spreads
+        Quantiles of values that a file keeps, by position of the feature.
     known_excess
         What copies of rows add to the sum of squared shares (`Distinct.excess`); None to find it in the sample.
     estimated
@@ -149,7 +138,8 @@ class Statistics:
     tables: Mapping[Key, CountedTable] = dataclasses.field(default_factory=dict)
     features: Mapping[int, FeatureTotals] = dataclasses.field(default_factory=dict)
     source: RowSource | None = None
-    binned: BinnedValues | None = None
+    binned: Grid | None = None
+    spreads: Mapping[int, Quantiles] = dataclasses.field(default_factory=dict)
     known_excess: float | None = None
     origin: Statistics | None = None
     estimated: set[Key] = dataclasses.field(default_factory=set)
@@ -315,7 +305,7 @@ class Statistics:
     def quantiles(self, j: int, probabilities: Sequence[float]) -> Floats | None:
         """Return quantiles of the finite values of a feature, ignoring weights; None without any."""
         if self.binned is not None:
-            return self.binned.quantiles[j].at(probabilities)
+            return self.spreads[j].at(probabilities)
         column = self.sample.values[:, j]
         finite = column[np.isfinite(column)]
         return np.quantile(finite, probabilities) if len(finite) else None
@@ -323,7 +313,7 @@ class Statistics:
     def histogram(self, j: int, low: float, high: float, n_bins: int) -> Floats:
         """Return the share of the rows in each of some intervals of equal length; the last includes `high`."""
         if self.binned is not None:
-            return self.binned.quantiles[j].histogram(low, high, n_bins)
+            return self.spreads[j].histogram(low, high, n_bins)
         shares, _ = np.histogram(self.sample.values[:, j], n_bins, (low, high), weights=self.sample.shares)
         return shares
 
@@ -333,20 +323,21 @@ class Statistics:
 
     def file_quantiles(self) -> dict[int, Quantiles]:
         if self.binned is not None:
-            return dict(self.binned.quantiles)
+            return dict(self.spreads)
         values, weights = self.sample.values, self.sample.weights
         return {j: Quantiles.of(values[:, j], weights) for j in range(len(self.grid.axes))}
 
-    def rows(self, n_rows: int) -> EncodedRows:
-        """Return at least `n_rows` rows, fewer than twice as many, copies as one row; all rows if there are no more.
+    def rows(self, n_rows: int) -> tuple[Floats, Floats]:
+        """Return encoded values of rows and weights of sum 1; copies count as one row.
 
-        The choice does not depend on the order of the rows.
+        There are at least `n_rows` rows, fewer than twice as many; all rows if there are no more. The choice does not
+        depend on the order of the rows.
         """
         self._check_sample()
         places, shares = self.by_content
         step = max(1, len(places) // n_rows)
         weights = shares[::step]
-        return EncodedRows(self.sample.values[places[::step]], weights / weights.sum())
+        return self.sample.values[places[::step]], weights / weights.sum()
 
     @functools.cached_property
     def by_content(self) -> tuple[Ints, Floats]:
@@ -419,8 +410,13 @@ class Statistics:
             return self
         if not have_same_categories(self.grid.schema, grid.schema):
             return _recoded(self, grid)
-        if self.binned is not None and not self.binned.grid.has_bins_of(grid):
-            _check_bins(self.binned.grid, grid)
+        if self.binned is not None and not self.binned.has_bins_of(grid):
+            name = first_unresolved(self.binned, grid)
+            if name is not None:
+                raise NoRowsError(
+                    f"rows must be known by their values for other bins of {name!r}, got their bins only, which is all "
+                    "that a file keeps; use with_density(density, X) first."
+                )
         if self.grid.has_bins_of(grid):
             return dataclasses.replace(self, grid=grid, origin=None)
         features = {} if self.binned is None else _features_on(self, grid)
@@ -457,16 +453,6 @@ _GONE = (
 )
 
 
-def _check_bins(sampled: Grid, grid: Grid) -> None:
-    """Raise NoRowsError if the bins of one grid do not determine those of another."""
-    name = first_unresolved(sampled, grid)
-    if name is not None:
-        raise NoRowsError(
-            f"rows must be known by their values for other bins of {name!r}, got their bins only, which is all that a "
-            "file keeps; use with_density(density, X) first."
-        )
-
-
 def _recoded(statistics: Statistics, grid: Grid) -> Statistics:
     if statistics.binned is not None:
         raise NoRowsError(
@@ -475,7 +461,9 @@ def _recoded(statistics: Statistics, grid: Grid) -> Statistics:
         )
     recode = functools.partial(_recoded_values, old=statistics.grid.schema, new=grid.schema)
     sample = dataclasses.replace(statistics.sample, values=recode(statistics.sample.values))
-    source = None if statistics.source is None else statistics.source.recoded(recode)
+    source = statistics.source  # batches are encoded when they are read
+    if isinstance(source, RowsInMemory):
+        source = dataclasses.replace(source, values=recode(source.values))
     return Statistics(grid, statistics.totals, statistics.has_weights, sample, source=source)
 
 
@@ -503,12 +491,10 @@ def _features_on(statistics: Statistics, grid: Grid) -> dict[int, FeatureTotals]
 
 
 def _in_unit(statistics: Statistics, unit: float, required: Sequence[Request]) -> Statistics:
-    totals, sample, binned = statistics.totals, statistics.sample, statistics.binned
+    totals, sample = statistics.totals, statistics.sample
     factor = totals.unit / unit
     if factor == 1 or sample.weights is None:
         return statistics
-    if binned is not None:
-        binned = binned._replace(quantiles={j: quantiles.scaled(factor) for j, quantiles in binned.quantiles.items()})
     return dataclasses.replace(
         statistics,
         totals=totals.in_unit(unit),
@@ -516,7 +502,7 @@ def _in_unit(statistics: Statistics, unit: float, required: Sequence[Request]) -
         tables={key: table.scaled(factor) for key, table in statistics.counted(required).items()},
         features={j: feature.scaled(factor) for j, feature in statistics.described().items()},
         source=None,
-        binned=binned,
+        spreads={j: spread.scaled(factor) for j, spread in statistics.spreads.items()},
         origin=None,
     )
 
@@ -537,7 +523,7 @@ def _merged(first: Statistics, second: Statistics) -> Statistics:
         changes["known_excess"] = shares[0] ** 2 * first.copied_excess + shares[1] ** 2 * second.copied_excess
     if binned is not None:
         one, other = (statistics.file_quantiles() for statistics in both)
-        changes["binned"] = BinnedValues(binned.grid, {j: one[j].merged(other[j]) for j in one})
+        changes |= {"binned": binned, "spreads": {j: one[j].merged(other[j]) for j in one}}
     if not merged.is_complete:
         changes["tables"] = _sums_of_both(*(statistics.counted(merged.required) for statistics in both))
     return dataclasses.replace(merged, **changes)
@@ -578,7 +564,7 @@ def statistics_from(accumulator: Accumulator, required: Sequence[Request], sourc
         counting.grid,
         accumulator.totals,
         counting.has_weights,
-        accumulator.sampled.sample(),
+        accumulator.sample(),
         tuple(required),
         _counted_tables(accumulator),
         dict(accumulator.features),

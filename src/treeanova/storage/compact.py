@@ -16,7 +16,6 @@ sum differ by functions of fewer features, which the terms below absorb in their
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 import math
@@ -41,16 +40,14 @@ def pack_pairs(
 ) -> tuple[dict[Key, Floats], dict[Key, Floats]]:
     """Return flat residuals of the tables that follow from the trees, and all others; `unpack_pairs` reverses this."""
     n_cells = sum(table.size for table in tables.values())
-    if not isinstance(leaf_terms, PureLeafTerms) or n_cells < _least_cells(leaf_terms):
+    if not isinstance(leaf_terms, PureLeafTerms):
+        return {}, dict(tables)
+    if n_cells < max(_LEAST_CELLS, _LEAST_PER_NODE * len(leaf_terms.trees.forest.feature)):
         return {}, dict(tables)
     pairs = {key: table for key, table in tables.items() if len(key) == 2 and table.size >= _LEAST_CELLS_OF_TABLE}
     residuals = {key: _rest_of(key, table, leaf_terms) for key, table in pairs.items()}
     packed: dict[Key, Floats] = {key: residual for key, residual in residuals.items() if residual is not None}
     return packed, {key: table for key, table in tables.items() if key not in packed}
-
-
-def _least_cells(leaf_terms: LeafTerms) -> int:
-    return max(_LEAST_CELLS, _LEAST_PER_NODE * len(leaf_terms.trees.forest.feature))
 
 
 def unpack_pairs(packed: Mapping[Key, Floats], leaf_terms: LeafTerms | None) -> dict[Key, Floats]:
@@ -187,29 +184,17 @@ def _groups(starts: Ints, n_bins: int) -> Ints:
     return np.maximum(np.searchsorted(starts, np.arange(n_bins), side="right") - 1, 0)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class CoarseCells:
-    """The coarse bins of a correction: binnings of features, and the maximal bins of terms of each order."""
-
-    binnings: tuple[Binning, ...]
-    limits: Mapping[int, int]
-
-    def shape(self, key: Key) -> tuple[int, ...]:
-        limit = self.limits[len(key)]
-        return tuple(self.binnings[j].coarser_size(limit) for j in key)
-
-    def spread(self, values: Floats, key: Key) -> Floats:
-        """Spread what a term receives, on the bins of the order above, to its bins; outputs last."""
-        above, limit = self.limits[len(key) + 1], self.limits[len(key)]
-        if above == limit:
-            return values
-        places = [_containing(self.binnings[j], above, limit) for j in key]
-        spread: Floats = values[np.ix_(*places)]
-        return spread
+CoarseCells = tuple[Sequence[Binning], Mapping[int, int]]
+"""The coarse bins of a correction: binnings of features, and the maximal bins of terms of each order."""
 
 
-def _containing(binning: Binning, coarser: int, finer: int) -> Ints:
-    return np.arange(binning.coarser_size(finer)) >> (binning.shift(coarser) - binning.shift(finer))
+def coarse_shape(cells: CoarseCells, key: Key) -> tuple[int, ...]:
+    binnings, limits = cells
+    return tuple(binnings[j].coarser_size(limits[len(key)]) for j in key)
+
+
+def n_cells_of_faces(cells: CoarseCells, packed: Mapping[Key, Floats], n_outputs: int) -> int:
+    return sum(math.prod(coarse_shape(cells, key)) for key in packed) * n_outputs
 
 
 def pack_tables(cells: CoarseCells, tables: Mapping[Key, Floats]) -> tuple[dict[Key, Floats], dict[Key, Floats]]:
@@ -217,14 +202,13 @@ def pack_tables(cells: CoarseCells, tables: Mapping[Key, Floats]) -> tuple[dict[
     if sum(table.size for table in tables.values()) < _LEAST_CELLS:
         return {}, dict(tables)
     largest = max((float(np.abs(table).max()) for table in tables.values()), default=0.0)
-    received = _Received(cells)
+    received: dict[Key, Floats] = {}
     packed: dict[Key, Floats] = {}
     whole: dict[Key, Floats] = {}
     for key in _highest_first(tables):
-        start = received.take(key)
-        faces, residual = _faces_of(tables[key] - start)
+        faces, residual = _faces_of(tables[key] - _take(key, received, cells))
         if np.abs(residual).max() <= _TOLERANCE * largest:
-            received.pass_down(key, faces)
+            _pass_down(key, faces, received)
             packed[key] = np.concatenate([_without_zeros(face, axis).ravel() for axis, face in enumerate(faces)])
         else:
             whole[key] = tables[key]
@@ -234,32 +218,32 @@ def pack_tables(cells: CoarseCells, tables: Mapping[Key, Floats]) -> tuple[dict[
 def unpack_tables(
     cells: CoarseCells, packed: Mapping[Key, Floats], whole: Mapping[Key, Floats], n_outputs: int
 ) -> dict[Key, Floats]:
-    received = _Received(cells)
+    received: dict[Key, Floats] = {}
     tables = dict(whole)
     for key in _highest_first(packed):
-        faces = _unpack_faces(packed[key], (*cells.shape(key), n_outputs))
-        tables[key] = _sum_of_faces(faces) + received.take(key)
-        received.pass_down(key, faces)
+        faces = _unpack_faces(packed[key], (*coarse_shape(cells, key), n_outputs))
+        sum_of_faces = functools.reduce(np.add, (np.expand_dims(face, axis) for axis, face in enumerate(faces)))
+        tables[key] = sum_of_faces + _take(key, received, cells)
+        _pass_down(key, faces, received)
     return tables
 
 
-def n_cells_of_faces(cells: CoarseCells, packed: Mapping[Key, Floats], n_outputs: int) -> int:
-    return sum(math.prod(cells.shape(key)) for key in packed) * n_outputs
+def _take(key: Key, received: dict[Key, Floats], cells: CoarseCells) -> Floats | float:
+    """Return what a term has received from those above, spread from the bins of the order above to its own."""
+    if key not in received:
+        return 0.0
+    binnings, limits = cells
+    values, above, limit = received.pop(key), limits[len(key) + 1], limits[len(key)]
+    if above == limit:
+        return values
+    pairs = ((np.arange(binnings[j].coarser_size(limit)), binnings[j]) for j in key)
+    spread: Floats = values[np.ix_(*(bins >> (binning.shift(above) - binning.shift(limit)) for bins, binning in pairs))]
+    return spread
 
 
-class _Received:
-    """What terms receive from those above, on the bins of the order above."""
-
-    def __init__(self, cells: CoarseCells) -> None:
-        self._cells = cells
-        self._sums: dict[Key, Floats] = {}
-
-    def take(self, key: Key) -> Floats | float:
-        return self._cells.spread(self._sums.pop(key), key) if key in self._sums else 0.0
-
-    def pass_down(self, key: Key, faces: Projections) -> None:
-        for below, face in zip(keys_below(key), faces, strict=True):
-            self._sums[below] = self._sums[below] - face if below in self._sums else -face
+def _pass_down(key: Key, faces: Projections, received: dict[Key, Floats]) -> None:
+    for below, face in zip(keys_below(key), faces, strict=True):
+        received[below] = received[below] - face if below in received else -face
 
 
 def _highest_first(keys: Mapping[Key, Floats]) -> list[Key]:
@@ -274,10 +258,6 @@ def _faces_of(values: Floats) -> tuple[Projections, Floats]:
         faces.append(np.take(residual, [0], axis=axis).squeeze(axis))
         residual -= np.expand_dims(faces[-1], axis)
     return faces, residual
-
-
-def _sum_of_faces(faces: Projections) -> Floats:
-    return functools.reduce(np.add, (np.expand_dims(face, axis) for axis, face in enumerate(faces)))
 
 
 def _without_zeros(face: Floats, axis: int) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -25,7 +26,7 @@ from treeanova.model.forest import Forest, assemble
 from treeanova.model.grid import Binning, Grid, binning_by
 from treeanova.storage.codec import check_measures, check_schema, describe, finite, fits, key_of, masses, restore, whole
 from treeanova.storage.compact import (
-    CoarseCells,
+    coarse_shape,
     n_cells_of_faces,
     n_cells_of_ratios,
     pack_pairs,
@@ -107,10 +108,6 @@ class Purity:
     left: Mapping[Key, Floats]
     screened_orders: tuple[int, ...]
 
-    @property
-    def cells(self) -> CoarseCells:
-        return CoarseCells(self.coarse, self.limits)
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LeafTables:
@@ -127,12 +124,6 @@ class LeafTables:
     asked: tuple[Key, ...]
     purity: Purity | None
 
-    @property
-    def n_derived(self) -> int:
-        if self.purity is None:
-            return 0
-        return n_cells_of_faces(self.purity.cells, self.purity.faces, self.nodes.values.shape[1])
-
 
 def pack(saved: Saved, *, rows: bool = True) -> tuple[dict[str, Any], Arrays]:
     arrays: Arrays = {}
@@ -145,7 +136,9 @@ def pack(saved: Saved, *, rows: bool = True) -> tuple[dict[str, Any], Arrays]:
     raw = saved.source.tables_to_save(saved.terms)
     entries = {
         "features": grid.schema,
-        "axes": _axes_alone(grid),
+        "axes": tuple(
+            dataclasses.replace(axis, categories=()) if isinstance(axis, CategoryAxis) else axis for axis in grid.axes
+        ),
         "certificate": saved.certificate,
         "scope": saved.scope,
         "settings": dataclasses.replace(saved.settings, n_jobs=1, seconds=None),
@@ -168,12 +161,6 @@ def pack(saved: Saved, *, rows: bool = True) -> tuple[dict[str, Any], Arrays]:
     return header, arrays
 
 
-def _axes_alone(grid: Grid) -> tuple[Axis, ...]:
-    return tuple(
-        dataclasses.replace(axis, categories=()) if isinstance(axis, CategoryAxis) else axis for axis in grid.axes
-    )
-
-
 def _tables_of(effects: Effects, terms: Mapping[Key, Floats] | None = None) -> Tables:
     bins = {key: tuple(binning.bins for binning in binnings) for key, binnings in effects.binnings.items()}
     return Tables(effects.intercept, effects.terms if terms is None else terms, bins)
@@ -187,27 +174,33 @@ def _n_derived(
     trees: LeafTables | None,
 ) -> int:
     n_of_pairs = len(grid.schema.outputs) * sum(math.prod(grid.sizes[j] for j in key) for key in pair_residuals)
-    return 8 * (n_of_pairs + n_cells_of_ratios(ratios, weights) + (0 if trees is None else trees.n_derived))
+    n_of_faces = 0
+    if trees is not None and trees.purity is not None:
+        cells = trees.purity.coarse, trees.purity.limits
+        n_of_faces = n_cells_of_faces(cells, trees.purity.faces, trees.nodes.values.shape[1])
+    return 8 * (n_of_pairs + n_cells_of_ratios(ratios, weights) + n_of_faces)
 
 
 def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
     for name, array in arrays.items():
         if array.dtype.kind not in "iub" and not name.startswith(_MAY_BE_INFINITE):
             finite(array)
-    entry = _Entries(header, arrays)
-    grid = _restore_grid(entry)
-    trees = entry.of("trees", LeafTables | None)
+    entry = functools.partial(_entry, header, arrays)
+    grid = _restore_grid(entry("features", Schema), entry("axes", tuple[Axis, ...]))
+    trees = entry("trees", LeafTables | None)
     pair_residuals, ratios, whole_weights = (
-        entry.of(name, Mapping[Key, Floats]) for name in ("rests", "ratios", "weights")
+        entry(name, Mapping[Key, Floats]) for name in ("rests", "ratios", "weights")
     )
     if _n_derived(pair_residuals, grid, ratios, whole_weights, trees) != header["derived"]:
         raise ValueError("tables that follow from others must be as large as the header says")
     leaf_terms = None if trees is None else leaf_terms_of(trees, grid)
-    effects = _effects_of(entry.of("pure", Tables), grid, unpack_pairs(pair_residuals, leaf_terms))
-    terms = TermSet(effects, _checked_weights(unpack_weights(ratios, whole_weights), effects), leaf_terms)
-    scope = entry.of("scope", Scope)
+    effects = _effects_of(entry("pure", Tables), grid, unpack_pairs(pair_residuals, leaf_terms))
+    terms = TermSet(effects, unpack_weights(ratios, whole_weights), leaf_terms)
+    for key, table in terms.weights.items():
+        masses(table, tuple(binning.size for binning in effects.binnings_of(key)))
+    scope = entry("scope", Scope)
     check_measures(scope)
-    raw = entry.of("raw", Tables | None)
+    raw = entry("raw", Tables | None)
     source = SOURCES[header["source"]].restored(terms, None if raw is None else _effects_of(raw, grid, {}))
     statistics = None
     of_rows = {name.removeprefix(_ROWS): array for name, array in arrays.items() if name.startswith(_ROWS)}
@@ -219,22 +212,18 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
         source=source,
         terms=terms,
         density=restore_density(header["density"], effects, terms.weights, statistics),
-        certificate=_checked_certificate(entry.of("certificate", Certificate), grid.schema.names),
+        certificate=_checked_certificate(entry("certificate", Certificate), grid.schema.names),
         scope=scope,
-        settings=_checked_settings(entry.of("settings", Settings)),
-        moments=_checked_moments(entry.of("moments", Moments | None), effects, may_have_more=may_have_more),
+        settings=_checked_settings(entry("settings", Settings)),
+        moments=_checked_moments(entry("moments", Moments | None), effects, may_have_more=may_have_more),
     )
 
 
-class _Entries(NamedTuple):
-    header: Mapping[str, Any]
-    arrays: Arrays
-
-    def of(self, name: str, kind: Any) -> Any:
-        value = restore(self.header[name], self.arrays)
-        if not fits(value, kind):
-            raise TypeError(f"the entry {name!r} of a file must be {kind}, got {value!r:.100}")
-        return value
+def _entry(header: Mapping[str, Any], arrays: Arrays, name: str, kind: Any) -> Any:
+    value = restore(header[name], arrays)
+    if not fits(value, kind):
+        raise TypeError(f"the entry {name!r} of a file must be {kind}, got {value!r:.100}")
+    return value
 
 
 def _tables_of_trees(effects: Effects, of_rows: Arrays) -> list[Request]:
@@ -244,11 +233,10 @@ def _tables_of_trees(effects: Effects, of_rows: Arrays) -> list[Request]:
     return [Request(key) for key in dict.fromkeys([*singles, *keys])]
 
 
-def _restore_grid(entry: _Entries) -> Grid:
-    schema = entry.of("features", Schema)
+def _restore_grid(schema: Schema, saved_axes: tuple[Axis, ...]) -> Grid:
     check_schema(schema)
     axes = []
-    for axis, feature in zip(entry.of("axes", tuple[Axis, ...]), schema.features, strict=True):
+    for axis, feature in zip(saved_axes, schema.features, strict=True):
         labels = feature.encoder.labels or ()
         axes.append(dataclasses.replace(axis, categories=labels) if isinstance(axis, CategoryAxis) else axis)
         _check_axis(axes[-1])
@@ -281,12 +269,6 @@ def _binning_by(bins: Ints, n_bins: int) -> Binning:
     if bins.shape != (n_bins,) or not np.array_equal(binning.bins, bins):
         raise ValueError("the axes of a term must fit the bins of its features")
     return binning
-
-
-def _checked_weights(weights: Mapping[Key, Floats], effects: Effects) -> Mapping[Key, Floats]:
-    for key, table in weights.items():
-        masses(table, tuple(binning.size for binning in effects.binnings_of(key)))
-    return weights
 
 
 def _checked_settings(settings: Settings) -> Settings:
@@ -341,7 +323,7 @@ def leaf_tables(terms: LeafTerms) -> LeafTables:
 
 def _purity_of(terms: PureLeafTerms) -> Purity:
     correction, leftover = terms.correction, terms.leftover
-    faces, whole_tables = pack_tables(CoarseCells(correction.binnings, correction.bins), correction.tables)
+    faces, whole_tables = pack_tables((correction.binnings, correction.bins), correction.tables)
     has_cells = any(leftover.tables)
     return Purity(
         masses=terms.form.masses,
@@ -367,7 +349,11 @@ def _nodes_of(forest: Forest) -> Nodes:
 
 def leaf_terms_of(tables: LeafTables, grid: Grid) -> LeafTerms:
     forest = assemble(grid.schema, **vars(tables.nodes))
-    _check_categories(forest)
+    n_codes = np.array([feature.n_categories + 1 for feature in grid.schema.features], dtype=np.int64)
+    by_category = forest.category_start >= 0
+    ends = forest.category_start[by_category] + n_codes[forest.feature[by_category]]
+    if ends.max(initial=0) > len(forest.category_left):
+        raise ValueError("splits by categories must list them")
     sets = leaves_of(forest)
     sizes = sets.grid.sizes
     merging = _checked_binnings(tables.merging, sizes)
@@ -376,16 +362,13 @@ def leaf_terms_of(tables: LeafTables, grid: Grid) -> LeafTerms:
     purity = tables.purity
     if purity is None:
         return RawLeafTerms(trees, keys)
-    form = ClosedForm(sets, tuple(masses(*pair) for pair in _by_feature(purity.masses, sizes)), merging)
+    form_masses = tuple(masses(array, (size,)) for array, size in zip(purity.masses, sizes, strict=True))
+    form = ClosedForm(sets, form_masses, merging)
     for order in purity.screened_orders:
         whole(order, 1, len(sizes))
     correction = _correction_of(purity, sizes, forest.n_outputs)
     leftover = _leftover_of(purity, sizes, forest.n_outputs)
     return PureLeafTerms(trees, keys, form, correction, purity.screened_orders, leftover)
-
-
-def _by_feature(arrays: Sequence[Floats], sizes: Sequence[int]) -> list[tuple[Floats, tuple[int]]]:
-    return [(array, (size,)) for array, size in zip(arrays, sizes, strict=True)]
 
 
 def _layout_of(tables: LeafTables, grid: Grid, n_outputs: int) -> TermLayout:
@@ -405,14 +388,6 @@ def _layout_of(tables: LeafTables, grid: Grid, n_outputs: int) -> TermLayout:
     )
 
 
-def _check_categories(forest: Forest) -> None:
-    n_codes = np.array([feature.n_categories + 1 for feature in forest.schema.features], dtype=np.int64)
-    by_category = forest.category_start >= 0
-    ends = forest.category_start[by_category] + n_codes[forest.feature[by_category]]
-    if ends.max(initial=0) > len(forest.category_left):
-        raise ValueError("splits by categories must list them")
-
-
 def _checked_binnings(binnings: tuple[Binning, ...], sizes: Sequence[int]) -> tuple[Binning, ...]:
     for binning, size in zip(binnings, sizes, strict=True):
         bins, shares = binning.bins, finite(binning.shares, (size,))
@@ -429,8 +404,8 @@ def _correction_of(purity: Purity, sizes: Sequence[int], n_outputs: int) -> Corr
     for order, bins in purity.limits.items():
         whole(order, 1), whole(bins, 1)
     _checked_binnings(purity.coarse, sizes)
-    cells = purity.cells
-    if any(table.shape != (*cells.shape(key), n_outputs) for key, table in purity.tables.items()):
+    cells = purity.coarse, purity.limits
+    if any(table.shape != (*coarse_shape(cells, key), n_outputs) for key, table in purity.tables.items()):
         raise ValueError("tables must fit the coarse bins")
     tables = unpack_tables(cells, purity.faces, purity.tables, n_outputs)
     return Correction(purity.coarse, purity.limits, tables, {}, 0.0)

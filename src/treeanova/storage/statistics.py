@@ -19,7 +19,7 @@ from treeanova.density.base import Joint
 from treeanova.density.counting import FeatureTotals, Request, RowTotals, pool_table
 from treeanova.density.kinds import KINDS, Density, Reference, Table
 from treeanova.density.sample import Quantiles, Sample, hashes_of
-from treeanova.density.statistics import BinnedValues, CountedTable, NoRowsError, Statistics
+from treeanova.density.statistics import CountedTable, NoRowsError, Statistics
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning, Grid, binning_by, unmerged
 from treeanova.model.rows import Rows
@@ -79,8 +79,12 @@ def _pack_sample(sample: Sample, fine: Grid) -> Arrays:
 
 def _pack_features(statistics: Statistics, n_features: int, *, rows: bool) -> Arrays:
     totals = statistics.described()
-    if not rows:
-        totals = {j: _without_few(totals[j], statistics.counts((j,)) * statistics.n_rows) for j in totals}
+    if not rows:  # sums of bins that have few rows would reveal values
+        for j, of_feature in totals.items():
+            is_kept = statistics.counts((j,)) * statistics.n_rows > _FEW_ROWS - 0.5
+            totals[j] = dataclasses.replace(
+                of_feature, masses=of_feature.masses * is_kept, sums=of_feature.sums * is_kept
+            )
     spreads = list(statistics.file_quantiles().values())
     arrays: Arrays = {
         "masses": np.concatenate([np.zeros(0), *(totals[j].masses for j in range(n_features))]),
@@ -93,12 +97,6 @@ def _pack_features(statistics: Statistics, n_features: int, *, rows: bool) -> Ar
     if statistics.has_weights:
         arrays["quantiles_by_weight"] = np.concatenate([np.zeros(0), *(spread.by_weight for spread in spreads)])
     return arrays
-
-
-def _without_few(totals: FeatureTotals, n_rows: Floats) -> FeatureTotals:
-    """Drop sums of bins that have few rows, because they would reveal values."""
-    is_kept = n_rows > _FEW_ROWS - 0.5
-    return dataclasses.replace(totals, masses=totals.masses * is_kept, sums=totals.sums * is_kept)
 
 
 def unpack_statistics(
@@ -135,7 +133,8 @@ def unpack_statistics(
         tuple(requests),
         tables,
         _unpack_features(arrays, grid),
-        binned=BinnedValues(fine, _unpack_spreads(arrays, len(grid.axes))),
+        binned=fine,
+        spreads=_unpack_spreads(arrays, len(grid.axes)),
         known_excess=excess,
     )
 
@@ -208,18 +207,13 @@ def _unpack_tables(
         flat = arrays[name.replace("keys", "tables")]
         if flat.shape != (ends[-1],):
             raise ValueError("tables of rows must fit the bins")
-        wide = _counts(flat)
+        wide = finite(flat) if flat.dtype.kind == "f" else integers(flat)
+        if (wide < 0).any():
+            raise ValueError("tables of rows must not be negative")
         tables |= {
             key: table.reshape(shape) for key, table, shape in zip(keys, np.split(wide, ends), shapes, strict=False)
         }
     return tables
-
-
-def _counts(table: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    wide = finite(table) if table.dtype.kind == "f" else integers(table)
-    if (wide < 0).any():
-        raise ValueError("tables of rows must not be negative")
-    return np.asarray(wide)
 
 
 def _hashes(sources: Ints, rows: Ints) -> npt.NDArray[np.uint64]:
@@ -267,16 +261,13 @@ class SavedDensity(Density):
         sizes = [self._bound_grid.sizes[j] for j in key]
         asked = [unmerged(size) for size in sizes] if binnings is None else binnings
         for larger in sorted((other for other in self.saved if set(key) <= set(other)), key=len):
-            axes = self._saved_axes(larger)
+            saved_axes = self.binnings.get(larger) or [unmerged(self._bound_grid.sizes[j]) for j in larger]
+            axes = dict(zip(larger, saved_axes, strict=True))
             pairs = [(axes[j], binning) for j, binning in zip(key, asked, strict=True)]
             if all(fine.refines(coarse) for fine, coarse in pairs):
                 table: Floats = self.saved[larger].sum(axis=tuple(i for i, j in enumerate(larger) if j not in key))
                 return pool_table(table, [binning_by(coarse.within(fine)) for fine, coarse in pairs])
         raise ValueError("a saved decomposition has the weights of its own terms only; pass `X` for others.")
-
-    def _saved_axes(self, key: Key) -> dict[int, Binning]:
-        binnings = self.binnings.get(key) or [unmerged(self._bound_grid.sizes[j]) for j in key]
-        return dict(zip(key, binnings, strict=True))
 
 
 def describe_density(density: Density) -> dict[str, Any]:
@@ -313,9 +304,3 @@ def restore_density(
         grid=grid,
         statistics=statistics,
     )
-
-
-def as_loaded(
-    density: Density, effects: Effects, weights: Mapping[Key, Floats], statistics: Statistics | None
-) -> Density:
-    return restore_density(describe_density(density), effects, weights, statistics)

@@ -20,7 +20,7 @@ import numpy as np
 
 from treeanova.core.arrays import Bools, Floats, Ints, Key, memo
 from treeanova.core.compiled import Kernel
-from treeanova.core.progress import Progress, Steps, quiet
+from treeanova.core.progress import Progress, quiet, steps
 from treeanova.model.grid import Binning, binning_by, equal_mass
 from treeanova.terms import costs
 from treeanova.terms.closed_form import ClosedForm, outer_sum
@@ -210,14 +210,14 @@ def coarse_means(
     plans = {limit: _covering(some, sizes[limit]) for limit, some in by_limit.items()} if is_compiled else dense
     n_leaves = (form.leaf_sets.n_leaves_with_some(*table) for tables in plans.values() for table in tables)
     block = costs.COMPILED_LEAVES if is_compiled else costs.COARSE_LEAVES
-    steps = Steps(progress, "high orders on coarse cells", sum(-(-n // block) for n in n_leaves))
+    advance = steps(progress, "high orders on coarse cells", sum(-(-n // block) for n in n_leaves))
     means = _compiled_means if is_compiled else _means
     tables = {
         (limit, features): _sum_over_leaves(
             means(form, features, [merged[limit][j] for j in features]),
             _blocks(form.leaf_sets.leaves_with_some(features, lowest), block),
             n_jobs,
-            steps,
+            advance,
         )
         for limit, of_limit in plans.items()
         for features, lowest in of_limit
@@ -279,12 +279,14 @@ def _blocks(leaves: Ints, size: int) -> list[Ints]:
     return [leaves[start : start + size] for start in range(0, max(len(leaves), 1), size)]
 
 
-def _sum_over_leaves(mean_of: Callable[[Ints], Floats], blocks: list[Ints], n_jobs: int, steps: Steps) -> Floats:
+def _sum_over_leaves(
+    mean_of: Callable[[Ints], Floats], blocks: list[Ints], n_jobs: int, advance: Callable[[], None]
+) -> Floats:
     total: Floats = np.zeros(())
     with ThreadPoolExecutor(n_jobs) as pool:
         for mean in pool.map(mean_of, blocks) if len(blocks) > 1 else map(mean_of, blocks):
             total = total + mean
-            steps.advance()
+            advance()
     return total
 
 

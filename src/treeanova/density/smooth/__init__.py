@@ -30,7 +30,7 @@ from treeanova.density.smooth.choice import (
     full_tables,
     kernel_candidates,
 )
-from treeanova.density.smooth.kernel import kernel_joint
+from treeanova.density.smooth.kernel import GROUPS, KernelJoint
 from treeanova.density.smooth.margins import Margin, Margins, shape_of
 from treeanova.density.statistics import Statistics
 from treeanova.model.grid import Binning, binning_by
@@ -146,12 +146,8 @@ class SmoothDensity(Density):
 
     @functools.cached_property
     def joint(self) -> Joint:
-        margins = [self._margin(j, None) for j in range(len(self._bound_grid.axes))]
-        return kernel_joint(self._bound_statistics, margins, self._joint_bandwidth)
-
-    @property
-    def _joint_bandwidth(self) -> float | None:
-        return None
+        margins = [self._margin(j, None).with_groups(GROUPS) for j in range(len(self._bound_grid.axes))]
+        return KernelJoint(self._bound_statistics, margins, getattr(self, "bandwidth", None))
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
         """Return shares of the rows for one feature, the chosen estimate for two, the joint density for more.
@@ -255,10 +251,6 @@ class Kernel(SmoothDensity):
         if self.bandwidth is None:
             return kernel_candidates(pairs)
         return kernel_candidates(pairs, (self.bandwidth,), ("ranks",))
-
-    @property
-    def _joint_bandwidth(self) -> float | None:
-        return self.bandwidth
 
     def draw(self, n_rows: int, random_state: int = 0) -> BinIndices:
         """Draw bins of rows from the joint density: rows of the data, each feature moved by its kernel.

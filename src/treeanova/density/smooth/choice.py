@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -356,9 +356,8 @@ _KERNEL_SHRINKAGES = (0.0, 0.05, 0.2, 0.5)
 _STRIDE = 3
 _SIMPLE = ("independent", "gaussian")
 
-_Form = tuple[Scale, float]  # scale and shrinkage of a kernel estimate
-_Make = Callable[[Ints, float], Candidates]
-"""Given places of pairs in a stack and a bandwidth: the estimates of these pairs."""
+_Make = Callable[[int, Ints, float], Candidates]
+"""Given the number of a form, places of pairs in a stack and a bandwidth: the estimates of these pairs."""
 
 
 class Choice(NamedTuple):
@@ -452,8 +451,12 @@ def _parametric_candidates(pairs: PairStack, start: Candidates, *, families: boo
         of_family = family(pairs)
         yield of_family
         start = _likelier(start, of_family)
-    correct = functools.partial(_correct, pairs, start)
-    yield from _Search(pairs, _CORRECTION_BANDWIDTHS, {("ranks", 0.0): correct}).candidates()
+    likelihoods = np.full((1, len(_CORRECTION_BANDWIDTHS), len(pairs)), -np.inf)
+
+    def correct(_: int, places: Ints, bandwidth: float) -> Candidates:
+        return corrected(pairs.take(places), start.take(places), bandwidth)
+
+    yield from _search(correct, _CORRECTION_BANDWIDTHS, likelihoods)
 
 
 def _likelier(first: Candidates, second: Candidates) -> Candidates:
@@ -463,10 +466,6 @@ def _likelier(first: Candidates, second: Candidates) -> Candidates:
         np.where(takes_second[:, None, None], new, old) for old, new in zip(first[1:3], second[1:3], strict=True)
     )
     return Candidates(names, ratio, left_out, np.maximum(first.likelihoods, second.likelihoods), first.places)
-
-
-def _correct(pairs: PairStack, start: Candidates, places: Ints, bandwidth: float) -> Candidates:
-    return corrected(pairs.take(places), start.take(places), bandwidth)
 
 
 def kernel_candidates(
@@ -481,53 +480,45 @@ def kernel_candidates(
         for shrinkage in _SHRINKAGES:
             yield empirical(pairs, shrinkage)
         return
-    makers: dict[_Form, _Make] = {
-        (scale, shrinkage): functools.partial(_smooth, pairs, shrinkage, scale)
-        for scale, shrinkage in itertools.product(scales, (0.0,) if pairs.n_ordered == 2 else _KERNEL_SHRINKAGES)
-    }
-    search = _Search(pairs, bandwidths, makers)
-    yield from search.candidates()
+    forms = list(itertools.product(scales, (0.0,) if pairs.n_ordered == 2 else _KERNEL_SHRINKAGES))
+    likelihoods = np.full((len(forms), len(bandwidths), len(pairs)), -np.inf)
+
+    def smooth(form: int, places: Ints, bandwidth: float) -> Candidates:
+        scale, shrinkage = forms[form]
+        return kernel(pairs.take(places), bandwidth, shrinkage, scale)
+
+    yield from _search(smooth, bandwidths, likelihoods)
     if tuple(bandwidths) == BANDWIDTHS:
-        for bandwidth, (scale, _), places in search.best():
-            yield sharpened(pairs.take(places), _SHARPENED_BANDWIDTHS[bandwidth], scale)
+        likeliest, best = _likeliest(likelihoods)
+        for form, i in np.unique(np.stack([likeliest, best]), axis=1).T.tolist():
+            places = np.flatnonzero((likeliest == form) & (best == i))
+            yield sharpened(pairs.take(places), _SHARPENED_BANDWIDTHS[i], forms[form][0])
 
 
-def _smooth(pairs: PairStack, shrinkage: float, scale: Scale, places: Ints, bandwidth: float) -> Candidates:
-    return kernel(pairs.take(places), bandwidth, shrinkage, scale)
+def _search(make: _Make, bandwidths: Sequence[float], likelihoods: Floats) -> Iterator[Candidates]:
+    """Yield candidates of each form at every third bandwidth, then of each pair's likeliest form around its best.
 
+    `likelihoods`, shape (n_forms, n_bandwidths, n_pairs), receives those of all candidates.
+    """
+    n_forms, n_bandwidths, n_pairs = likelihoods.shape
 
-class _Search:
-    """Candidates of each form at every third bandwidth, then of each pair's likeliest form around its best."""
-
-    def __init__(self, pairs: PairStack, bandwidths: Sequence[float], makers: Mapping[_Form, _Make]) -> None:
-        self._pairs = pairs
-        self._bandwidths = bandwidths
-        self._makers = list(makers.items())
-        self._likelihoods = np.full((len(makers), len(bandwidths), len(pairs)), -np.inf)
-
-    def candidates(self) -> Iterator[Candidates]:
-        everyone = np.arange(len(self._pairs))
-        first = range(len(self._bandwidths) > 1, len(self._bandwidths), _STRIDE)
-        for form, i in itertools.product(range(len(self._makers)), first):
-            yield self._try(form, i, everyone)
-        likeliest, middle = self._likeliest()
-        for i, form in itertools.product(range(len(self._bandwidths)), range(len(self._makers))):
-            places = np.flatnonzero((likeliest == form) & (np.abs(middle - i) < _STRIDE))
-            if i not in first and len(places):
-                yield self._try(form, i, places)
-
-    def best(self) -> Iterator[tuple[int, _Form, Ints]]:
-        """Yield the number of the likeliest bandwidth, its form, and the pairs that it is likeliest for."""
-        likeliest, bandwidth = self._likeliest()
-        for form, i in np.unique(np.stack([likeliest, bandwidth]), axis=1).T.tolist():
-            yield i, self._makers[form][0], np.flatnonzero((likeliest == form) & (bandwidth == i))
-
-    def _try(self, form: int, i: int, places: Ints) -> Candidates:
-        some = self._makers[form][1](places, self._bandwidths[i])
-        self._likelihoods[form, i, places] = some.likelihoods
+    def attempt(form: int, i: int, places: Ints) -> Candidates:
+        some = make(form, places, bandwidths[i])
+        likelihoods[form, i, places] = some.likelihoods
         return some
 
-    def _likeliest(self) -> tuple[Ints, Ints]:
-        flat = self._likelihoods.reshape(-1, len(self._pairs)).argmax(axis=0)
-        form, bandwidth = np.divmod(flat, len(self._bandwidths))
-        return form, bandwidth
+    first = range(n_bandwidths > 1, n_bandwidths, _STRIDE)
+    for form, i in itertools.product(range(n_forms), first):
+        yield attempt(form, i, np.arange(n_pairs))
+    likeliest, middle = _likeliest(likelihoods)
+    for i, form in itertools.product(range(n_bandwidths), range(n_forms)):
+        places = np.flatnonzero((likeliest == form) & (np.abs(middle - i) < _STRIDE))
+        if i not in first and len(places):
+            yield attempt(form, i, places)
+
+
+def _likeliest(likelihoods: Floats) -> tuple[Ints, Ints]:
+    """Return the likeliest form and bandwidth of each pair."""
+    _, n_bandwidths, n_pairs = likelihoods.shape
+    forms, bandwidths = np.divmod(likelihoods.reshape(-1, n_pairs).argmax(axis=0), n_bandwidths)
+    return forms, bandwidths

@@ -27,13 +27,15 @@ import numpy as np
 import scipy.sparse
 
 from treeanova.anova.support import outer
-from treeanova.core.arrays import BinIndices, Floats, Ints, Key, count_cells, memo, single_threaded
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key, count_cells, single_threaded
 from treeanova.density import costs
 from treeanova.density.base import Joint, draw_bins
 from treeanova.density.counting import Binnings, merging, pool_masses
 from treeanova.density.smooth.margins import SCALES, KernelMatrix, Margin, stacked
 from treeanova.density.statistics import Points, Statistics
 
+FLOOR = 1e-6
+GROUPS = 32
 _WIDENING = 1.5
 _BANDWIDTHS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 2.0)
 _SHRINKAGES = (0.0, 0.05, 0.2, 0.5)
@@ -49,135 +51,117 @@ _Option = tuple[KernelMatrix, Callable[[], KernelMatrix]]
 """A kernel to compare by pairs, and a function that makes the one to use for all orders."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class KernelSearch:
-    statistics: Statistics
-    margins: Sequence[Margin]
+def choose_kernels(statistics: Statistics, margins: Sequence[Margin]) -> list[KernelMatrix | None]:
+    """Return the likeliest kernels; None for a feature that is independent of all others."""
+    varied = [j for j, margin in enumerate(margins) if np.count_nonzero(margin.group_masses) > 1]
+    if not varied:
+        return [None] * len(margins)
+    rows, n_rows = searched_rows(statistics), statistics.effective_rows
+    dependent = _by_pairs(rows, margins, varied, n_rows)
+    used = {j: make_used() for j, (_, make_used) in dependent.items()}
+    used |= _by_triples(rows, margins, varied, [j for j in varied if j not in dependent], n_rows)
+    return [used.get(j) for j in range(len(margins))]
 
-    def kernels(self) -> list[KernelMatrix | None]:
-        """Return the kernels; None for a feature that is independent of all others."""
-        varied = [j for j, margin in enumerate(self.margins) if np.count_nonzero(margin.group_masses) > 1]
-        dependent = self._by_pairs(varied)
-        used = {j: make_used() for j, (_, make_used) in dependent.items()}
-        used |= self._by_triples([j for j in varied if j not in dependent], varied)
-        return [used.get(j) for j in range(len(self.margins))]
 
-    @functools.cached_property
-    def _rows(self) -> Statistics:
-        n_rows = len(self.statistics.sample)
-        if n_rows <= costs.MAX_SEARCH_ROWS and self.statistics.is_complete:
-            return self.statistics
-        step = max(-(-n_rows // costs.MAX_SEARCH_ROWS), 1)
-        return self.statistics.thinned(n_rows // step)
+def searched_rows(statistics: Statistics) -> Statistics:
+    n_rows = len(statistics.sample)
+    if n_rows <= costs.MAX_SEARCH_ROWS and statistics.is_complete:
+        return statistics
+    step = max(-(-n_rows // costs.MAX_SEARCH_ROWS), 1)
+    return statistics.thinned(n_rows // step)
 
-    @functools.cached_property
-    def _points(self) -> Points:
-        return self._rows.points()
 
-    def _by_pairs(self, varied: Sequence[int]) -> dict[int, _Option]:
-        """Return the best kernel of each feature, in sweeps over all, without features independent of all others."""
-        options = {j: _options(self.margins[j], self.statistics.effective_rows) for j in varied}
-        kernels = {j: options[j][len(options[j]) // 2] for j in varied}
-        partners = self._partners(varied)
-        is_independent = dict.fromkeys(varied, False)
-        for _ in range(_SWEEPS):
-            for j in varied:
-                partner_kernels = {k: kernels[k] for k in partners[j] if not is_independent[k]}
-                best = self._best(j, options[j], partner_kernels)
-                is_independent[j] = best is None
-                kernels[j] = kernels[j] if best is None else best
-        return {j: option for j, option in kernels.items() if not is_independent[j]}
+def _by_pairs(rows: Statistics, margins: Sequence[Margin], varied: Sequence[int], n_rows: float) -> dict[int, _Option]:
+    """Return the best kernel of each feature, in sweeps over all, without features independent of all others."""
 
-    def _best(self, j: int, options: Sequence[_Option], others: Mapping[int, _Option]) -> _Option | None:
-        """Return the likeliest kernel given those of other features; None if independence is about as likely."""
-        n = self._rows.effective_rows
-        gains = np.zeros((2, len(options)))  # sums over partners of means and variances of log ratios over rows
-        kernels = stacked([compared for compared, _ in options])
-        for k, (kernel, _) in others.items():
-            shares = self._shares(j, k)
-            moved, step = kernel.right(shares), max(1, costs.CELLS_AT_ONCE // shares.size)
-            for start in range(0, len(options), step):
-                some = kernels[start : start + step]
-                self_weight = some.diagonal[:, :, None] * kernel.diagonal
-                logs = _left_out_logs(some.left(moved), self_weight, n)
-                means = np.einsum("ij,kij->k", shares, logs)
-                logs -= means[:, None, None]
-                gains[:, start : start + step] += means, np.einsum("ij,kij,kij->k", shares, logs, logs)
-        best = int(gains[0].argmax())
-        if gains[0, best] <= 0 or gains[0, best] ** 2 * n <= gains[1, best]:
-            return None
-        return options[best]
+    @functools.cache
+    def shares(j: int, k: int) -> Floats:
+        return rows.counts((j, k), [margins[j].binning, margins[k].binning]) if j < k else shares(k, j).T
 
-    def _shares(self, j: int, k: int) -> Floats:
-        return self._ordered_shares(j, k) if j < k else self._ordered_shares(k, j).T
+    options = {j: _options(margins[j], n_rows) for j in varied}
+    kernels = {j: options[j][len(options[j]) // 2] for j in varied}
+    partners = _partners(rows, margins, varied)
+    is_independent = dict.fromkeys(varied, False)
+    for _ in range(_SWEEPS):
+        for j in varied:
+            compared = [(shares(j, k), kernels[k][0]) for k in partners[j] if not is_independent[k]]
+            best = _best(options[j], compared, rows.effective_rows)
+            is_independent[j] = best is None
+            kernels[j] = kernels[j] if best is None else best
+    return {j: option for j, option in kernels.items() if not is_independent[j]}
 
-    @memo
-    def _ordered_shares(self, j: int, k: int) -> Floats:
-        return self._rows.counts((j, k), [self.margins[j].binning, self.margins[k].binning])
 
-    def _partners(self, varied: Sequence[int]) -> Mapping[int, Sequence[int]]:
-        """Return features to compare each feature with: all, or the most correlated ones of many."""
-        if len(varied) <= costs.MAX_COMPARED_FEATURES:
-            return {j: [k for k in varied if k != j and _is_small(self.margins, (j, k))] for j in varied}
-        columns = np.stack([self._mid_ranks(j) for j in varied])
-        columns -= columns.mean(axis=1, keepdims=True)
-        columns /= np.maximum(np.linalg.norm(columns, axis=1, keepdims=True), 1e-300)
-        correlations = np.abs(columns @ columns.T)
-        np.fill_diagonal(correlations, -1.0)
-        nearest = np.argsort(-correlations, axis=1)[:, : costs.N_PARTNERS]
-        return {
-            j: [varied[k] for k in nearest[i] if _is_small(self.margins, (j, varied[k]))] for i, j in enumerate(varied)
-        }
+def _best(options: Sequence[_Option], partners: Sequence[tuple[Floats, KernelMatrix]], n: float) -> _Option | None:
+    """Return the likeliest kernel given shares and kernels of partners; None if independence is about as likely."""
+    gains = np.zeros((2, len(options)))  # sums over partners of means and variances of log ratios over rows
+    kernels = stacked([compared for compared, _ in options])
+    for shares, kernel in partners:
+        moved, step = kernel.right(shares), max(1, costs.CELLS_AT_ONCE // shares.size)
+        for start in range(0, len(options), step):
+            some = kernels[start : start + step]
+            self_weight = some.diagonal[:, :, None] * kernel.diagonal
+            logs = _left_out_logs(some.left(moved), self_weight, n)
+            means = np.einsum("ij,kij->k", shares, logs)
+            logs -= means[:, None, None]
+            gains[:, start : start + step] += means, np.einsum("ij,kij,kij->k", shares, logs, logs)
+    best = int(gains[0].argmax())
+    if gains[0, best] <= 0 or gains[0, best] ** 2 * n <= gains[1, best]:
+        return None
+    return options[best]
 
-    def _mid_ranks(self, j: int) -> Floats:
-        masses = self.margins[j].masses
-        ranks: Floats = (np.cumsum(masses) - masses / 2)[self._points.codes[:, j]]
-        return ranks
 
-    def _by_triples(self, alone: Sequence[int], varied: Sequence[int]) -> dict[int, KernelMatrix]:
-        """Return kernels of features that depend on others only in triples, by the bandwidth likeliest there."""
-        best: dict[int, tuple[float, float]] = {}
-        triples = spaced_triples(varied, alone, costs.MAX_TRIPLES)
-        for key in (triple for triple in triples if _is_small(self._coarse, triple)):
-            dependent_features = tuple(j for j in key if j not in alone)
-            for bandwidth in _TRIPLE_BANDWIDTHS:
-                gain = self._triple_gain(key, dependent_features, bandwidth)
-                for j in set(key) & set(alone):
-                    best[j] = max(best.get(j, (0.0, 0.0)), (gain, bandwidth))
-        return {j: self._triple_kernel(self.margins[j], width) for j, (gain, width) in best.items() if gain > 0}
+def _partners(rows: Statistics, margins: Sequence[Margin], varied: Sequence[int]) -> Mapping[int, Sequence[int]]:
+    """Return features to compare each feature with: all, or the most correlated ones of many."""
+    if len(varied) <= costs.MAX_COMPARED_FEATURES:
+        return {j: [k for k in varied if k != j and _is_small(margins, (j, k))] for j in varied}
+    codes, _ = rows.points()
+    mid_ranks = {j: np.cumsum(margins[j].masses) - margins[j].masses / 2 for j in varied}
+    columns = np.stack([mid_ranks[j][codes[:, j]] for j in varied])
+    columns -= columns.mean(axis=1, keepdims=True)
+    columns /= np.maximum(np.linalg.norm(columns, axis=1, keepdims=True), 1e-300)
+    correlations = np.abs(columns @ columns.T)
+    np.fill_diagonal(correlations, -1.0)
+    nearest = np.argsort(-correlations, axis=1)[:, : costs.N_PARTNERS]
+    return {j: [varied[k] for k in nearest[i] if _is_small(margins, (j, varied[k]))] for i, j in enumerate(varied)}
 
-    def _triple_gain(self, key: Key, known: Key, bandwidth: float) -> float:
-        """Return the log-likelihood gain per row of a triple over its dependent pair; 0 unless significant."""
-        cells = [self._coarse[j].groups[self._points.codes[:, j]] for j in key]
-        logs = self._triple_logs(key, cells, bandwidth)
-        if len(known) == 2:
-            logs = logs - self._triple_logs(known, [cells[key.index(j)] for j in known], bandwidth)
-        weights = self._points.weights
-        mean = float(weights @ logs)
-        error = math.sqrt(float(weights @ (logs - mean) ** 2) / self._rows.effective_rows)
-        return mean if mean > _TRIPLE_ERRORS * error else 0.0
 
-    def _triple_logs(self, key: Key, cells: Sequence[Ints], bandwidth: float) -> Floats:
+def _by_triples(
+    rows: Statistics, margins: Sequence[Margin], varied: Sequence[int], alone: Sequence[int], n_rows: float
+) -> dict[int, KernelMatrix]:
+    """Return kernels of features that depend on others only in triples, by the bandwidth likeliest there."""
+    coarse = [margin.with_groups(_TRIPLE_GROUPS) for margin in margins]
+    triples = [key for key in spaced_triples(varied, alone, costs.MAX_TRIPLES) if _is_small(coarse, key)]
+    if not triples:
+        return {}
+    (codes, weights), n = rows.points(), rows.effective_rows
+
+    def logs_of(key: Key, bandwidth: float) -> Floats:
         """Return the leave-one-out log ratio of each row to independence, by kernels over few groups."""
-        margins = [self._coarse[j] for j in key]
-        sizes = [len(margin.group_masses) for margin in margins]
-        weights = self._points.weights
-        ratio = count_cells(cells, sizes, weights, len(weights))
+        cells = [coarse[j].groups[codes[:, j]] for j in key]
+        ratio = count_cells(cells, [len(coarse[j].group_masses) for j in key], weights, len(weights))
         self_weight = np.ones(len(weights))
-        for margin, places in zip(margins, cells, strict=True):
-            kernel = self._triple_kernel(margin, bandwidth)
+        for j, places in zip(key, cells, strict=True):
+            kernel = _triple_kernel(coarse[j], bandwidth, n_rows)
             ratio = moved_by(kernel, ratio)
             self_weight = self_weight * kernel.diagonal[places]
-        return _left_out_logs(ratio[tuple(cells)], self_weight, self._rows.effective_rows)
+        return _left_out_logs(ratio[tuple(cells)], self_weight, n)
 
-    def _triple_kernel(self, margin: Margin, bandwidth: float) -> KernelMatrix:
-        if margin.n_ordered_groups < 2:
-            return margin.shrinkage(_TRIPLE_SHRINKAGE)
-        return margin.kernel(bandwidth * self.statistics.effective_rows ** (-1 / 6))
+    best: dict[int, tuple[float, float]] = {}
+    for key, bandwidth in itertools.product(triples, _TRIPLE_BANDWIDTHS):
+        dependent = tuple(j for j in key if j not in alone)
+        gains = logs_of(key, bandwidth)
+        gains = gains - logs_of(dependent, bandwidth) if len(dependent) == 2 else gains  # over their dependence
+        mean = float(weights @ gains)
+        error = math.sqrt(float(weights @ (gains - mean) ** 2) / n)
+        for j in set(key) & set(alone):
+            best[j] = max(best.get(j, (0.0, 0.0)), (mean if mean > _TRIPLE_ERRORS * error else 0.0, bandwidth))
+    return {j: _triple_kernel(margins[j], width, n_rows) for j, (gain, width) in best.items() if gain > 0}
 
-    @functools.cached_property
-    def _coarse(self) -> list[Margin]:
-        return [margin.with_groups(_TRIPLE_GROUPS) for margin in self.margins]
+
+def _triple_kernel(margin: Margin, bandwidth: float, n_rows: float) -> KernelMatrix:
+    if margin.n_ordered_groups < 2:
+        return margin.shrinkage(_TRIPLE_SHRINKAGE)
+    return margin.kernel(bandwidth * n_rows ** (-1 / 6))
 
 
 def spaced_triples(features: Sequence[int], alone: Collection[int], n_triples: int) -> list[Key]:
@@ -231,17 +215,25 @@ def _options(margin: Margin, n_rows: float) -> list[_Option]:
     ]
 
 
-FLOOR = 1e-6
-GROUPS = 32
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class KernelJoint(Joint):
-    """Rows moved by kernels over groups of bins; None for a feature that is independent of all others."""
+    """Rows moved by kernels over groups of bins.
+
+    `bandwidth`, in units of n^(-1/6), is that of all ordered features; None to choose kernels.
+    """
 
     statistics: Statistics
     margins: Sequence[Margin]
-    kernels: Sequence[KernelMatrix | None]
+    bandwidth: float | None = None
+
+    @functools.cached_property
+    def kernels(self) -> list[KernelMatrix | None]:
+        """The kernels; None for a feature that is independent of all others."""
+        if self.bandwidth is not None:
+            width = self.bandwidth * self.statistics.effective_rows ** (-1 / 6)
+            return [margin.kernel(width) for margin in self.margins]
+        with single_threaded():
+            return choose_kernels(self.statistics, self.margins)
 
     @property
     def is_product(self) -> bool:
@@ -303,13 +295,3 @@ def _move_groups(margin: Margin, kernel: KernelMatrix, groups: Ints, rng: np.ran
         rows = np.flatnonzero(groups == group)
         moved[rows] = draw_bins(margin.group_masses * kernel.column(int(group)), len(rows), rng)
     return moved
-
-
-def kernel_joint(statistics: Statistics, margins: Sequence[Margin], bandwidth: float | None = None) -> Joint:
-    """Return the smooth joint density; `bandwidth`, in units of n^(-1/6), is for ordered features, None to choose."""
-    coarse = [margin.with_groups(GROUPS) for margin in margins]
-    if bandwidth is None:
-        with single_threaded():
-            return KernelJoint(statistics, coarse, KernelSearch(statistics, coarse).kernels())
-    width = bandwidth * statistics.effective_rows ** (-1 / 6)
-    return KernelJoint(statistics, coarse, [margin.kernel(width) for margin in coarse])
