@@ -10,7 +10,7 @@ from tests.support.densities import grid_of_axes, normals, quantile_axes
 from tests.support.training import fit
 from treeanova.density import costs
 from treeanova.density.row_sources import statistics_of
-from treeanova.density.sample import without_copies
+from treeanova.density.sample import sample_of, without_copies
 from treeanova.model.axes import IntervalAxis
 
 RNG = np.random.default_rng(0)
@@ -30,10 +30,11 @@ def oversampled(rows):
 def effective(rows, weights=None):
     """Kish's number of rows of the distinct rows found."""
     shares = np.full(len(rows), 1 / len(rows)) if weights is None else weights / weights.sum()
-    distinct = without_copies(np.asfortranarray(rows, dtype=float), shares)
-    assert distinct.shares.sum() == pytest.approx(1.0)
-    assert 1 / (distinct.shares**2).sum() == pytest.approx(1 / ((shares**2).sum() + distinct.excess))
-    return 1 / (distinct.shares**2).sum()
+    sample = sample_of(np.asfortranarray(rows, dtype=float), shares, 0, np.arange(len(rows)))
+    _, distinct_shares = sample.distinct
+    assert distinct_shares.sum() == pytest.approx(1.0)
+    assert 1 / (distinct_shares**2).sum() == pytest.approx(1 / ((shares**2).sum() + sample.copied_excess))
+    return 1 / (distinct_shares**2).sum()
 
 
 def of_distinct_rows(rows):
@@ -87,10 +88,10 @@ def test_the_order_of_rows_does_not_matter(rows):
 def test_weights_of_copies_add_up():
     weights = RNG.exponential(size=1000)
     shares = np.repeat(weights, 2) / (2 * weights.sum())
-    distinct = without_copies(np.asfortranarray(np.repeat(NORMAL, 2, axis=0)), shares)
-    originals = distinct.places // 2
+    places, distinct_shares = without_copies(np.asfortranarray(np.repeat(NORMAL, 2, axis=0)), shares)
+    originals = places // 2
     np.testing.assert_array_equal(np.sort(originals), np.arange(1000))
-    np.testing.assert_allclose(distinct.shares, weights[originals] / weights.sum(), rtol=1e-12)
+    np.testing.assert_allclose(distinct_shares, weights[originals] / weights.sum(), rtol=1e-12)
 
 
 def grid_of(rows):

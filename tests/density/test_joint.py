@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.densities import MIXED_GRID, MIXED_KEYS, MIXED_SIZES, marginal, mixed_rows, mixed_shares
 from treeanova.density import costs
-from treeanova.density.base import Blocks, Cells, EmpiricalJoint, Mixture, Product, draw_bins
+from treeanova.density.base import Blocks, EmpiricalJoint, Mixture, Product, draw_bins
 from treeanova.density.row_sources import statistics_of
 
 MASSES = [np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.25, 0.75]), np.array([0.5, 0.0, 0.5])]
@@ -17,17 +17,17 @@ TABLE = np.random.default_rng(0).dirichlet(np.ones(24)).reshape(MIXED_SIZES)
 def blocks():
     """The second feature alone; the others by a table whose axes are in another order."""
     pair = TABLE.sum(axis=1)
-    return Blocks([((1,), Cells(MASSES[1])), ((2, 0), Cells(pair.T))]), np.einsum("ac,b->abc", pair, MASSES[1])
+    return Blocks([((1,), MASSES[1]), ((2, 0), pair.T)]), np.einsum("ac,b->abc", pair, MASSES[1])
 
 
 def cases():
     statistics = statistics_of(mixed_rows(), MIXED_GRID)
     product = np.einsum("a,b,c->abc", *MASSES)
-    mixture = Mixture((0.3, 0.7, 0.0), (Product(MASSES), Cells(TABLE), EmpiricalJoint(statistics)))
+    mixture = Mixture((0.3, 0.7, 0.0), (Product(MASSES), Blocks([((0, 1, 2), TABLE)]), EmpiricalJoint(statistics)))
     return {
         "rows": (EmpiricalJoint(statistics), mixed_shares(mixed_rows())),
         "product": (Product(MASSES), product),
-        "cells": (Cells(TABLE), TABLE),
+        "cells": (Blocks([((0, 1, 2), TABLE)]), TABLE),
         "blocks": blocks(),
         "mixture": (mixture, 0.3 * product + 0.7 * TABLE),
     }
@@ -61,7 +61,7 @@ def test_points_have_the_tables(name):
 
 
 def test_points_of_a_single_block_are_all_its_cells():
-    joint = Blocks([((1, 2, 0), Cells(TABLE.transpose(1, 2, 0)))])
+    joint = Blocks([((1, 2, 0), TABLE.transpose(1, 2, 0))])
     assert joint.has_exact_points
     codes, weights = joint.points(5, np.random.default_rng(0))
     shares = np.zeros(MIXED_SIZES)
@@ -71,7 +71,7 @@ def test_points_of_a_single_block_are_all_its_cells():
 
 def test_points_of_very_many_cells_are_draws(monkeypatch):
     monkeypatch.setattr(costs, "MAX_CELLS", 10)
-    for joint, expected in ((Cells(TABLE), TABLE), blocks()):
+    for joint, expected in ((Blocks([((0, 1, 2), TABLE)]), TABLE), blocks()):
         assert not joint.has_exact_points
         codes, weights = joint.points(30_000, np.random.default_rng(0))
         assert len(codes) == 30_000

@@ -196,8 +196,8 @@ def remainder_share(function: Function, statistics: Statistics | None, steps: fl
     """Return the remainder's variance over the score's at some rows, the largest of all outputs."""
     if statistics is None or not len(statistics.sample) or not function.has_remainder:
         return None
-    rows = statistics.rows(_n_rows(function, _REMAINDER_ROWS, steps))
-    values = function.all_at(function.grid.index(Rows(rows.values)))
+    rows, _ = statistics.rows(_n_rows(function, _REMAINDER_ROWS, steps))
+    values = function.all_at(function.grid.index(Rows(rows)))
     score = values.sum(axis=1).var(axis=0)
     shares = np.divide(values[:, -1].var(axis=0), score, out=np.zeros_like(score), where=score > 0)
     return float(shares.max())

@@ -24,7 +24,7 @@ from treeanova.density.counting import Binnings, pool_masses, pool_table
 from treeanova.density.statistics import Points, Statistics
 from treeanova.model.grid import Grid
 
-__all__ = ["Blocks", "Cells", "Density", "EmpiricalJoint", "Joint", "Mixture", "Points", "Product", "draw_bins"]
+__all__ = ["Blocks", "Density", "EmpiricalJoint", "Joint", "Mixture", "Points", "Product", "draw_bins"]
 
 Refinement = Callable[[BinIndices, np.random.Generator], BinIndices]
 """Draws a fine bin within each of some coarse bins."""
@@ -93,64 +93,38 @@ class Product(Joint):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Cells(Joint):
-    """A table over the bins of all features, of sum 1."""
-
-    weights: Floats
-
-    @property
-    def has_exact_points(self) -> bool:
-        return int(np.count_nonzero(self.weights)) <= costs.MAX_CELLS
-
-    def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
-        summed = tuple(axis for axis in range(self.weights.ndim) if axis not in key)
-        return pool_table(self.weights.sum(axis=summed), binnings)
-
-    def points(self, n_rows: int, rng: np.random.Generator) -> Points:
-        places = np.flatnonzero(self.weights)
-        shares = self.weights.ravel()[places]
-        if len(places) > costs.MAX_CELLS:
-            places = places[draw_bins(shares, n_rows, rng)]
-            shares = np.full(n_rows, 1 / n_rows)
-        codes = np.stack(np.unravel_index(places, self.weights.shape), axis=1).astype(np.int32)
-        return Points(codes, shares / shares.sum())
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
 class Blocks(Joint):
-    """Independent blocks of features: positions of the features of each block, and the density of the block."""
+    """Independent blocks of features: positions of the features of each block, and their table, of sum 1."""
 
-    blocks: Sequence[tuple[Key, Joint]]
+    blocks: Sequence[tuple[Key, Floats]]
 
     @property
     def has_exact_points(self) -> bool:
-        if not all(joint.has_exact_points for _, joint in self.blocks):
-            return False
-        sizes = [len(joint.points(0, np.random.default_rng(0)).weights) for _, joint in self.blocks]
-        return math.prod(sizes) <= costs.MAX_CELLS
+        return math.prod(int(np.count_nonzero(table)) for _, table in self.blocks) <= costs.MAX_CELLS
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
         tables, order = [], []
-        for features, joint in self.blocks:
-            inner = tuple(i for i, j in enumerate(features) if j in key)
+        for features, table in self.blocks:
+            inner = [j for j in features if j in key]
             if inner:
-                coarse = None if binnings is None else [binnings[key.index(features[i])] for i in inner]
-                tables.append(joint.table(inner, coarse))
-                order += [features[i] for i in inner]
+                marginal = table.sum(axis=tuple(i for i, j in enumerate(features) if j not in key))
+                tables.append(pool_table(marginal, binnings and [binnings[key.index(j)] for j in inner]))
+                order += inner
         return outer(tables).transpose([order.index(j) for j in key])
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
-        by_block = [(features, joint.points(n_rows, rng)) for features, joint in self.blocks]
+        cells = [np.flatnonzero(table) for _, table in self.blocks]
+        masses = [table.ravel()[places] for places, (_, table) in zip(cells, self.blocks, strict=True)]
         if self.has_exact_points:
-            places = [grid.ravel() for grid in np.indices([len(points.weights) for _, points in by_block])]
-            weights = outer([points.weights for _, points in by_block]).ravel()
+            numbers = [grid.ravel() for grid in np.indices([len(places) for places in cells])]
+            weights = outer(masses).ravel()
         else:
-            places = [draw_bins(points.weights, n_rows, rng) for _, points in by_block]
-            weights = np.full(n_rows, 1 / n_rows)
-        codes = np.empty((len(weights), sum(len(features) for features, _ in by_block)), dtype=np.int32)
-        for (features, points), place in zip(by_block, places, strict=True):
-            codes[:, list(features)] = points.codes[place]
-        return Points(codes, weights)
+            numbers = [draw_bins(of_block, n_rows, rng) for of_block in masses]
+            weights = np.ones(n_rows)
+        codes = np.empty((len(weights), sum(len(features) for features, _ in self.blocks)), dtype=np.int32)
+        for (features, table), places, number in zip(self.blocks, cells, numbers, strict=True):
+            codes[:, list(features)] = np.stack(np.unravel_index(places[number], table.shape), axis=1)
+        return Points(codes, weights / weights.sum())
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

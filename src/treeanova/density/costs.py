@@ -6,7 +6,7 @@ from __future__ import annotations
 MAX_SAMPLE_ROWS = 1 << 18  # up to here the sample is all rows, and every question is answered from it
 MAX_SAMPLE_BYTES = 1 << 28  # of encoded values: tables of very many features keep fewer rows
 
-# Cells of a joint density (`joint`, `table`)
+# Cells of a joint density (`base`, `table`)
 MAX_CELLS = 1 << 20  # that are enumerated or raked; larger densities are drawn from, or refused
 
 # Pairs of smooth densities (`smooth`)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -117,8 +117,19 @@ class Sample:
         return np.full(n_rows, 1 / max(n_rows, 1)) if self.weights is None else self.weights / self.weights.sum()
 
     @functools.cached_property
-    def distinct(self) -> Distinct:
+    def distinct(self) -> tuple[Ints, Floats]:
+        """Places of one row of each set of copies (a single row is a set), and the share of each set."""
         return without_copies(self.values, self.shares)
+
+    @functools.cached_property
+    def copied_excess(self) -> float:
+        """Σ share_i · share_j over all ordered pairs of copies.
+
+        The effective number of rows is 1 / (Σ share² + excess); a random sample of the rows has the same excess, up to
+        chance.
+        """
+        places, masses = self.distinct
+        return 0.0 if len(places) == len(self) else float(np.square(masses).sum() - np.square(self.shares).sum())
 
     def smallest(self, size: int) -> Sample:
         if len(self) <= size:
@@ -164,36 +175,21 @@ def _in_order(sample: Sample) -> Sample:
     return Sample(np.asfortranarray(sample.values[order]), weights, *row_ids)
 
 
-class Distinct(NamedTuple):
-    """Rows without their copies.
+def without_copies(values: Floats, shares: Floats) -> tuple[Ints, Floats]:
+    """Return one row of each set of copies and the sets' shares; all rows if equal rows are not copies.
 
-    `places` has one row of each set of copies (a single row is a set), `shares` the weight of each set, of sum 1.
-    `excess` is Σ share_i · share_j over all ordered pairs of copies. The effective number of rows is
-    1 / (Σ share² + excess); a random sample of the rows has the same excess, up to chance.
+    The answer does not depend on the order and weights of rows.
     """
-
-    places: Ints
-    shares: Floats
-    excess: float
-
-
-def all_rows(shares: Floats) -> Distinct:
-    return Distinct(np.arange(len(shares)), shares, 0.0)
-
-
-def without_copies(values: Floats, shares: Floats) -> Distinct:
-    """Return one row of each set of copies, or all rows if equal rows are not copies, whatever order and weights."""
     if min(values.shape) < 2:
-        return all_rows(shares)
+        return np.arange(len(shares)), shares
     whole, *halves = column_sums_of_hashes(values, _halves(values.shape[1]))
     numbers, sizes = _groups(whole)
     are_repeats = ~_are_values(sizes)[numbers]
     if not _are_copies([hashes[are_repeats] for hashes in (whole, *halves)]):
-        return all_rows(shares)
+        return np.arange(len(shares)), shares
     alone = len(sizes) + np.arange(len(numbers))
     _, places, sets = np.unique(np.where(are_repeats, numbers, alone), return_index=True, return_inverse=True)
-    masses = np.bincount(sets, shares).astype(np.float64)
-    return Distinct(places, masses, float(np.square(masses).sum() - np.square(shares).sum()))
+    return places, np.bincount(sets, shares).astype(np.float64)
 
 
 def _halves(n_features: int) -> Bools:

@@ -30,10 +30,8 @@ from treeanova.density.counting import (
     totals_of,
 )
 from treeanova.density.sample import (
-    Distinct,
     Quantiles,
     Sample,
-    all_rows,
     joined,
     order_of_contents,
     sample_of,
@@ -111,7 +109,7 @@ class Statistics:
     spreads
         Quantiles of values that a file keeps, by position of the feature.
     known_excess
-        What copies of rows add to the sum of squared shares (`Distinct.excess`); None to find it in the sample.
+        What copies of rows add to the sum of squared shares (`Sample.copied_excess`); None to find it in the sample.
     estimated
         Features of tables estimated from the sample so far, shared with the same rows on other grids.
     origin
@@ -165,11 +163,12 @@ class Statistics:
     @property
     def copied_excess(self) -> float:
         """What copies of rows add to Σ w², the inverse of the effective number of rows."""
-        return self.sample.distinct.excess if self.known_excess is None else self.known_excess
+        return self.sample.copied_excess if self.known_excess is None else self.known_excess
 
     @property
-    def distinct(self) -> Distinct:
-        return self.sample.distinct if self.known_excess is None else all_rows(self.sample.shares)
+    def _has_copies(self) -> bool:
+        """Whether the sample has copies of rows; rows with a known excess are taken as they are."""
+        return self.known_excess is None and self.sample.copied_excess > 0
 
     @property
     def is_complete(self) -> bool:
@@ -345,10 +344,10 @@ class Statistics:
         if self.origin is not None and self.sample.weights is not None:
             places, _ = self.origin.by_content
             return places, self.sample.weights[places]
-        places, shares, excess = self.distinct
-        if not excess:
+        if not self._has_copies:
             order = order_of_contents(self.bins, self.sample.values, self.sample.weights)
-            return order, shares[order]
+            return order, self.sample.shares[order]
+        places, shares = self.sample.distinct
         order = order_of_contents(self.bins[places], self.sample.values[places], shares)
         return places[order], shares[order]
 
@@ -385,7 +384,7 @@ class Statistics:
     def thinned(self, n_rows: int) -> Statistics:
         """Return statistics of at least `n_rows` of the rows, fewer than twice as many."""
         values, weights = self.rows(n_rows)
-        are_weighted = self.has_weights or self.distinct.excess > 0
+        are_weighted = self.has_weights or self._has_copies
         thinned = rows_as_statistics(self.grid, values, weights if are_weighted else None)
         return dataclasses.replace(thinned, known_excess=self.known_excess or 0.0)
 

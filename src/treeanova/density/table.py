@@ -13,7 +13,7 @@ import numpy as np
 
 from treeanova.core.arrays import Floats, Key, memo
 from treeanova.density import costs
-from treeanova.density.base import Blocks, Cells, Density, Joint, Product
+from treeanova.density.base import Blocks, Density, Joint, Product
 from treeanova.density.counting import Binnings, pool_table
 
 _SWEEPS = 2_000
@@ -123,7 +123,7 @@ def joint_of_tables(tables: Mapping[Key, Floats], sizes: Sequence[int]) -> Joint
     """
     blocks = [(features, _block(features, tables, sizes)) for features in _connected(tables, len(sizes))]
     if all(len(features) == 1 for features, _ in blocks):
-        return Product([block.table((0,)) for _, block in blocks])
+        return Product([table for _, table in blocks])
     return Blocks(blocks)
 
 
@@ -136,15 +136,15 @@ def _connected(tables: Mapping[Key, Floats], n_features: int) -> list[Key]:
     return sorted(tuple(sorted(group)) for group in groups)
 
 
-def _block(features: Key, tables: Mapping[Key, Floats], sizes: Sequence[int]) -> Joint:
+def _block(features: Key, tables: Mapping[Key, Floats], sizes: Sequence[int]) -> Floats:
     inside = {key: table for key, table in tables.items() if set(key) <= set(features)}
     whole = next((table for key, table in inside.items() if len(key) == len(features)), None)
     if whole is not None:
-        return Cells(whole)
+        return whole
     shape = tuple(sizes[j] for j in features)
     n_cells = math.prod(shape)
     if not inside and n_cells == 1:
-        return Cells(np.ones(shape))
+        return np.ones(shape)
     if not inside:
         raise ValueError(
             f"`density` must give weights for the feature at position {features[0]}, got tables of {list(tables)}; "
@@ -156,7 +156,7 @@ def _block(features: Key, tables: Mapping[Key, Floats], sizes: Sequence[int]) ->
             f"{n_cells:,} cells, too many to join them by raking; add their joint table."
         )
     marginals = {tuple(features.index(j) for j in key): table for key, table in inside.items()}
-    return Cells(rake_to_tables(np.full(shape, 1 / n_cells), marginals))
+    return rake_to_tables(np.full(shape, 1 / n_cells), marginals)
 
 
 def check_agreement(tables: Mapping[Key, Floats], names: Sequence[str]) -> None:
@@ -223,7 +223,8 @@ class Table(Density):
                 f"`density` must be a table or a density of this module here, got a callable over {n_cells:,} cells of "
                 f"all features, more than {costs.MAX_CELLS:,}; give tables instead."
             )
-        return Cells(self._call(tuple(range(len(grid.axes)))))
+        every = tuple(range(len(grid.axes)))
+        return Blocks([(every, self._call(every))])
 
     @property
     def is_product(self) -> bool:

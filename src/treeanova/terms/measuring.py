@@ -27,7 +27,7 @@ from treeanova.anova.solvers.base import Options
 from treeanova.anova.support import largest, safe_inverse, slice_impurity
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.core.progress import Clock, OutOfTime
-from treeanova.density.base import Blocks, Cells, EmpiricalJoint, Joint, Mixture, Points, Product
+from treeanova.density.base import Blocks, EmpiricalJoint, Joint, Mixture, Points, Product
 from treeanova.density.counting import Counting, Request
 from treeanova.density.kinds import Density
 from treeanova.density.smooth.kernel import FLOOR, KernelJoint
@@ -90,17 +90,22 @@ def _leaf_masses(trees: Trees, joint: Joint, features: Sequence[int]) -> Floats 
     if isinstance(joint, Product):
         return _product_masses(trees, joint.masses, features)
     if isinstance(joint, Blocks):
-        factors = [_leaf_masses(trees, inner, [features[i] for i in places]) for places, inner in joint.blocks]
+        factors = [_block_masses(trees, table, [features[i] for i in places]) for places, table in joint.blocks]
         known_factors = [factor for factor in factors if factor is not None]
         return None if len(known_factors) < len(factors) else np.prod(known_factors, axis=0)
-    if isinstance(joint, Cells) and joint.has_exact_points:
-        shares = {j: trees.leaf_sets.sets[j].onto(trees.binnings[j]) for j in features}
-        return _masses_at_points(trees.leaf_sets, joint.points(0, np.random.default_rng(0)), shares)
     if isinstance(joint, KernelJoint):
         moved = _moved_masses(trees, joint, features)
         masses = _product_masses(trees, [margin.masses for margin in joint.margins], features)
         return None if moved is None else (1 - FLOOR) * moved + FLOOR * masses
     return None
+
+
+def _block_masses(trees: Trees, table: Floats, features: Sequence[int]) -> Floats | None:
+    block = Blocks([(tuple(range(table.ndim)), table)])
+    if not block.has_exact_points:
+        return None
+    shares = {j: trees.leaf_sets.sets[j].onto(trees.binnings[j]) for j in features}
+    return _masses_at_points(trees.leaf_sets, block.points(0, np.random.default_rng(0)), shares)
 
 
 def _product_masses(trees: Trees, masses: Sequence[Floats], features: Sequence[int]) -> Floats:
