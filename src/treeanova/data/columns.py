@@ -36,7 +36,7 @@ def encode(X: Any, schema: Schema) -> Floats:
 
 def column_named(X: Any, name: str, schema: Schema) -> npt.NDArray[Any]:
     """Return a column of a table, whether or not a feature, or a feature of a matrix by name."""
-    if not scipy.sparse.issparse(X) and not isinstance(X, np.ndarray) and _is_table(X):
+    if not scipy.sparse.issparse(X) and not isinstance(X, np.ndarray) and nw.dependencies.is_into_dataframe(X):
         table = as_table(X)
         names = [str(column) for column in table.columns]
         if name in names:
@@ -86,10 +86,14 @@ def with_found_dates(schema: Schema, X: Any, thresholds: Callable[[int], Floats]
 def _raw_columns(data: Any, schema: Schema) -> tuple[Sequence[npt.NDArray[Any]], int]:
     if scipy.sparse.issparse(data):
         return _sparse_columns(data, schema), data.shape[0]
-    if isinstance(data, np.ndarray) or not _is_table(data):
+    if isinstance(data, np.ndarray) or not nw.dependencies.is_into_dataframe(data):
         array = _as_matrix(data, schema)
         return [array[:, j] for j in range(array.shape[1])], len(array)
-    return _table_columns(as_table(data), schema)
+    table, columns = as_table(data), []
+    for feature, j in zip(schema.features, column_positions(table.columns, schema), strict=True):
+        dates = date_column(table[:, j]) if feature.encoder.date_unit else None
+        columns.append(feature.encoder.of_table(raw_column(table[:, j]), feature.name) if dates is None else dates)
+    return columns, len(table)
 
 
 def _encode_column(feature: Feature, column: npt.NDArray[Any]) -> Floats:
@@ -121,15 +125,11 @@ def as_table(data: Any) -> nw.DataFrame[Any]:
 def rows_at(X: Any, places: npt.NDArray[np.int64]) -> Any:
     if scipy.sparse.issparse(X):
         return X.tocsr()[places]
-    return nw.to_native(as_table(X)[places]) if _is_table(X) else np.asarray(X)[places]
+    return nw.to_native(as_table(X)[places]) if nw.dependencies.is_into_dataframe(X) else np.asarray(X)[places]
 
 
 def n_rows_of(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
-
-
-def _is_table(data: Any) -> bool:
-    return nw.dependencies.is_into_dataframe(data)
 
 
 def _check_width(width: int, schema: Schema) -> None:
@@ -184,17 +184,6 @@ def _sparse_columns(data: Any, schema: Schema) -> list[Floats]:
         column[matrix.indices[entries]] = matrix.data[entries]
         columns.append(column)
     return columns
-
-
-def _table_columns(table: nw.DataFrame[Any], schema: Schema) -> tuple[list[npt.NDArray[Any]], int]:
-    positions = column_positions(table.columns, schema)
-    pairs = zip(schema.features, positions, strict=True)
-    return [_column_of(feature, table[:, j]) for feature, j in pairs], len(table)
-
-
-def _column_of(feature: Feature, series: nw.Series[Any]) -> npt.NDArray[Any]:
-    dates = date_column(series) if feature.encoder.date_unit else None
-    return feature.encoder.of_table(raw_column(series), feature.name) if dates is None else dates
 
 
 def column_positions(columns: Sequence[Any], schema: Schema, beside: Collection[str] = ()) -> list[int]:

@@ -52,19 +52,15 @@ def _as_dates(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
     values = [None if is_missing(value) else value for value in column]
     if not any(values) or not all(value is None or isinstance(value, dt.date | np.datetime64) for value in values):
         return column
-    plain = [_without_zone(value) for value in values]
-    return np.array([_plain_date(value) for value in plain])
+    return np.array([_in_utc(value) for value in values])
 
 
-def _plain_date(value: Any) -> np.datetime64:
+def _in_utc(value: Any) -> np.datetime64:
     if value is None:
         return np.datetime64("NaT", "us")
+    if getattr(value, "tzinfo", None) is not None:
+        value = value.astimezone(dt.UTC).replace(tzinfo=None)
     return value.to_datetime64() if hasattr(value, "to_datetime64") else np.datetime64(value, "us")
-
-
-def _without_zone(value: Any) -> Any:
-    has_zone = getattr(value, "tzinfo", None) is not None
-    return value.astimezone(dt.UTC).replace(tzinfo=None) if has_zone else value
 
 
 def _counted(column: npt.NDArray[Any], unit: str, name: str) -> npt.NDArray[Any]:
@@ -105,14 +101,13 @@ def with_dates(schema: Schema, dates: Mapping[str, str]) -> Schema:
                 f"`dates` must map features to one of {', '.join(map(repr, UNITS))}, got {wrong}; see "
                 "fx.feature_names_in_ for the names."
             )
-    features = (_dated(f, dates[f.name]) if f.name in dates else f for f in schema.features)
+    features = list(schema.features)
+    for j, feature in enumerate(features):
+        if feature.name in dates:
+            if not _is_plain_number(feature):
+                raise ValueError(f"`dates` must name numeric features, got {feature.name!r}, a category; leave it out.")
+            features[j] = dataclasses.replace(feature, encoder=DateNumber(dates[feature.name], feature.encoder))
     return dataclasses.replace(schema, features=tuple(features))
-
-
-def _dated(feature: Feature, unit: str) -> Feature:
-    if not _is_plain_number(feature):
-        raise ValueError(f"`dates` must name numeric features, got {feature.name!r}, a category; leave it out.")
-    return dataclasses.replace(feature, encoder=DateNumber(unit, feature.encoder))
 
 
 def _is_plain_number(feature: Feature) -> bool:
@@ -166,9 +161,8 @@ def numbers_of_days(days: npt.ArrayLike, unit: str) -> Floats:
 def date_text(number: float, unit: str) -> str | None:
     """Return a number as a date, with the time of day unless midnight; None beyond the calendar."""
     day = float(np.floor(days_of(number, unit)))
-    texts = date_texts(
-        [float(numbers_of_days(day, unit)), number], unit
-    )  # as long as it takes to tell it from midnight
+    midnight = float(numbers_of_days(day, unit))
+    texts = date_texts([midnight, number], unit)  # as long as it takes to tell it from midnight
     return texts if texts is None else texts[1] if days_of(number, unit) > day else texts[1][:10]
 
 

@@ -265,7 +265,9 @@ class Labels(Encoder):
         return None if self.is_ordered else self.names
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
-        if self.numbers_are_codes and self._holds_codes(column, name):
+        if self.numbers_are_codes and column.dtype.kind in "biuf":
+            if any(isinstance(label, (int, float)) for label in self.names) and could_be_labels(self.names):
+                raise _codes_or_labels(column, name)
             codes: Encoder = Numeric() if self.is_ordered else IntegerCategory(len(self.names))
             return codes.encode(column, name)
         values, inverse = _SPELLINGS[self.spelling](column, name)
@@ -282,15 +284,6 @@ class Labels(Encoder):
         if self.numbers_are_codes and column.dtype.kind in "biuf" and could_be_labels(self.names):
             raise _codes_or_labels(column, name)
         return column
-
-    def _holds_codes(self, column: npt.NDArray[Any], name: str) -> bool:
-        """Whether a column has plain numbers, which are codes; raise an error if they could also be labels."""
-        if column.dtype.kind not in "biuf":
-            return False
-        has_numbers = any(isinstance(label, (int, float)) for label in self.names)
-        if has_numbers and could_be_labels(self.names):
-            raise _codes_or_labels(column, name)
-        return True
 
     def _check_types(self, unseen: Sequence[Any], name: str) -> None:
         """Raise TypeError for a text that spells a label that is a number, and for a number that a label spells."""

@@ -63,11 +63,6 @@ def read_file(path: pathlib.Path, library: str | None, is_text: Callable[[str], 
     return nw.from_native(table, eager_only=True), library
 
 
-def is_csv(path: pathlib.Path) -> bool:
-    """Whether a file is text without types of columns."""
-    return _kind_of(path) == "csv"
-
-
 def _kind_of(path: pathlib.Path) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     packed = bool(suffixes) and suffixes[-1] in {*_PACKED, ".zst"}
@@ -266,10 +261,6 @@ def _read_jsonl(path: pathlib.Path, library: str, _: Callable[[str], bool]) -> A
     return importlib.import_module("pandas").DataFrame(rows)
 
 
-def _read_parquet(path: pathlib.Path, library: str, _: Callable[[str], bool]) -> Any:
-    return nw.to_native(nw.read_parquet(str(path), backend=library))  # type: ignore[arg-type]
-
-
 def _read_feather(path: pathlib.Path, library: str, _: Callable[[str], bool]) -> Any:
     if library == "polars":
         return importlib.import_module("polars").read_ipc(path)
@@ -281,7 +272,7 @@ def _read_feather(path: pathlib.Path, library: str, _: Callable[[str], bool]) ->
 _READERS: dict[str, Callable[[pathlib.Path, str, Callable[[str], bool]], Any]] = {
     "csv": _read_csv,
     "jsonl": _read_jsonl,
-    "parquet": _read_parquet,
+    "parquet": lambda path, library, _: nw.to_native(nw.read_parquet(str(path), backend=library)),  # type: ignore[arg-type]
     "feather": _read_feather,
 }
 
@@ -312,31 +303,13 @@ def _has_labels(feature: Feature) -> bool:
     return feature.is_category or getattr(feature.encoder, "names", None) is not None
 
 
-def without_columns(table: nw.DataFrame[Any], drop: Collection[str], file_name: str) -> nw.DataFrame[Any]:
-    unknown = [name for name in drop if name not in table.columns]
-    if unknown:
-        raise ValueError(
-            f"{file_name} must have the columns to leave out, got none named {', '.join(map(repr, unknown))}; "
-            f"{blanks_around(unknown, table.columns) or f'it has {some_names(table.columns)}'}."
-        )
-    return table.drop(list(drop))
-
-
 def some_names(names: Sequence[str], max_names: int = 12) -> str:
     shown = ", ".join(names[:max_names])
     return f"{shown}, … ({len(names)} in all)" if len(names) > max_names else shown
 
 
-def fit_columns(
-    table: nw.DataFrame[Any], schema: Schema, library: str, file_name: str, dropped: Collection[str] = ()
-) -> nw.DataFrame[Any]:
-    """Return the model's columns in its order, each read as the model needs it; `dropped` are already left out."""
-    names = _model_columns(table.columns, schema, file_name, dropped)
-    columns = [_fit(table[name], feature, library) for name, feature in zip(names, schema.features, strict=True)]
-    return table.select(names).with_columns(*columns)
-
-
 def _model_columns(names: Sequence[str], schema: Schema, file_name: str, dropped: Collection[str]) -> list[str]:
+    """Return the names of the model's columns in its order; columns of `dropped` are already left out."""
     if not schema.named:
         return _without_names(list(names), schema, file_name, dropped)
     by_spelling = {name.replace(" ", "_") if schema.underscores else name: name for name in names}
@@ -397,18 +370,12 @@ def _numbers_of(column: nw.Series[Any], library: str) -> nw.Series[Any]:
     for read in (_as_floats, _as_booleans):
         values = read(cells)
         if values is not None:
-            return _series(
-                column.name, np.array([np.nan if v is None else v for v in values], dtype=np.float64), library
-            )
+            return _series(column.name, _with_nan(values), library)
     return _series(column.name, cells, library) if column.dtype == nw.String else column  # errors name no missing word
 
 
-def typed_columns(table: nw.DataFrame[Any], library: str) -> nw.DataFrame[Any]:
-    """Type columns by what all their cells spell: numbers, integers if none is missing, or booleans."""
-    return table.with_columns(*(_typed(table[name], library) for name in table.columns))
-
-
 def _typed(column: nw.Series[Any], library: str) -> nw.Series[Any]:
+    """Type a column by what all its cells spell: numbers, integers if none is missing, or booleans."""
     if column.dtype not in {nw.String, nw.Object}:
         return column.cast(nw.Float64) if column.null_count() else column
     cells = raw_column(column).tolist()
@@ -422,8 +389,7 @@ def _typed(column: nw.Series[Any], library: str) -> nw.Series[Any]:
     numbers = _as_floats([None if cell.strip() in MISSING_WORDS else cell for cell in cells])
     if numbers is None:
         return column
-    values = np.array([np.nan if number is None else number for number in numbers], dtype=np.float64)
-    return _series(column.name, values, library)
+    return _series(column.name, _with_nan(numbers), library)
 
 
 def _dates_of(column: nw.Series[Any], library: str) -> nw.Series[Any] | None:
@@ -456,7 +422,11 @@ def _readings(cells: list[Any]) -> Iterator[Reading]:
             yield values
     numbers = _as_numbers(cells)
     if numbers is not None:
-        yield np.array([np.nan if number is None else number for number in numbers], dtype=np.float64)
+        yield _with_nan(numbers)
+
+
+def _with_nan(numbers: Sequence[float | None]) -> Floats:
+    return np.array([np.nan if number is None else number for number in numbers], dtype=np.float64)
 
 
 def _as_numbers(cells: list[Any]) -> list[int | float | None] | None:
@@ -516,9 +486,6 @@ def _series(name: str, values: Reading, library: str) -> nw.Series[Any]:
     return series.alias(name)
 
 
-__all__ = ["LIBRARIES", "read_column", "read_table", "records"]
-
-
 def read_table(
     path: str | os.PathLike[str],
     schema: Schema | None = None,
@@ -544,10 +511,20 @@ def read_table(
         raise FileNotFoundError(f"`path` must be a file with a table, no such file: {str(source)!r}; check the path.")
     table, library = read_file(source, library, text_columns(schema))
     dropped = [name for name in drop if name in table.columns or name not in may_lack]
-    table = without_columns(table, dropped, source.name)
+    unknown = [name for name in dropped if name not in table.columns]
+    if unknown:
+        raise ValueError(
+            f"{source.name} must have the columns to leave out, got none named {', '.join(map(repr, unknown))}; "
+            f"{blanks_around(unknown, table.columns) or f'it has {some_names(table.columns)}'}."
+        )
+    table = table.drop(dropped)
     if schema is not None:
-        return nw.to_native(fit_columns(table, schema, library, source.name, dropped))
-    return nw.to_native(typed_columns(table, library) if is_csv(source) else table)
+        names = _model_columns(table.columns, schema, source.name, dropped)
+        columns = [_fit(table[name], feature, library) for name, feature in zip(names, schema.features, strict=True)]
+        table = table.select(names).with_columns(*columns)
+    elif _kind_of(source) == "csv":
+        table = table.with_columns(*(_typed(table[name], library) for name in table.columns))
+    return nw.to_native(table)
 
 
 def read_column(path: str | os.PathLike[str], name: str, *, library: str | None = None) -> npt.NDArray[Any]:

@@ -28,6 +28,7 @@ import narwhals.stable.v1 as nw
 import numpy as np
 import scipy.sparse
 
+from treeanova.core.arrays import memo
 from treeanova.core.files import is_same_file
 from treeanova.data import streams
 from treeanova.data.columns import free_name, n_rows_of, raw_column
@@ -104,7 +105,8 @@ class Files(Batches):
         return counts
 
     def reads(self, file: pathlib.Path) -> bool:
-        local = (fragment for fragment in self.fragments if _is_local(fragment))
+        systems = ((fragment, getattr(fragment, "filesystem", None)) for fragment in self.fragments)
+        local = (fragment for fragment, system in systems if getattr(system, "type_name", "") == "local")
         is_one = any(is_same_file(file, pathlib.Path(fragment.path)) for fragment in local)
         return is_one or any(would_read(path, file) for path in self.given)
 
@@ -168,10 +170,6 @@ class Files(Batches):
             yield table
 
 
-def _is_local(fragment: Any) -> bool:
-    return getattr(getattr(fragment, "filesystem", None), "type_name", "") == "local"
-
-
 def parquet_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Files:
     """Return the rows of Parquet files: a path, a folder, a pattern such as ``year/*.parquet``, or a list of these."""
     locations = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
@@ -217,11 +215,8 @@ def would_read(given: str, file: pathlib.Path) -> bool:
     if source.is_dir():
         return source in target.parents and _is_data(target, source)
     if _is_pattern(given):
-        return _is_matched(target.parts, source.parts) or any(
-            is_same_file(file, matched_file)
-            for match in _matches(given)
-            for matched_file in _matched(pathlib.Path(match))
-        )
+        is_matched = _is_matched(target.parts, source.parts)
+        return is_matched or any(is_same_file(file, matched_file) for matched_file in _matched_files(given))
     return is_same_file(file, source)
 
 
@@ -243,38 +238,34 @@ def _files_of(path: str) -> list[pathlib.Path]:
         data_files = [file for file in pathlib.Path(path).rglob("*") if _is_data(file, pathlib.Path(path))]
         rule = "a folder with Parquet files"
     elif _is_pattern(path):
-        data_files = [file for match in _matches(path) for file in _matched(pathlib.Path(match))]
+        data_files = _matched_files(path)
         rule = "a pattern that matches Parquet files"
     else:
         data_files = [pathlib.Path(path)]
         rule = "the path of a file, a folder or a pattern"
     if not data_files or not all(file.is_file() for file in data_files):
         raise FileNotFoundError(f"`X` must be {rule}, got {path!r}, where there is none; check the path.")
-    _check_suffixes(data_files)
+    other = next((file for file in data_files if file.suffix.lower() not in _SUFFIXES), None)
+    if other is not None:
+        raise ValueError(
+            f"`X` must be the path of Parquet files ({', '.join(_SUFFIXES)}), got {str(other)!r}; read other files "
+            "with a data frame library, or pass a pyarrow Dataset."
+        )
     return sorted(set(data_files))
 
 
-def _matches(pattern: str) -> list[str]:
-    return glob.glob(pattern, recursive=True)  # noqa: PTH207  patterns may begin at the root
-
-
-def _matched(path: pathlib.Path) -> list[pathlib.Path]:
-    return [file for file in path.rglob("*") if _is_data(file, path)] if path.is_dir() else [path]
+def _matched_files(pattern: str) -> list[pathlib.Path]:
+    """Return files that a pattern matches, and data files in folders that it matches."""
+    files: list[pathlib.Path] = []
+    for path in map(pathlib.Path, glob.glob(pattern, recursive=True)):  # noqa: PTH207  patterns may begin at the root
+        files += [file for file in path.rglob("*") if _is_data(file, path)] if path.is_dir() else [path]
+    return files
 
 
 def _is_data(file: pathlib.Path, folder: pathlib.Path) -> bool:
     """Whether a file holds rows: names that begin with . or _ do not."""
     segments = file.relative_to(folder).parts
     return file.suffix.lower() in _SUFFIXES and not any(segment.startswith((".", "_")) for segment in segments)
-
-
-def _check_suffixes(files: Iterable[pathlib.Path]) -> None:
-    other = next((file for file in files if file.suffix.lower() not in _SUFFIXES), None)
-    if other is not None:
-        raise ValueError(
-            f"`X` must be the path of Parquet files ({', '.join(_SUFFIXES)}), got {str(other)!r}; read other files "
-            "with a data frame library, or pass a pyarrow Dataset."
-        )
 
 
 __all__ = ["ROWS_PER_BATCH", "Batch", "Batches", "Distributed", "Selection", "batches_of"]
@@ -314,14 +305,11 @@ class DaskTable(Batches):
     def n_rows(self) -> int:
         return len(self.table)
 
-    @functools.cached_property
-    def _head(self) -> Any:
+    @memo
+    def _first(self) -> Any:
         if self.reads_selection:
             return self.table.head(_HEAD_ROWS, npartitions=-1)
         return self.table[:_HEAD_ROWS].compute()
-
-    def _first(self) -> Any:
-        return self._head
 
     def partitions(self) -> list[Any]:
         if not self.reads_selection:
@@ -384,12 +372,9 @@ class SparkTable(Batches):
     def n_rows(self) -> int:
         return int(self.table.count())
 
-    @functools.cached_property
-    def _head(self) -> Any:
-        return self.table.limit(_HEAD_ROWS).toArrow()
-
+    @memo
     def _first(self) -> Any:
-        return self._head
+        return self.table.limit(_HEAD_ROWS).toArrow()
 
     def _columns(self) -> Any:
         escaped = (name.replace("`", "``") for name in self.selection.read(self.table.columns))
@@ -474,24 +459,16 @@ def batches_of(X: Any) -> Batches | None:
     """
     if isinstance(X, Batches):
         return X
-    if X is None or _is_in_memory(X):
+    if X is None or isinstance(X, (np.ndarray, Mapping)) or scipy.sparse.issparse(X):
         return None
-    if isinstance(X, (str, os.PathLike)):
+    if nw.dependencies.is_into_dataframe(X):
+        return None
+    is_list = isinstance(X, Sequence) and len(X) > 0
+    if isinstance(X, (str, os.PathLike)) or (is_list and all(isinstance(entry, (str, os.PathLike)) for entry in X)):
         return parquet_files(X)
-    if isinstance(X, Sequence):
-        return _of_list(X)
-    return _of_library(X) or _of_iterable(X)
-
-
-def _is_in_memory(X: Any) -> bool:
-    return isinstance(X, (np.ndarray, Mapping)) or scipy.sparse.issparse(X) or nw.dependencies.is_into_dataframe(X)
-
-
-def _of_list(X: Sequence[Any]) -> Batches | None:
-    """Return paths or frames in a list; None for a list of rows."""
-    if X and all(isinstance(entry, (str, os.PathLike)) for entry in X):
-        return parquet_files(X)
-    return frames_in_list(X) if X and all(map(is_frame, X)) else None
+    if not isinstance(X, Sequence):
+        return _of_library(X)
+    return frames_in_list(X) if is_list and all(map(is_frame, X)) else None
 
 
 _LIBRARIES: tuple[tuple[str, str, Callable[[Any], Batches]], ...] = (
@@ -509,11 +486,8 @@ def _of_library(X: Any) -> Batches | None:
         owner = getattr(sys.modules.get(module), name, None)
         if owner is not None and isinstance(X, owner):
             return read(X)
-    is_table = hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__array__")  # a column has both
-    return read_once(arrow_tables(X)) if is_table else None
-
-
-def _of_iterable(X: Any) -> Batches | None:
+    if hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__array__"):  # a column has both
+        return read_once(arrow_tables(X))
     if isinstance(X, Iterator):
         return read_once(X)
     is_array = hasattr(X, "__array__") or hasattr(X, "__len__")

@@ -182,16 +182,15 @@ def _selected(batch: Batch, selection: Selection) -> Batch:
         return batch
     frame = as_table(batch.table)
     names = selection.columns(frame.columns)
-    weights = None if selection.weight is None else _weights(frame[selection.weight])
+    weights = None
+    if selection.weight is not None:
+        column = frame[selection.weight]
+        if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
+            raise TypeError(f"the weights {column.name!r} must be numbers, got {column.dtype}; convert them.")
+        weights = np.asarray(raw_column(column), dtype=np.float64)
     kept_columns = frame.select([nw.col(name) for name in selection.keep]).to_native() if selection.keep else None
     columns = [nw.col(name) for name in names]  # names may be numbers
     return batch._replace(table=frame.select(columns).to_native(), weights=weights, kept=kept_columns)
-
-
-def _weights(column: nw.Series[Any]) -> Floats:
-    if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
-        raise TypeError(f"the weights {column.name!r} must be numbers, got {column.dtype}; convert them.")
-    return np.asarray(raw_column(column), dtype=np.float64)
 
 
 def _check_kinds(batch: Batch, schema: Schema | None, kinds: dict[str, tuple[str, str]]) -> None:
