@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import treeanova
+from tests.support.training import fit
 from treeanova.decomposition.importance import families_of, summed
 
 FEATURES = ["job_a", "age", "job_b", "city"]
@@ -52,3 +54,42 @@ def test_sums_by_place():
     values = np.arange(12.0).reshape(3, 2, 2)
     found = summed(values, np.array([1, 0, 1]), 3)
     assert found.tolist() == [values[1].tolist(), (values[0] + values[2]).tolist(), np.zeros((2, 2)).tolist()]
+
+
+@pytest.fixture(scope="module", params=["auto", "kernel", "empirical", "laplace"])
+def pairs(request):
+    """A decomposition of a model of a, b, c, d with pairs; a and b are correlated."""
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    rng = np.random.default_rng(0)
+    covariance = [[1, 0.7, 0, 0.4], [0.7, 1, 0, 0], [0, 0, 1, 0], [0.4, 0, 0, 1]]
+    X = rng.multivariate_normal([0] * 4, covariance, size=300, method="cholesky")
+    y = X[:, 0] * X[:, 1] + X[:, 2] + X[:, 3] * X[:, 0]
+    model = fit(ensemble.GradientBoostingRegressor(max_depth=2, random_state=0), X, y)
+    return treeanova.decompose(model, X, feature_names=["a", "b", "c", "d"], density=request.param)
+
+
+def test_a_family_of_two_features_has_the_variance_in_the_table_of_their_pair(pairs):
+    tables = {names: pairs.terms[names] for names in [("a",), ("b",), ("a", "b")]}
+    weights = tables["a", "b"].weights
+    total = tables["a",].values[:, None] + tables["b",].values + tables["a", "b"].values
+    variance = (weights * total**2).sum() - (weights * total).sum() ** 2
+    by_term = pairs.importance().set_index("term")
+    variance_of_a = (tables["a",].weights * tables["a",].values ** 2).sum()
+    score_variance = variance_of_a / by_term.variance["a"]
+    found = pairs.importance(groups={"ab": ["a", "b"]}).set_index("term").loc["ab"]
+    assert found.variance == pytest.approx(variance / score_variance, rel=1e-9)
+    assert found.share == pytest.approx(by_term.share[["a", "b", "a × b"]].sum(), rel=1e-9)
+    assert found.mean_abs == pytest.approx((weights * np.abs(total)).sum(), rel=1e-9)
+
+
+def test_a_family_of_all_features_has_the_variance_of_the_score(pairs):
+    """But for the error of 4,000 rows, and of the density's own rows for the pairs."""
+    found = pairs.importance(groups={"all": ["a", "b", "c", "d"]})
+    assert found.term.tolist() == ["all"]
+    assert found.share[0] == pytest.approx(1.0, abs=1e-9)
+    assert found.variance[0] == pytest.approx(1.0, abs=0.1)
+
+
+def test_the_variance_share_of_a_listed_term_is_that_of_importance(pairs):
+    by_term = pairs.importance().set_index("term")
+    assert pairs.variance_share("a × b") == pytest.approx(by_term.variance["a × b"], rel=1e-12)

@@ -19,6 +19,7 @@ from treeanova.decomposition.gap import Gap, gap_between
 from treeanova.decomposition.importance import (
     Ranking,
     Standing,
+    Sums,
     families_of,
     moments_of_terms,
     rank_terms,
@@ -61,8 +62,8 @@ class Answers(Predictions):
     def _ranking(self, by: str = "term", groups: Mapping[str, Collection[str]] | None = None) -> Ranking:
         families = families_of(groups, self.schema.names)
         with single_threaded():
-            rows = None if groups is None else lambda: self._density_rows
-            return rank_terms(self._function, self._moments, families, by, rows)
+            sums = Sums(self._function, self.density, self._weights, lambda: self._density_rows)
+            return rank_terms(self._function, self._moments, families, by, None if groups is None else sums)
 
     def variance_share(self, key: str | Collection[str]) -> float | Floats:
         """Return the variance of one term, even of one in the remainder, divided by that of the score.
@@ -75,7 +76,8 @@ class Answers(Predictions):
         Returns
         -------
         float or numpy.ndarray
-            A float; an array of shape (n_outputs,) if there are several outputs. Estimated at up to 4,000 rows.
+            A float; an array of shape (n_outputs,) if there are several outputs. That of `importance` for a listed
+            term; otherwise estimated at up to 4,000 rows.
 
         Examples
         --------
@@ -84,12 +86,15 @@ class Answers(Predictions):
         >>> round(fx.with_density("empirical").variance_share(["x0", "x1"]), 3)
         0.333
         """
-        codes, weights = self._density_rows
-        function = self._function
-        score = function.score(Rows.in_bins(function.grid, codes))
-        both = np.stack([function.at(codes, [self._any_key(key)])[:, 0], score], axis=1)
-        of_term, of_score = moments_of_values(both, weights).variance
-        share = np.divide(of_term, of_score, out=np.zeros_like(of_term), where=of_score > 0)
+        function, term = self._function, self._any_key(key)
+        if term in function.terms.keys:
+            share = self._ranking().variance[function.terms.keys.index(term)]
+        else:
+            codes, weights = self._density_rows
+            score = function.score(Rows.in_bins(function.grid, codes))
+            both = np.stack([function.at(codes, [term])[:, 0], score], axis=1)
+            of_term, of_score = moments_of_values(both, weights).variance
+            share = np.divide(of_term, of_score, out=np.zeros_like(of_term), where=of_score > 0)
         return float(share[0]) if self._has_one_output else share
 
     def importance(

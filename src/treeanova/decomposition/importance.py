@@ -158,12 +158,9 @@ def _moments_of_terms(
 ) -> Moments:
     terms = function.terms
     effects = terms.effects
-    population = density.population
-    if population is density:
-        joint = None if _are_uncorrelated(density, certificate, weights) else density.joint
-    else:  # terms are not pure under the rows at which they are ranked
-        density, joint = population, population.joint
-        weights = {key: density.table(key, effects.binnings.get(key)) for key in effects.terms}
+    is_ranked_elsewhere = density.population is not density
+    density, weights = _ranked_under(function, density, weights)
+    joint = density.joint if is_ranked_elsewhere or not _are_uncorrelated(density, certificate, weights) else None
     if terms.keys_at_rows or function.rest_orders or function.has_remainder:
         result = _moments_at_rows(function, density, np.random.default_rng(random_state))
         with one_step(listener(), "variances at rows"):
@@ -179,10 +176,27 @@ def _moments_of_terms(
     if joint is None:
         return result
     with one_step(listener(), "covariances of tables"):
-        differences = _differences(function, density, weights)
-        if not differences:
-            return result
-        return result.with_covariances(covariance_changes(effects, weights, differences, lambda j: density.table((j,))))
+        return result.with_covariances(_covariance_changes(function, density, weights))
+
+
+def _ranked_under(
+    function: Function, density: Density, weights: Mapping[Key, Floats]
+) -> tuple[Density, Mapping[Key, Floats]]:
+    """Return the density of the rows at which terms are ranked, under which they need not be pure, and its weights."""
+    effects, population = function.terms.effects, density.population
+    if population is density:
+        return density, weights
+    return population, {key: population.table(key, effects.binnings.get(key)) for key in effects.terms}
+
+
+def _covariance_changes(
+    function: Function, density: Density, weights: Mapping[Key, Floats], sums: Sequence[int] | None = None
+) -> Floats:
+    """Return changes of covariances because tables of pairs differ from the joint density, for terms with tables."""
+    effects = function.terms.effects
+    pairs = ((key, density.difference(key, effects.binnings.get(key))) for key in weights if len(key) == 2)
+    differences: dict[Key, Floats] = {key: difference for key, difference in pairs if difference is not None}
+    return covariance_changes(effects, weights, differences, lambda j: density.table((j,)), sums)
 
 
 def _moments_at_rows(function: Function, density: Density, rng: np.random.Generator) -> Moments:
@@ -234,12 +248,6 @@ def _joined(few: Moments, many: Moments, n_tables: int) -> Moments:
     return Moments(variance, covariance, mean_abs)
 
 
-def _differences(function: Function, density: Density, weights: Mapping[Key, Floats]) -> dict[Key, Floats]:
-    binnings = function.terms.effects.binnings
-    pairs = ((key, density.difference(key, binnings.get(key))) for key in weights if len(key) == 2)
-    return {key: difference for key, difference in pairs if difference is not None}
-
-
 def _are_uncorrelated(density: Density, certificate: Certificate, weights: Mapping[Key, Floats]) -> bool:
     """Whether terms are pure under independent features, and thus uncorrelated."""
     was_purified = all(term.method != "none" for term in certificate.terms.values())
@@ -248,37 +256,67 @@ def _are_uncorrelated(density: Density, certificate: Certificate, weights: Mappi
     return is_pure and density.is_product and all(map(is_product, weights.values()))
 
 
-def moments_of_families(
-    function: Function, moments: Moments, families: Families, rows: Callable[[], Points]
-) -> tuple[list[Key], Moments]:
-    """Return terms of families, and moments with terms added up within families.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sums:
+    """Moments of sums of terms, under the density at whose rows terms are ranked."""
 
-    Shares add up. Covariances within a sum and its mean absolute value are computed at rows of the density.
-    """
-    keys, places = families.merged(function.terms.keys)
-    n_rests = len(moments.variance) - len(places)
-    places = np.append(places, len(keys) + np.arange(n_rests))
-    n_sums = len(keys) + n_rests
-    variance, share, mean_abs = (
-        summed(measure, places, n_sums)
-        for measure in (moments.variance, moments.variance + moments.covariance, moments.mean_abs)
-    )
-    merged = np.flatnonzero(np.bincount(places, minlength=n_sums) > 1)
-    if len(merged):
-        common, mean_abs[merged] = _merged_moments(function, places, merged, rows())
-        are_correlated = bool(moments.covariance.any())
-        variance[merged] = np.maximum(variance[merged] + common * are_correlated, 0.0)
-    return keys, Moments(variance, share - variance, mean_abs)
+    function: Function
+    density: Density
+    weights: Mapping[Key, Floats]
+    rows: Callable[[], Points]
 
+    def moments(self, moments: Moments, families: Families) -> tuple[list[Key], Moments]:
+        """Return terms of families, and moments with terms added up within families.
 
-def _merged_moments(function: Function, places: Ints, merged: Ints, rows: Points) -> tuple[Floats, Floats]:
-    """Return covariances within sums of several terms, and their mean absolute values, shapes (n_sums, n_outputs)."""
-    terms = np.flatnonzero(np.isin(places, merged))
-    within = np.searchsorted(merged, places[terms])
-    values = function.at(rows.codes, [function.terms.keys[i] for i in terms])
-    sum_of_variances = summed(moments_of_values(values, rows.weights).variance, within, len(merged))
-    together = moments_of_values(summed(values, within, len(merged), axis=1), rows.weights)
-    return together.variance - sum_of_variances, together.mean_abs
+        Shares add up. Where all terms of a sum are functions of one pair with a table, its variance and mean absolute
+        value are exact; otherwise covariances within a sum and its mean absolute value are computed at rows.
+        """
+        keys, places = families.merged(self.function.terms.keys)
+        n_rests = len(moments.variance) - len(places)
+        places = np.append(places, len(keys) + np.arange(n_rests))
+        n_sums = len(keys) + n_rests
+        variance, share, mean_abs = (
+            summed(measure, places, n_sums)
+            for measure in (moments.variance, moments.variance + moments.covariance, moments.mean_abs)
+        )
+        merged = np.flatnonzero(np.bincount(places, minlength=n_sums) > 1)
+        if len(merged):
+            common, mean_abs[merged] = self._at_rows(places, merged)
+            are_correlated = bool(moments.covariance.any())
+            variance[merged] = np.maximum(variance[merged] + common * are_correlated, 0.0)
+        for place in merged:
+            exact = self._in_table([self.function.terms.keys[i] for i in np.flatnonzero(places == place)])
+            if exact is not None:
+                variance[place], mean_abs[place] = exact
+        return keys, Moments(variance, share - variance, mean_abs)
+
+    def _at_rows(self, places: Ints, merged: Ints) -> tuple[Floats, Floats]:
+        """Return covariances within sums of several terms, and their mean absolute values, (n_sums, n_outputs)."""
+        terms, (codes, row_weights) = np.flatnonzero(np.isin(places, merged)), self.rows()
+        within = np.searchsorted(merged, places[terms])
+        values = self.function.at(codes, [self.function.terms.keys[i] for i in terms])
+        sum_of_variances = summed(moments_of_values(values, row_weights).variance, within, len(merged))
+        together = moments_of_values(summed(values, within, len(merged), axis=1), row_weights)
+        density, weights = _ranked_under(self.function, self.density, self.weights)
+        changes = _covariance_changes(self.function, density, weights, places.tolist())
+        changes = summed(changes, places[: len(changes)], places.max() + 1)[merged]
+        return together.variance - sum_of_variances + changes, together.mean_abs
+
+    def _in_table(self, keys: Sequence[Key]) -> tuple[Floats, Floats] | None:
+        """Return variance and mean absolute value of a sum whose terms share a pair's table; None if they do not."""
+        effects = self.function.terms.effects
+        pair = max(keys, key=len)
+        has_table = len(pair) == 2 and all(key in effects.terms and set(key) <= set(pair) for key in keys)
+        if not has_table:
+            return None
+        axes = dict(zip(pair, effects.binnings_of(pair), strict=True))
+        mains = [key for key in keys if key != pair]
+        if not all(effects.binnings_of(key)[0].equals(axes[key[0]]) for key in mains):
+            return None
+        _, weights = _ranked_under(self.function, self.density, self.weights)
+        total = effects.terms[pair] + sum(np.expand_dims(effects.terms[key], 1 - pair.index(key[0])) for key in mains)
+        mean, mean_abs = (np.einsum("ij,ijk->k", weights[pair], values) for values in (total, np.abs(total)))
+        return np.einsum("ij,ijk->k", weights[pair], (total - mean) ** 2), mean_abs
 
 
 def strongest_first(variance: Floats) -> list[int]:
@@ -371,13 +409,11 @@ def contributions_table(
     )
 
 
-def rank_terms(
-    function: Function, moments: Moments, families: Families, by: str, rows: Callable[[], Points] | None
-) -> Ranking:
+def rank_terms(function: Function, moments: Moments, families: Families, by: str, sums: Sums | None = None) -> Ranking:
     components, schema = function.components, function.grid.schema
     keys: Sequence[Key] = components.keys
-    if rows is not None:
-        keys, moments = moments_of_families(function, moments, families, rows)
+    if sums is not None:
+        keys, moments = sums.moments(moments, families)
     total = moments.score_variance
     scale = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
     measures = np.stack([moments.variance * scale, moments.covariance * scale, moments.mean_abs])

@@ -79,11 +79,13 @@ def covariance_changes(
     weights: Mapping[Key, Floats],
     differences: Mapping[Key, Floats],
     bin_masses: Callable[[int], Floats],
+    sums: Sequence[int] | None = None,
 ) -> Floats:
     """Return what to add to the joint density's covariances for terms of two features in all, (n_terms, n_outputs).
 
     `differences` are, on the pair's axes, the pair's table minus that of the joint density; `bin_masses` gives the
-    masses of all bins of a feature. Both tables have the same marginals, so means of main effects are the same.
+    masses of all bins of a feature. Both tables have the same marginals, so means of main effects are the same. With
+    `sums`, a number per term, only covariances of terms with equal numbers count.
     """
     place = {key: i for i, key in enumerate(effects.terms)}
     changes = np.zeros((len(place), effects.n_outputs))
@@ -94,7 +96,8 @@ def covariance_changes(
             other_terms[pair] = effects.terms[pair]
         for one, main in centred.items():
             for other, values in other_terms.items():
-                if one != other and (other == pair or one == (pair[0],)):
+                is_counted = sums is None or sums[place[one]] == sums[place[other]]
+                if is_counted and one != other and (other == pair or one == (pair[0],)):
                     change = np.einsum("ij,ijk->k", difference, main * values)
                     changes[place[one]] += change
                     changes[place[other]] += change
