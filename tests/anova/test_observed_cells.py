@@ -14,6 +14,10 @@ from treeanova.testing import correlated_weights
 SHAPES = [(6,), (5, 4), (4, 3, 5), (3, 2, 3, 2)]
 
 
+def projections_of(cells, values, tolerance, max_iterations=300):
+    return projections_of_all([cells], [values], [tolerance], max_iterations)[0]
+
+
 def problem(shape, share=0.6, n_outputs=2):
     rng = np.random.default_rng(len(shape))
     weights = rng.gamma(1.0, size=shape) * (rng.random(shape) < share)
@@ -38,7 +42,7 @@ def residual_by_least_squares(values, weights):
 def test_projections_are_those_of_least_squares(shape):
     values, weights = problem(shape)
     left = values.copy()
-    take_out(left, ObservedCells.of(weights).projections(values, 1e-13, 1000))
+    take_out(left, projections_of(ObservedCells.of(weights), values, 1e-13, 1000))
     for output in range(len(values)):
         expected = residual_by_least_squares(values[output], weights)
         np.testing.assert_allclose(left[output][weights > 0], expected, atol=1e-9)
@@ -48,14 +52,14 @@ def test_projections_are_those_of_purification_where_all_cells_have_mass():
     weights = correlated_weights((6, 5, 4), 0.5)
     values = np.random.default_rng(0).normal(size=(1, 6, 5, 4))
     pure = purify(values[0], weights).terms[0, 1, 2]
-    take_out(values, ObservedCells.of(weights).projections(values, 1e-13, 1000))
+    take_out(values, projections_of(ObservedCells.of(weights), values, 1e-13, 1000))
     np.testing.assert_allclose(values[0], pure, atol=1e-9)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_slices_without_mass_have_no_projection(shape):
     values, weights = problem(shape, share=0.3)
-    projections = ObservedCells.of(weights).projections(values, 1e-10)
+    projections = projections_of(ObservedCells.of(weights), values, 1e-10)
     for axis, projection in enumerate(projections):
         assert projection.shape == (2, *shape[:axis], *shape[axis + 1 :])
         masses = weights.sum(axis=axis)
@@ -65,7 +69,7 @@ def test_slices_without_mass_have_no_projection(shape):
 def test_iterations_are_limited():
     values, weights = problem((4, 3, 5))
     cells = ObservedCells.of(weights)
-    exact, early = cells.projections(values, 1e-13, 1000), cells.projections(values, 1e-13, 1)
+    exact, early = projections_of(cells, values, 1e-13, 1000), projections_of(cells, values, 1e-13, 1)
     assert max(np.abs(a - b).max() for a, b in zip(exact, early, strict=True)) > 1e-3
 
 
@@ -88,7 +92,7 @@ def test_mean_squares_of_values_and_of_slices(shape):
 def test_pure_values_have_slices_of_mean_zero():
     values, weights = problem((4, 3, 5))
     cells = ObservedCells.of(weights)
-    take_out(values, cells.projections(values, 1e-13, 1000))
+    take_out(values, projections_of(cells, values, 1e-13, 1000))
     assert (cells.mean_squares_of_slices(values) < 1e-24).all()
 
 
@@ -98,7 +102,7 @@ def test_problems_solved_together_have_the_projections_of_each_alone():
     tolerances = [1e-13, 1e-2, 1e-13, 1e-4]
     together = projections_of_all(cells, [values for values, _ in problems], tolerances)
     for own, (values, _), tolerance, projections in zip(cells, problems, tolerances, together, strict=True):
-        for projection, alone in zip(projections, own.projections(values, tolerance), strict=True):
+        for projection, alone in zip(projections, projections_of(own, values, tolerance), strict=True):
             np.testing.assert_allclose(projection, alone, atol=1e-12)
 
 
@@ -108,7 +112,7 @@ def test_each_output_stops_at_its_tolerance(tolerance):
     values[1] *= 1e6
     cells = ObservedCells.of(weights)
     before = cells.mean_squares_of_slices(values)
-    take_out(values, cells.projections(values, tolerance))
+    take_out(values, projections_of(cells, values, tolerance))
     after = np.sqrt(cells.mean_squares_of_slices(values) / before)
     assert (after <= tolerance).all()
     assert (after > tolerance / 1e3).all()  # no further than asked

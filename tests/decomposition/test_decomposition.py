@@ -32,7 +32,7 @@ from treeanova.density import Empirical, Laplace, Uniform
 from treeanova.model.axes import IntervalAxis
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
-from treeanova.terms.correction import no_correction
+from treeanova.terms.correction import Correction
 from treeanova.terms.terms import Scope
 
 ensemble = pytest.importorskip("sklearn.ensemble")
@@ -286,7 +286,7 @@ def test_equal_tensors_do_not_make_equal_decompositions(triple):
     model, rows = triple
     deep = treeanova.decompose(model, rows, density="empirical", tensor_order=2)
     assert deep == treeanova.decompose(model, rows, density="empirical", tensor_order=2)
-    uncorrected = dataclasses.replace(deep._function.terms.leaf_terms, correction=no_correction())
+    uncorrected = dataclasses.replace(deep._function.terms.leaf_terms, correction=Correction())
     assert deep != with_terms(deep, dataclasses.replace(deep._function.terms, leaf_terms=uncorrected))
 
 

@@ -16,7 +16,7 @@ from tests.support.simulated import deep_decomposition, deep_model
 from tests.support.strategies import SEEDS
 from tests.support.training import fit
 from treeanova.model.rows import Rows
-from treeanova.terms.correction import Allotment, no_correction
+from treeanova.terms.correction import Allotment, Correction
 from treeanova.terms.terms import PureLeafTerms, RawLeafTerms
 from treeanova.terms.tree_model import TreeModel
 
@@ -107,7 +107,7 @@ def test_equality_is_of_leaves_terms_and_corrections(fx):
     assert terms.equals(dataclasses.replace(terms))
     others = [
         terms.keep(lambda key: len(key) < 5),
-        dataclasses.replace(terms, leaf_terms=dataclasses.replace(leaf_terms, correction=no_correction())),
+        dataclasses.replace(terms, leaf_terms=dataclasses.replace(leaf_terms, correction=Correction())),
         fx.raw._function.terms,
         dataclasses.replace(terms, leaf_terms=None),
     ]

@@ -12,7 +12,7 @@ from treeanova.density.base import Points
 from treeanova.model.grid import unmerged
 from treeanova.terms import costs
 from treeanova.terms.closed_form import ClosedForm
-from treeanova.terms.correction import find_leftover, nothing_left
+from treeanova.terms.correction import Leftover, find_leftover
 from treeanova.terms.layout import leaves_of
 
 MAINS = [(0,), (1,), (2,)]
@@ -98,7 +98,7 @@ def test_constants_and_single_rows_leave_nothing():
     assert find_leftover(form, [(0,), (0, 1)], rows, np.full((50, 1), 7.0)).tables == {}
     one = Points(rows.codes[:1], np.ones(1))
     assert find_leftover(form, [(0,), (0, 1)], one, np.full((1, 1), 7.0)).tables == {}
-    assert nothing_left().at_rows(rows.codes) == nothing_left().spread((0,), [np.arange(3)]) == 0.0
+    assert Leftover().at_rows(rows.codes) == Leftover().spread((0,), [np.arange(3)]) == 0.0
 
 
 def test_few_rows_have_fewer_bins_and_many_have_more():

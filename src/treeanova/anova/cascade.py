@@ -52,7 +52,9 @@ def descend(
         solved = solve(by_order[order], received.get)
         for key, (result, projections) in zip(by_order[order], solved, strict=True):
             received.pop(key, None)
-            _pass_down(key, projections, received, widen)
+            for below, projection in zip(keys_below(key), projections, strict=True):
+                addend = projection if widen is None or not below else widen(key, below, projection)
+                received[below] = received[below] + addend if below in received else addend
             yield key, result
 
 
@@ -89,12 +91,6 @@ def with_subsets(keys: Iterable[Key]) -> list[Key]:
         closed |= waiting
         waiting = {below for key in waiting for below in keys_below(key) if below} - closed
     return sorted(closed - {()}, key=lambda key: (-len(key), key))
-
-
-def _pass_down(key: Key, projections: Sequence[Floats], received: dict[Key, Floats], widen: Widen | None) -> None:
-    for below, projection in zip(keys_below(key), projections, strict=True):
-        addend = projection if widen is None or not below else widen(key, below, projection)
-        received[below] = received[below] + addend if below in received else addend
 
 
 _MAX_CELLS = 1 << 12  # of a pair: for larger ones the work takes longer than the calls
@@ -232,8 +228,14 @@ def cascade(
 
     def purify_one(key: Key, term: Floats) -> tuple[PureTerm, Projections]:
         weights = known_weights.pop(key) if key in known_weights else table(key)
-        pure = at_once.pop(key) if key in at_once else _purify_term(term, cut_weights(weights), scales / units, options)
-        return pure._replace(projections=[]), pure.projections
+        if key in at_once:
+            values, certificate, projections, _ = at_once.pop(key)
+            return PureTerm(values, certificate, []), projections
+        weights = cut_weights(weights)
+        solution, values = solve(term, weights, options), term.copy()
+        take_out(values, solution.projections)
+        certificate = measure(values, weights, scales / units, solution)
+        return PureTerm(values, certificate, [], solution.trace), solution.projections
 
     def is_large(key: Key) -> bool:
         return pending[key].size >= _CELLS_FOR_THREADS
@@ -262,13 +264,6 @@ def _reported(
         yield from counted(progress, f"purifying order {order}", of_order, n_terms[order])
 
 
-def _purify_term(term: Floats, weights: Floats, scales: Floats, options: Options) -> PureTerm:
-    solution = solve(term, weights, options)
-    values = term.copy()
-    take_out(values, solution.projections)
-    return PureTerm(values, measure(values, weights, scales, solution), solution.projections, solution.trace)
-
-
 def _units(scales: Floats) -> Floats:
     """Return powers of two near the largest score of an output whose squares overflow or vanish; 1 for others."""
     is_extreme = (scales > 0) & ((scales < _UNSCALED[0]) | (scales > _UNSCALED[1]))
@@ -286,7 +281,12 @@ def _scaled(terms: Mapping[Key, Floats], factors: Floats) -> dict[Key, Floats]:
 def _unscaled(pure: Mapping[Key, PureTerm], intercept: Floats, units: Floats) -> Cascade:
     terms = {key: term.values for key, term in pure.items()}
     trace = next(iter(pure.values())).trace
-    _check_finite(intercept * units, terms)
+    bad = [key for key, values in terms.items() if not np.isfinite(largest(values)).all()]
+    if bad or not np.isfinite(intercept * units).all():
+        raise NotPureError(
+            f"scores and weights must allow finite pure terms, got NaN or infinity in term {bad[-1] if bad else ()}; "
+            "check them for infinities, or use a density with fewer extremes, such as 'laplace' or 'independent'."
+        )
     return Cascade(
         intercept * units,
         _scaled(terms, units),
@@ -312,15 +312,6 @@ def cut_weights(weights: Floats) -> Floats:
     is_negligible = weights < _VANISHING * weights.max()
     is_negligible &= weights > 0
     return np.where(is_negligible, 0.0, weights) if is_negligible.any() else weights
-
-
-def _check_finite(intercept: Floats, terms: Mapping[Key, Floats]) -> None:
-    bad = [key for key, values in terms.items() if not np.isfinite(largest(values)).all()]
-    if bad or not np.isfinite(intercept).all():
-        raise NotPureError(
-            f"scores and weights must allow finite pure terms, got NaN or infinity in term {bad[-1] if bad else ()}; "
-            "check them for infinities, or use a density with fewer extremes, such as 'laplace' or 'independent'."
-        )
 
 
 def measure(pure: Floats, weights: Floats, scales: Floats, solution: Solution) -> TermCertificate:

@@ -209,48 +209,32 @@ class HigherCertificate:
 
     def __str__(self) -> str:
         terms = f"{self.n_terms:,} terms at rows" if self.n_terms or self.n_left_out else "in the remainder"
-        start = f"{_orders(self.orders)}: {terms}{self._phrase_of_rests()}; "
+        if self.n_left_out:
+            missed = f"none with more than about {self.largest_missed:.2%} of the variance"
+            terms = f"{terms}, {self.n_left_out:,} others added up by order, {missed}"
+        phrases = [f"{_orders(self.orders)}: {terms}"]
         if self.is_exact:
-            return f"{start}pure in closed form, features being independent"
-        if not self.n_corrected:
-            return (
-                f"{start}none corrected for dependence, pure for independent features only"
-                f"{self._phrase_of_errors()}{self._phrase_of_skipped()}"
-            )
-        cells = ", ".join(f"{bins} at order {order}" for order, bins in self.bins.items())
-        measured = "" if self.measured is None else self._phrase_of_measure()
-        return (
-            f"{start}{self.n_corrected:,} corrected for dependence on coarse bins ({cells}), slice means there within "
-            f"{self.impurity:.1e}{measured}{self._phrase_of_refinement()}{self._phrase_of_errors()}{self._phrase_of_skipped()}"
-        )
-
-    def _phrase_of_errors(self) -> str:
-        table = (
-            "errors of tables not measured"
-            if math.isnan(self.table_error)
-            else f"errors of tables up to about {self.table_error:.1e} of the largest score"
-        )
-        mean = f"; standard error of the intercept {self.mean_error:.1e} of the score's standard deviation"
-        return f"; {table}{mean if self.mean_error else ''}"
-
-    def _phrase_of_rests(self) -> str:
-        if not self.n_left_out:
-            return ""
-        return (
-            f", {self.n_left_out:,} others added up by order, none with more than about {self.largest_missed:.2%} of "
-            "the variance"
-        )
-
-    def _phrase_of_refinement(self) -> str:
-        if math.isnan(self.refinement):
-            return ""
-        return f"; half as many bins would change a table by {self.refinement:.2%} of the score's standard deviation"
-
-    def _phrase_of_skipped(self) -> str:
-        return f"; left out for lack of time: {', '.join(self.skipped)}" if self.skipped else ""
-
-    def _phrase_of_measure(self) -> str:
-        return f"; at rows, on 4 bins per feature, within {self.measured:.1%} for the {self.n_measured} largest terms"
+            return f"{phrases[0]}; pure in closed form, features being independent"
+        if self.n_corrected:
+            cells = ", ".join(f"{bins} at order {order}" for order, bins in self.bins.items())
+            corrected = f"{self.n_corrected:,} corrected for dependence on coarse bins ({cells})"
+            phrases.append(f"{corrected}, slice means there within {self.impurity:.1e}")
+            if self.measured is not None:
+                which = f"{self.measured:.1%} for the {self.n_measured} largest terms"
+                phrases.append(f"at rows, on 4 bins per feature, within {which}")
+            if not math.isnan(self.refinement):
+                change = f"{self.refinement:.2%} of the score's standard deviation"
+                phrases.append(f"half as many bins would change a table by {change}")
+        else:
+            phrases.append("none corrected for dependence, pure for independent features only")
+        is_unknown = math.isnan(self.table_error)
+        error = "not measured" if is_unknown else f"up to about {self.table_error:.1e} of the largest score"
+        phrases.append(f"errors of tables {error}")
+        if self.mean_error:
+            phrases.append(f"standard error of the intercept {self.mean_error:.1e} of the score's standard deviation")
+        if self.skipped:
+            phrases.append(f"left out for lack of time: {', '.join(self.skipped)}")
+        return "; ".join(phrases)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -400,17 +384,17 @@ class Certificate:
     @property
     def purity(self) -> str:
         """How pure the terms are, in words: those that have a table, then those evaluated at rows."""
-        phrases = [self._purity_of_tables()] if self.terms else []
+        phrases = []
+        if self.terms:
+            verdict, error = (
+                "pure to" if self.tables_are_pure else "NOT pure: slice means up to",
+                self.purification_error,
+            )
+            errors = f", errors up to {error:.1e}" if error > _ERROR_FACTOR * self.tol else ""
+            phrases.append(f"{_orders(sorted(map(len, self.terms)))} {verdict} {self.impurity:.1e}{errors}")
         if self.higher is not None:
             phrases.append(self.higher.in_short)
         return "; ".join(phrases) or "no terms"
-
-    def _purity_of_tables(self) -> str:
-        orders = sorted({len(key) for key in self.terms})
-        verdict = "pure to" if self.tables_are_pure else "NOT pure: slice means up to"
-        error = self.purification_error
-        errors = f", errors up to {error:.1e}" if error > _ERROR_FACTOR * self.tol else ""
-        return f"{_orders(orders)} {verdict} {self.impurity:.1e}{errors}"
 
     @property
     def least_pure(self) -> tuple[tuple[Any, ...], TermCertificate]:
@@ -447,7 +431,12 @@ class Certificate:
         aliased = tuple(sentence_of_aliases(group) for group in self.aliases)
         disconnected = [key for key, term in self.terms.items() if len(key) == 2 and term.n_components > 1]
         split = [key for key in disconnected if not any(set(key) <= set(group) for group in self.aliases)]
-        return (*aliased, _sentence_of_parts(split)) if split else aliased
+        if not split:
+            return aliased
+        which = f"{len(split):,} pairs, such as {label_of(split[0])}," if len(split) > 1 else label_of(split[0])
+        several = f"the support of {which} has several parts that no cell with mass connects"
+        unique = "differences between these parts are unique in the sum of the two main effects only"
+        return (*aliased, f"{several}: {unique}")
 
     def __str__(self) -> str:
         of_sum = f"; sum of terms within {self.reconstruction_error:.1e} of the scores"
@@ -462,21 +451,17 @@ class Certificate:
                 f"{self.marginal_gap:.1%}: each term is pure under its own table"
             )
         if self.density_gap:
-            notes.append(
-                f"tables of pairs differ from the joint density of higher orders by up to {self.density_gap:.1%}"
-                f"{self._phrase_of_mean()}"
+            gap = f"tables of pairs differ from the joint density of higher orders by up to {self.density_gap:.1%}"
+            of_mean = (
+                f"the mean of the score under it from the intercept by {self.mean_gap:.1%} of its standard deviation"
             )
+            notes.append(f"{gap}, {of_mean}" if self.mean_gap else gap)
         if self.sampled_rows is not None:
             notes.append(
                 f"dependence of features in high orders or in the density is that of a sample of {self.sampled_rows:,} "
                 "rows, since rows could be read once only"
             )
         return "\n".join([summary, *notes, *self._table()])
-
-    def _phrase_of_mean(self) -> str:
-        if not self.mean_gap:
-            return ""
-        return f", the mean of the score under it from the intercept by {self.mean_gap:.1%} of its standard deviation"
 
     def _table(self) -> list[str]:
         shown = self.terms
@@ -514,16 +499,6 @@ def sentence_of_aliases(group: Sequence[str]) -> str:
     return (
         f"{names} determine each other in these data: the sum of their terms is unique, but its split between them "
         "follows the splits of the model and the convention for cells without rows"
-    )
-
-
-def _sentence_of_parts(pairs: Sequence[tuple[Any, ...]]) -> str:
-    which = (
-        f"{label_of(pairs[0])} has" if len(pairs) == 1 else f"{len(pairs):,} pairs, such as {label_of(pairs[0])}, has"
-    )
-    return (
-        f"the support of {which} several parts that no cell with mass connects: differences between these parts are "
-        "unique in the sum of the two main effects only"
     )
 
 

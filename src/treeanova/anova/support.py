@@ -501,9 +501,6 @@ class ObservedCells:
         matrix = scipy.sparse.csr_array((entries, columns, ends), shape=(len(positions), len(scales)))
         return cls(positions, roots, matrix, np.flatnonzero(has_mass), scales, shapes)
 
-    def projections(self, values: Floats, tolerance: float, max_iterations: int = _OBSERVED_ITERATIONS) -> Projections:
-        return projections_of_all([self], [values], [tolerance], max_iterations)[0]
-
     def split(self, solution: Floats) -> Projections:
         """Return projections from the scaled values of the slices with mass, shape (n_slices, n_outputs)."""
         flat = np.zeros((solution.shape[1], sum(map(math.prod, self.shapes))))

@@ -44,7 +44,7 @@ from treeanova.storage.statistics import (
     unpack_statistics,
 )
 from treeanova.terms.closed_form import ClosedForm
-from treeanova.terms.correction import Correction, Leftover, no_correction
+from treeanova.terms.correction import Correction, Leftover
 from treeanova.terms.layout import FEWEST_MERGED, TermLayout, Trees, leaves_of, plan_of
 from treeanova.terms.moments import Moments
 from treeanova.terms.source import Settings, Source
@@ -400,7 +400,7 @@ def _checked_binnings(binnings: tuple[Binning, ...], sizes: Sequence[int]) -> tu
 
 def _correction_of(purity: Purity, sizes: Sequence[int], n_outputs: int) -> Correction:
     if not purity.limits:
-        return no_correction()
+        return Correction()
     for order, bins in purity.limits.items():
         whole(order, 1), whole(bins, 1)
     _checked_binnings(purity.coarse, sizes)

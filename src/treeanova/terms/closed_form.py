@@ -187,12 +187,12 @@ class ClosedForm:
         n_entries = (len(self.leaf_sets.sets[j].leaves) * size for j, size in zip(key, sizes, strict=True))
         most_steps = costs.SMALL_PRODUCT if len(key) == 2 else costs.SMALL_SUM
         is_small = n_leaves * math.prod(sizes) <= most_steps and max(n_entries) <= costs.SMALL_MATRIX
-        return is_small and self._n_set_entries <= costs.SMALL_MATRICES
+        return is_small and self._has_small_sets
 
     @functools.cached_property
-    def _n_set_entries(self) -> int:
+    def _has_small_sets(self) -> bool:
         pairs = zip(self.leaf_sets.sets, self.binnings, strict=True)
-        return sum(len(sets.leaves) * binning.size for sets, binning in pairs)
+        return sum(len(sets.leaves) * binning.size for sets, binning in pairs) <= costs.SMALL_MATRICES
 
     def _small_tensor(self, key: Key, leaves: Ints, coefficients: Floats) -> Floats:
         centred_sets = [self._centred_sets(j)[self.leaf_sets.positions(j, leaves)] for j in key]
@@ -263,19 +263,20 @@ class ClosedForm:
         """Sums for the latest keys, oldest first: rows are often explained one by one."""
         return {}
 
-    def _n_calls(self, keys: Sequence[Key]) -> float:
-        """Return the number of pairs of a key and a small group of leaves that contains it."""
-        leaves_per_group = len(self.leaf_sets.values) / max(len(self.leaf_sets.keys), 1)
-        return self.leaf_sets.n_groups_with(keys) * min(1.0, costs.SMALL_GROUP / max(leaves_per_group, 1.0))
-
     def _parts(self, keys: Sequence[Key]) -> list[Part]:
-        if len(keys) < costs.FEW_KEYS or self._n_calls(keys) > costs.MANY_GROUPS * len(keys):
+        leaves_per_group = len(self.leaf_sets.values) / max(len(self.leaf_sets.keys), 1)
+        n_calls = self.leaf_sets.n_groups_with(keys) * min(1.0, costs.SMALL_GROUP / max(leaves_per_group, 1.0))
+        if len(keys) < costs.FEW_KEYS or n_calls > costs.MANY_GROUPS * len(keys):
             return [self._part_of_one(key, i) for i, key in enumerate(keys)]
         columns = {key: position for position, key in enumerate(keys)}
         groups = []
         for features, leaves in zip(self.leaf_sets.keys, self.leaf_sets.members, strict=True):
-            held = [key for key in columns if set(key) <= set(features)] if len(columns) < 2 ** len(features) else None
-            subsets = held if held is not None else [key for key in _all_subsets(features) if key in columns]
+            if len(columns) < 2 ** len(features):
+                subsets = [key for key in columns if set(key) <= set(features)]
+            else:
+                sizes = range(len(features) + 1)
+                every = itertools.chain.from_iterable(itertools.combinations(features, n) for n in sizes)
+                subsets = [key for key in every if key in columns]
             if subsets:
                 coefficients = self._coefficients_of_subsets(features, leaves, subsets)
                 groups.append(Part(leaves, coefficients, {key: columns[key] for key in subsets}))
@@ -301,11 +302,6 @@ def _from_steps(steps: Sequence[Any], masses: Sequence[Floats], coefficients: Fl
     both -= np.cumsum(steps[1].T @ (coefficients * masses[0]))
     both += (coefficients * masses[0] * masses[1]).sum()
     return both
-
-
-def _all_subsets(key: Key) -> Iterator[Key]:
-    for mask in range(2 ** len(key)):
-        yield tuple(j for i, j in enumerate(key) if mask >> i & 1)
 
 
 def raw_at_rows(leaf_sets: LeafSets, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:

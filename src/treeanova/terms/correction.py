@@ -45,12 +45,6 @@ Unsampled = Callable[[Sequence[Request]], Mapping[Key, Floats]]
 """What all rows add to the shares of a sample of them, in the cells of some tables."""
 
 
-def no_others(requests: Sequence[Request]) -> Mapping[Key, Floats]:
-    """Return nothing: the rows are not a sample."""
-    del requests
-    return {}
-
-
 Solved = tuple[Floats, float]  # what is added to a term on coarse cells, and its remaining impurity
 
 
@@ -58,13 +52,14 @@ Solved = tuple[Floats, float]  # what is added to a term on coarse cells, and it
 class Correction:
     """What dependence adds to terms of high order and moves to the tensors below."""
 
-    binnings: tuple[Binning, ...]  # coarse bins of each feature
+    binnings: tuple[Binning, ...] = ()  # coarse bins of each feature
     # limit of bins per feature for terms of each order; coarse bins are merged two by two to meet it
-    bins: Mapping[int, int]
-    tables: Mapping[Key, Floats]  # what is added to each term of high order, over its coarse cells; outputs last
-    moved: Mapping[Key, Floats]  # what goes to each term of the order below, over coarse cells; outputs last
+    bins: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    # over coarse cells, outputs last: what is added to each term of high order, what goes to terms of the order below
+    tables: Mapping[Key, Floats] = dataclasses.field(default_factory=dict)
+    moved: Mapping[Key, Floats] = dataclasses.field(default_factory=dict)
     # root mean square of a term's slice means over the rows, relative to that before purification; largest of all terms
-    impurity: float
+    impurity: float = 0.0
 
     def at_rows(self, codes: BinIndices, key: Key) -> Floats | float:
         """Return what is added to a term, shape (n_rows, n_outputs)."""
@@ -82,10 +77,6 @@ class Correction:
         return values
 
 
-def no_correction() -> Correction:
-    return Correction((), {}, {}, {}, 0.0)
-
-
 def correct(
     means: CoarseMeans,
     keys: Sequence[Key],
@@ -93,15 +84,17 @@ def correct(
     bins: Mapping[int, int],
     *,
     advance: Advance,
-    unsampled: Unsampled = no_others,
+    unsampled: Unsampled | None = None,
 ) -> Correction:
     """Return the correction for the dependence that weighted rows show.
 
     `keys` contain their own subsets down to their lowest order. `bins` limits the bins per feature for each order, at
-    most that of the order below and that of the means.
+    most that of the order below and that of the means. `unsampled` is None if the rows are not a sample.
     """
-    requests = coarse_requests(means.binnings, keys, bins)
-    coarse = _CoarseTerms(means, _cells(means.binnings, rows), bins, rows.weights, unsampled(requests))
+    merged = {(j, n): binning_by(b.coarser(n)) for n in set(bins.values()) for j, b in enumerate(means.binnings)}
+    requests = [Request(key, [merged[j, bins[len(key)]] for j in key]) for key in keys]
+    others = {} if unsampled is None else unsampled(requests)
+    coarse = _CoarseTerms(means, _cells(means.binnings, rows), bins, rows.weights, others)
     tables: dict[Key, Floats] = {}
     received: dict[Key, Floats] = {}
     impurity = 0.0
@@ -112,11 +105,6 @@ def correct(
         advance(len(tables), len(keys))
     moved = {key: np.moveaxis(coarse.spread(values, key, costs.COARSE_BINS), 0, -1) for key, values in received.items()}
     return Correction(means.binnings, bins, tables, moved, impurity)
-
-
-def coarse_requests(binnings: Sequence[Binning], keys: Sequence[Key], bins: Mapping[int, int]) -> list[Request]:
-    merged = {(j, n): binning_by(binnings[j].coarser(n)) for n in set(bins.values()) for j in range(len(binnings))}
-    return [Request(key, [merged[j, bins[len(key)]] for j in key]) for key in keys]
 
 
 def choose_bins(
@@ -160,10 +148,6 @@ class _CoarseTerms:
     weights: Floats
     unsampled: Mapping[Key, Floats] = dataclasses.field(default_factory=dict)
 
-    @property
-    def binnings(self) -> tuple[Binning, ...]:
-        return self.means.binnings
-
     def solve(self, keys: Sequence[Key], received: Received) -> Iterator[tuple[Solved, Projections]]:
         """Purify the terms of one order on their coarse cells, small ones together; yield them with their projections.
 
@@ -177,7 +161,11 @@ class _CoarseTerms:
     def _solve_batch(self, keys: Sequence[Key], received: Received) -> list[tuple[Solved, Projections]]:
         limit = self.bins[len(keys[0])]
         closed = [np.moveaxis(self.means.term(key, limit), -1, 0) for key in keys]
-        values = [self._with_received(key, term, received(key)) for key, term in zip(keys, closed, strict=True)]
+        values = []
+        for key, term in zip(keys, closed, strict=True):
+            from_above = received(key)
+            whole = term if from_above is None else term + self.spread(from_above, key, limit)
+            values.append(np.array(whole, order="C"))
         cells = [ObservedCells.of(self._weights(key, limit) + self.unsampled.get(key, 0.0)) for key in keys]
         all_projections = projections_of_all(cells, values, [self._tolerance(key, limit) for key in keys])
         solved = []
@@ -188,26 +176,22 @@ class _CoarseTerms:
             solved.append(((np.moveaxis(whole - term, 0, -1), float(impurity)), projections))
         return solved
 
-    def _with_received(self, key: Key, term: Floats, received: Floats | None) -> Floats:
-        limit = self.bins[len(key)]
-        return np.array(term if received is None else term + self.spread(received, key, limit), order="C")
-
     def _tolerance(self, key: Key, limit: int) -> float:
         """Return a tight tolerance if no bins are merged: cells are then those of exact purification."""
         return costs.COARSE_TOLERANCE if self.is_merged(key, limit) else costs.TOLERANCE_OF_ALL_BINS
 
     def is_merged(self, key: Key, limit: int) -> bool:
         grid = self.means.form.leaf_sets.grid
-        return any(self.binnings[j].coarser_size(limit) < grid.sizes[j] for j in key)
+        return any(self.means.binnings[j].coarser_size(limit) < grid.sizes[j] for j in key)
 
     def _weights(self, key: Key, limit: int) -> Floats:
-        sizes = tuple(self.binnings[j].coarser_size(limit) for j in key)
+        sizes = tuple(self.means.binnings[j].coarser_size(limit) for j in key)
         columns = [self._merged_cells(j, limit) for j in key]
         return count_cells(columns, sizes, self.weights, len(self.weights))
 
     @memo
     def _merged_cells(self, feature: int, limit: int) -> Ints:
-        return self.cells[feature] >> self.binnings[feature].shift(limit)
+        return self.cells[feature] >> self.means.binnings[feature].shift(limit)
 
     def n_slices(self, key: Key, limit: int) -> int:
         """Return the number of slices with rows, along all axes of a term."""
@@ -216,14 +200,10 @@ class _CoarseTerms:
     def spread(self, values: Floats, key: Key, finer: int) -> Floats:
         """Spread values from the merged bins of the order above onto finer bins."""
         limit = self.bins[len(key) + 1]
-        places = (_finer(self.binnings[j], limit, finer) for j in key)
+        binnings = [self.means.binnings[j] for j in key]
+        places = [np.arange(b.coarser_size(finer)) >> (b.shift(limit) - b.shift(finer)) for b in binnings]
         spread: Floats = values[np.ix_(np.arange(len(values)), *places)]
         return spread
-
-
-def _finer(binning: Binning, limit: int, finer: int) -> Ints:
-    """Return the merged bin that contains each bin of a finer merging."""
-    return np.arange(binning.coarser_size(finer)) >> (binning.shift(limit) - binning.shift(finer))
 
 
 _HIGHEST_ORDER = max(costs.LEFTOVER_BINS)
@@ -233,9 +213,9 @@ _HIGHEST_ORDER = max(costs.LEFTOVER_BINS)
 class Leftover:
     """Mean, main effects and pairs that move from high orders to intercept and tables."""
 
-    binnings: tuple[Binning, ...]  # bins of each feature, merged two by two for the terms that have fewer
+    binnings: tuple[Binning, ...] = ()  # bins of each feature, merged two by two for the terms that have fewer
     # by destination, outputs last; the key () is the intercept
-    tables: Mapping[Key, Floats]
+    tables: Mapping[Key, Floats] = dataclasses.field(default_factory=dict)
 
     def with_mean(self, mean: Floats) -> Leftover:
         return Leftover(self.binnings, {**self.tables, (): mean})
@@ -261,10 +241,6 @@ class Leftover:
         cells = (self.binnings[j].coarser(size)[column] for j, size, column in zip(key, sizes, bins, strict=True))
         values: Floats = table[tuple(cells)]
         return values
-
-
-def nothing_left() -> Leftover:
-    return Leftover((), {})
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -61,10 +61,8 @@ BYTES_OF_DENSITY, DENSITY_TABLES = 12 * 10**6, 30  # to estimate pairs, at most 
 PLANNED_VERIFIED, PLANNED_CORRECTED = 100, 300  # terms that memory is planned for
 SECONDS_PER_NODE = 3e-8  # and feature
 SECONDS_PER_ENTRY = 3e-7
-TOLERATED_TIME, LEAST_SECONDS = (
-    1.5,
-    2.0,
-)  # factor of `seconds` that reading leaves may take; shorter limits count as this
+TOLERATED_TIME = 1.5  # factor of `seconds` that reading leaves may take
+LEAST_SECONDS = 2.0  # shorter limits count as this
 
 # Leaf sets (`leaves.py`).
 NODE_CELLS = 1 << 23  # nodes times features at a time: 80 MB
@@ -72,11 +70,8 @@ MAX_PLACES = 1 << 25  # leaves times features whose positions are remembered: 25
 
 # Sums over leaves at rows (`kernels.py`, `terms.py`).
 KERNEL_ROWS = 128  # what compiled code holds for each fits into a core's cache
-SUM_ROWS, SUM_CELLS, SUM_LEAVES = (
-    2048,
-    1 << 17,
-    1 << 15,
-)  # rows of a task of numpy; leaves times rows, and leaves, at once
+SUM_ROWS = 2048  # of a task of numpy
+SUM_CELLS, SUM_LEAVES = 1 << 17, 1 << 15  # leaves times rows, and leaves, at once
 MAX_CORNERS = 8  # of a set of bins; sets of many categories have more and are multiplied as sparse matrices
 CORNER_LEAVES = 1 << 18  # at once
 TOTALS_CELLS, TOTALS_ROWS = 1 << 14, 256  # leaves times rows whose polynomials fit into a core's cache, and rows

@@ -209,11 +209,6 @@ class StepFunction:
         return self._at(self._cell(masks))
 
 
-def no_boxes(n_columns: int) -> Boxes:
-    nothing = np.zeros(0, dtype=np.int64)
-    return Boxes(np.zeros((0, n_columns), bool), np.zeros(0), nothing, nothing.astype(bool))
-
-
 def steps_of_tables(effects: Effects, feature: int, output: int) -> Iterator[StepFunction]:
     sizes = effects.grid.sizes
     keys = [key for key in effects.terms if feature in key]
@@ -222,6 +217,8 @@ def steps_of_tables(effects: Effects, feature: int, output: int) -> Iterator[Ste
     along = {key: np.moveaxis(values, key.index(feature), 0) for key, values in full.items()}
     size = size_of_tables(effects, output)
     columns = tuple(np.arange(sizes[j]) for j in partners)
+    nothing = np.zeros(0, dtype=np.int64)
+    boxes = Boxes(np.zeros((0, sum(map(len, columns))), bool), np.zeros(0), nothing, nothing.astype(bool))
     for k in range(effects.grid.axes[feature].n_regular - 1):
         singles = [np.zeros(sizes[j]) for j in partners]
         constant, tables = 0.0, []
@@ -234,7 +231,6 @@ def steps_of_tables(effects: Effects, feature: int, output: int) -> Iterator[Ste
                 singles[places[0]] = singles[places[0]] + step
             else:
                 tables.append((places, step))
-        boxes = no_boxes(sum(map(len, columns)))
         yield StepFunction(partners, columns, constant, tuple(singles), tuple(tables), boxes, size)
 
 
@@ -279,8 +275,7 @@ def _step_of_leaves(
     """Return the step between two bins; `ends` are the leaves that hold only the first bin, and only the second."""
     leaves = np.concatenate(ends)
     partners = tuple(j for j in range(len(leaf_sets.sets)) if j != feature and leaf_sets.have(j, leaves).any())
-    inside = _boxes_of_leaves(leaf_sets, partners, leaves)
-    columns, merged = _merged_columns(inside, len(leaves))
+    columns, merged = _merged_columns(leaf_sets, partners, leaves)
     lengths = [int(of_partner.max()) + 1 for of_partner in columns]
     pairs = _meeting(merged, lengths, tree[leaves], len(ends[0]))
     boxes = merged[pairs[0]] & merged[pairs[1]]
@@ -290,26 +285,19 @@ def _step_of_leaves(
     return _sorted_parts(partners, columns, (boxes[order], changes[order], trees[order]))
 
 
-def _boxes_of_leaves(leaf_sets: LeafSets, partners: Key, leaves: Ints) -> list[Bools]:
-    boxes = []
+def _merged_columns(leaf_sets: LeafSets, partners: Key, leaves: Ints) -> tuple[tuple[Ints, ...], Bools]:
+    """Merge bins that all leaves treat alike; return the column of each bin, and the boxes over all columns."""
+    columns, merged = [], [np.zeros((len(leaves), 0), bool)]
     for j in partners:
         bins = np.ones((len(leaves), leaf_sets.grid.sizes[j]), dtype=bool)
         having = np.flatnonzero(leaf_sets.have(j, leaves))
         places = leaf_sets.positions(j, leaves[having])
         bins[having] = leaf_sets.sets[j].contain(places, np.arange(bins.shape[1], dtype=np.int32))
-        boxes.append(bins)
-    return boxes
-
-
-def _merged_columns(inside: Sequence[Bools], n_leaves: int) -> tuple[tuple[Ints, ...], Bools]:
-    """Merge bins that all leaves treat alike; return the column of each bin, and the boxes over all columns."""
-    columns, merged = [], []
-    for bins in inside:
         packed = np.ascontiguousarray(np.packbits(bins, axis=0).T)
         _, first, column = np.unique(packed, axis=0, return_index=True, return_inverse=True)
         columns.append(column.ravel())
         merged.append(bins[:, first])
-    return tuple(columns), np.concatenate([np.zeros((n_leaves, 0), bool), *merged], axis=1)
+    return tuple(columns), np.concatenate(merged, axis=1)
 
 
 def _meeting(merged: Bools, lengths: Sequence[int], tree: Ints, n_first: int) -> tuple[Ints, Ints]:

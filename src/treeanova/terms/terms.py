@@ -39,7 +39,7 @@ from treeanova.model.grid import Grid
 from treeanova.model.rows import Rows
 from treeanova.terms import costs
 from treeanova.terms.closed_form import ClosedForm, raw_at_rows, totals_cost
-from treeanova.terms.correction import Allotment, Correction, Leftover, nothing_left
+from treeanova.terms.correction import Allotment, Correction, Leftover
 from treeanova.terms.kernels import sum_at_rows, sum_polynomials, sum_shares
 from treeanova.terms.layout import Trees
 
@@ -280,7 +280,7 @@ class PureLeafTerms(LeafTerms):
     form: ClosedForm
     correction: Correction
     screened_orders: tuple[int, ...] = ()
-    leftover: Leftover = dataclasses.field(default_factory=nothing_left)
+    leftover: Leftover = dataclasses.field(default_factory=Leftover)
 
     def keep(self, wanted: Callable[[Key], bool]) -> Self:
         selected_keys = tuple(key for key in self.keys if wanted(key))

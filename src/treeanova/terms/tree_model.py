@@ -40,7 +40,7 @@ from treeanova.model.rows import Rows
 from treeanova.terms import costs
 from treeanova.terms.closed_form import ClosedForm, expand
 from treeanova.terms.coarse import coarse_means
-from treeanova.terms.correction import Correction, choose_bins, correct, find_leftover, no_correction
+from treeanova.terms.correction import Correction, choose_bins, correct, find_leftover
 from treeanova.terms.extremes import StepFunction, steps_of_trees
 from treeanova.terms.layout import TermLayout, Trees, lay_out, seconds_of_tables
 from treeanova.terms.leaves import LeafSets
@@ -93,7 +93,7 @@ class TreeModel(Source):
         clock = Clock(settings.seconds) if clock is None else clock
         with single_threaded():
             work = _begin(self.trees, density, settings.n_jobs, progress, clock)
-            high = _HighOrders(PureLeafTerms(self.trees, (), work.form, no_correction()))
+            high = _HighOrders(PureLeafTerms(self.trees, (), work.form, Correction()))
             if work.is_dependent:
                 high = _correct(work, high, _terms_to_correct(work))
             if work.lists_high_orders:

@@ -54,18 +54,11 @@ def solve(term: Floats, weights: Floats, options: Options) -> Solution:
     solution = solver.solve(term, weights, options)
     if solver is reference or solver.method == reference.method:
         return solution
-    return _with_error(solution, reference.solve(term, weights, options._replace(method=AUTO)), term)
-
-
-def _with_error(solution: Solution, reference: Solution, term: Floats) -> Solution:
-    """Set the error of a solution to its difference from a reference, relative to the largest score."""
+    exact = reference.solve(term, weights, options._replace(method=AUTO))
     difference = np.zeros_like(term)
-    take_out(
-        difference,
-        [projection - exact for projection, exact in zip(solution.projections, reference.projections, strict=True)],
-    )
+    take_out(difference, [ours - other for ours, other in zip(solution.projections, exact.projections, strict=True)])
     error = float((largest(difference) * safe_inverse(largest(term))).max(initial=0.0))
-    return dataclasses.replace(solution, error=error + (reference.error or 0.0))
+    return dataclasses.replace(solution, error=error + (exact.error or 0.0))
 
 
 def solver_for(weights: Floats, method: str) -> Solver:
@@ -74,7 +67,12 @@ def solver_for(weights: Floats, method: str) -> Solver:
     for solver in SOLVERS:
         if solver.method == method and solver.can_solve(weights):
             return solver
-    raise _unsolvable(weights, method)
+    able = dict.fromkeys(repr(solver.method) for solver in SOLVERS if solver.can_solve(weights))
+    kind = "are" if is_product(weights) else "are not"
+    raise ValueError(
+        f"`method` must be {' or '.join(able)} for weights of order {weights.ndim} with {weights.size:,} cells that "
+        f"{kind} a product of marginals, got {method!r}; leave it out to let treeanova choose."
+    )
 
 
 def _automatic(sizes: Sequence[int], weights: Floats | None) -> tuple[Solver, str]:
@@ -83,15 +81,6 @@ def _automatic(sizes: Sequence[int], weights: Floats | None) -> tuple[Solver, st
         if reason is not None:
             return solver, reason
     raise LookupError(f"no solver for a tensor of shape {tuple(sizes)}")
-
-
-def _unsolvable(weights: Floats, method: str) -> ValueError:
-    able = dict.fromkeys(repr(solver.method) for solver in SOLVERS if solver.can_solve(weights))
-    kind = "are" if is_product(weights) else "are not"
-    return ValueError(
-        f"`method` must be {' or '.join(able)} for weights of order {weights.ndim} with {weights.size:,} cells that "
-        f"{kind} a product of marginals, got {method!r}; leave it out to let treeanova choose."
-    )
 
 
 def remedy_for(name: str) -> str:
