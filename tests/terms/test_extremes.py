@@ -55,13 +55,13 @@ def test_the_smallest_value_is_found_and_proved(seed):
     function = random_function(np.random.default_rng(seed))
     values = {cell: value_in_cell(function, cell) for cell in itertools.product(*map(range, function.n_columns))}
     found = function.lowest(300)
-    assert found.found == pytest.approx(values[found.cell], abs=1e-12)
+    assert found.least == pytest.approx(values[found.cell], abs=1e-12)
     assert found.bound <= min(values.values()) + 1e-12
     few = function.lowest(2)
-    assert few.bound <= min(values.values()) + 1e-12 <= few.found + 2e-12
+    assert few.bound <= min(values.values()) + 1e-12 <= few.least + 2e-12
     if found.is_exact:
-        assert found.found == pytest.approx(min(values.values()), abs=1e-12)
-    assert (found.found < 0) == (min(values.values()) < 0)
+        assert found.least == pytest.approx(min(values.values()), abs=1e-12)
+    assert (found.least < 0) == (min(values.values()) < 0)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -78,7 +78,7 @@ def test_signs_are_decided_at_every_level(seed):
             assert along[column] == pytest.approx(value_in_cell(function, replaced), abs=1e-12)
             searched = function.lowest(1_000, at=(place, column))
             assert searched.cell[place] == column
-            assert (searched.found < 0) == (least < 0)
+            assert (searched.least < 0) == (least < 0)
             assert searched.bound <= least + 1e-12
             assert (searched.bound >= -1e-12) == (least >= 0)
 
@@ -87,4 +87,4 @@ def test_the_largest_value_is_that_of_the_opposite():
     function = random_function(np.random.default_rng(1))
     values = [value_in_cell(function, cell) for cell in itertools.product(*map(range, function.n_columns))]
     found = (-function).lowest(10_000)
-    assert found.bound <= -max(values) + 1e-12 <= found.found + 2e-12
+    assert found.bound <= -max(values) + 1e-12 <= found.least + 2e-12

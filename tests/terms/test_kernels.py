@@ -13,7 +13,7 @@ from tests.support.forests import random_forest, rows_on_bounds, scale_of
 from treeanova.core.compiled import has_numba
 from treeanova.model.grid import unmerged
 from treeanova.terms.closed_form import ClosedForm
-from treeanova.terms.kernels import flatten_parts, sum_polynomials, sum_products
+from treeanova.terms.kernels import flatten_groups, sum_polynomials, sum_products
 from treeanova.terms.layout import leaves_of
 from treeanova.terms.leaves import AnySets, Intervals, flatten
 
@@ -87,7 +87,7 @@ def test_products_are_the_terms(seed, way, monkeypatch):
     form, codes, atol = tiny(seed)
     sets = form.leaf_sets
     keys = sets.subsets(range(5))[:: -1 if seed % 3 else 1]
-    flat, parts = flatten(sets, form.set_masses), flatten_parts(form._parts(keys), sets.values.shape[1])
+    flat, parts = flatten(sets, form.set_masses), flatten_groups(form._groups(keys), sets.values.shape[1])
     found = chosen(sum_products, way)(codes.T, len(keys), parts, flat)
     for column, key in enumerate(keys):
         parts_of_leaves = [np.outer(v, part_of_leaf(form, i, key, codes)) for i, v in enumerate(sets.values)]
@@ -103,5 +103,5 @@ def test_no_rows_and_no_leaves(way):
     np.testing.assert_array_equal(
         chosen(sum_polynomials, way)(codes.T, (1, 1), 6, values, flat), np.zeros((*shape, 20))
     )
-    nothing = chosen(sum_products, way)(codes.T, 2, flatten_parts([], values.shape[1]), flat)
+    nothing = chosen(sum_products, way)(codes.T, 2, flatten_groups([], values.shape[1]), flat)
     np.testing.assert_array_equal(nothing, np.zeros((2, values.shape[1], 20)))

@@ -167,7 +167,7 @@ def test_what_does_not_fit_is_refused_before_memory_is_taken(monkeypatch):
 def test_too_little_time_for_the_leaves_is_refused_before_they_are_looked_at(monkeypatch):
     forest, X = forest_of_chains(20, 6, 6)
     monkeypatch.setattr("treeanova.terms.costs.SECONDS_PER_ENTRY", 1.0)  # 1 + 2 + 3 + 4 + 5 + 6 + 6 in a tree
-    monkeypatch.setattr("treeanova.terms.leaves._find_leaves", None)
+    monkeypatch.setattr("treeanova.terms.leaves.leaf_bins", None)
     monkeypatch.setattr("treeanova.core.progress.Clock.left", 299.5)  # the message has the seconds that were given
     with pytest.raises(
         BudgetError, match=r"`seconds` must be at least about 540 for a model of 140 leaves .* got 300;"

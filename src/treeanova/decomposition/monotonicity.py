@@ -318,8 +318,8 @@ def _step(labels: Sequence[str], function: StepFunction, grid: Grid, low: Extrem
         above=above,
         smallest=low.bound,
         largest=-high.bound,
-        smallest_found=low.found,
-        largest_found=-high.found,
+        smallest_found=low.least,
+        largest_found=-high.least,
         smallest_at=_where(function, grid, low.cell),
         largest_at=_where(function, grid, high.cell),
         is_exact=low.is_exact and high.is_exact,
@@ -359,7 +359,7 @@ class _ByPartner:
                 bounds[:, column] = *_searched(lows, place, column), *_searched(highs, place, column)
             bounds = bounds[:, columns]
             self._extend(j, np.maximum(bounds, [[low.bound], [-np.inf], [high.bound], [-np.inf]]))
-        whole = np.array([low.bound, low.found, high.bound, high.found])
+        whole = np.array([low.bound, low.least, high.bound, high.least])
         self.outside.append((function.partners, whole))
 
     def _columns_to_search(self, partner: int, columns: Ints) -> list[int]:
@@ -386,7 +386,7 @@ class _ByPartner:
 
 def _searched(function: StepFunction, place: int, column: int) -> tuple[float, float]:
     extreme = function.lowest(_FEW_NODES, at=(place, column))
-    return extreme.bound, extreme.found
+    return extreme.bound, extreme.least
 
 
 def _level(partner: str, label: str, bounds: Floats, possible: Bools, found: Bools) -> Level:

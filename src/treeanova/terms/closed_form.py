@@ -25,7 +25,7 @@ from treeanova.core.arrays import BinIndices, Floats, Ints, Key, memo
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning, Grid, unmerged
 from treeanova.terms import costs
-from treeanova.terms.kernels import Corners, Part, Sums, centred_products
+from treeanova.terms.kernels import Corners, LeafGroup, Sums, centred_products
 from treeanova.terms.leaves import FlatLeaves, LeafSets, flatten
 
 
@@ -34,7 +34,7 @@ def expand(
 ) -> Effects:
     """Return raw effects, one tensor per set of features on a path; with `binnings`, over the merged bins of `grid`."""
     onto = [unmerged(size) for size in sets.grid.sizes] if binnings is None else binnings
-    intercept, terms = sets.intercept.copy(), {}
+    intercept, terms = sets.forest.intercept.copy(), {}
     for key, leaves in zip(sets.keys, sets.members, strict=True):
         if not key:
             intercept += sets.values[leaves].sum(axis=0)
@@ -63,11 +63,11 @@ def outer_sum(factors: Sequence[Floats], values: Floats) -> Floats:
     return np.ascontiguousarray(np.moveaxis(result.reshape(n_outputs, *sizes), 0, -1))
 
 
-def _row_products(factors: Sequence[Floats], part: slice, n_leaves: int) -> Floats:
-    """Return flattened outer products of the rows, shape (n_leaves_in_part, product of sizes)."""
-    outer = np.ones((len(range(n_leaves)[part]), 1))
+def _row_products(factors: Sequence[Floats], chunk: slice, n_leaves: int) -> Floats:
+    """Return flattened outer products of the rows, shape (n_leaves_in_chunk, product of sizes)."""
+    outer = np.ones((len(range(n_leaves)[chunk]), 1))
     for factor in factors:
-        outer = (outer[:, :, None] * factor[part][:, None, :]).reshape(len(outer), -1)
+        outer = (outer[:, :, None] * factor[chunk][:, None, :]).reshape(len(outer), -1)
     return outer
 
 
@@ -138,7 +138,7 @@ class ClosedForm:
     @property
     def intercept(self) -> Floats:
         everyone = np.arange(len(self.leaf_sets.values))
-        mean: Floats = self.leaf_sets.intercept + self.coefficients((), everyone).sum(axis=0)
+        mean: Floats = self.leaf_sets.forest.intercept + self.coefficients((), everyone).sum(axis=0)
         return mean
 
     def size(self, key: Key, leaves: Ints) -> float:
@@ -253,7 +253,7 @@ class ClosedForm:
         yield slice(start, len(keys))
 
     def _sums(self, keys: Sequence[Key]) -> Sums:
-        return Sums(self.leaf_sets, self._parts(keys), self.set_masses, self.flat)
+        return Sums(self.leaf_sets, self._groups(keys), self.set_masses, self.flat)
 
     def forget_sums(self) -> None:
         self._known_sums.clear()
@@ -263,11 +263,11 @@ class ClosedForm:
         """Sums for the latest keys, oldest first: rows are often explained one by one."""
         return {}
 
-    def _parts(self, keys: Sequence[Key]) -> list[Part]:
+    def _groups(self, keys: Sequence[Key]) -> list[LeafGroup]:
         leaves_per_group = len(self.leaf_sets.values) / max(len(self.leaf_sets.keys), 1)
         n_calls = self.leaf_sets.n_groups_with(keys) * min(1.0, costs.SMALL_GROUP / max(leaves_per_group, 1.0))
         if len(keys) < costs.FEW_KEYS or n_calls > costs.MANY_GROUPS * len(keys):
-            return [self._part_of_one(key, i) for i, key in enumerate(keys)]
+            return [self._group_of_one(key, i) for i, key in enumerate(keys)]
         columns = {key: position for position, key in enumerate(keys)}
         groups = []
         for features, leaves in zip(self.leaf_sets.keys, self.leaf_sets.members, strict=True):
@@ -279,14 +279,14 @@ class ClosedForm:
                 subsets = [key for key in every if key in columns]
             if subsets:
                 coefficients = self._coefficients_of_subsets(features, leaves, subsets)
-                groups.append(Part(leaves, coefficients, {key: columns[key] for key in subsets}))
+                groups.append(LeafGroup(leaves, coefficients, {key: columns[key] for key in subsets}))
         return groups
 
-    def _part_of_one(self, key: Key, column: int) -> Part:
+    def _group_of_one(self, key: Key, column: int) -> LeafGroup:
         """Return all leaves with the features of a key, pooled if their sets are equal."""
         leaves = self._leaves_with(key)
         leaves, coefficients = self.leaf_sets.pooled(key, leaves, self.coefficients(key, leaves))
-        return Part(leaves, {key: coefficients}, {key: column})
+        return LeafGroup(leaves, {key: coefficients}, {key: column})
 
 
 def _from_steps(steps: Sequence[Any], masses: Sequence[Floats], coefficients: Floats) -> Floats:
@@ -308,7 +308,7 @@ def raw_at_rows(leaf_sets: LeafSets, codes: BinIndices, keys: Sequence[Key], n_j
     """Return raw terms, each leaf in the term of its features: shape (n_rows, n_keys, n_outputs)."""
     columns = {key: position for position, key in enumerate(keys)}
     groups = [
-        Part(leaves, {key: leaf_sets.values[leaves]}, {key: columns[key]})
+        LeafGroup(leaves, {key: leaf_sets.values[leaves]}, {key: columns[key]})
         for key, leaves in zip(leaf_sets.keys, leaf_sets.members, strict=True)
         if key in columns
     ]

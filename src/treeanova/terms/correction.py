@@ -93,8 +93,8 @@ def correct(
     """
     merged = {(j, n): binning_by(b.coarser(n)) for n in set(bins.values()) for j, b in enumerate(means.binnings)}
     requests = [Request(key, [merged[j, bins[len(key)]] for j in key]) for key in keys]
-    others = {} if unsampled is None else unsampled(requests)
-    coarse = _CoarseTerms(means, _cells(means.binnings, rows), bins, rows.weights, others)
+    unsampled_shares = {} if unsampled is None else unsampled(requests)
+    coarse = _CoarseTerms(means, _cells(means.binnings, rows), bins, rows.weights, unsampled_shares)
     tables: dict[Key, Floats] = {}
     received: dict[Key, Floats] = {}
     impurity = 0.0

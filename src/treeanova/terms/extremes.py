@@ -46,12 +46,12 @@ Node = tuple[
 
 class Extreme(NamedTuple):
     bound: float  # no value is smaller
-    found: float  # the value in a cell, the smallest that was found
+    least: float  # the value in a cell, the smallest that was found
     cell: tuple[int, ...]  # the column of each partner in that cell
 
     @property
     def is_exact(self) -> bool:
-        return self.found <= self.bound
+        return self.least <= self.bound
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -100,17 +100,17 @@ class StepFunction:
         for n_done in range(n_nodes):
             if not heap:
                 break
-            bound = min(heap[0][0], best.found)
-            is_decided = bound >= -limit or best.found < -limit
-            if bound >= best.found - limit or (is_decided and n_done >= n_once_decided):
+            bound = min(heap[0][0], best.least)
+            is_decided = bound >= -limit or best.least < -limit
+            if bound >= best.least - limit or (is_decided and n_done >= n_once_decided):
                 break
             _, _, parent, split = heapq.heappop(heap)
             for masks in () if split is None else _halves(parent, *split):
-                best = min(best, self._at(self._cell(masks)), key=lambda extreme: extreme.found)
+                best = min(best, self._at(self._cell(masks)), key=lambda extreme: extreme.least)
                 heapq.heappush(heap, self._node(masks, next(numbers)))
-        bound = min([best.found, *(node[0] for node in heap[:1])])
-        meets = bound >= best.found - limit
-        return best._replace(bound=best.found if meets else bound)
+        bound = min([best.least, *(node[0] for node in heap[:1])])
+        meets = bound >= best.least - limit
+        return best._replace(bound=best.least if meets else bound)
 
     def by_level(self, place: int, cell: tuple[int, ...]) -> tuple[Floats, Floats]:
         """Return lower bounds for each column of one partner, and values in `cell` with that column replaced."""
@@ -282,7 +282,7 @@ def _step_of_leaves(
     changes = values[leaves[pairs[1]]] - values[leaves[pairs[0]]]
     trees = tree[leaves[pairs[0]]]
     order = np.argsort(trees, kind="stable")
-    return _sorted_parts(partners, columns, (boxes[order], changes[order], trees[order]))
+    return _sum_of_boxes(partners, columns, (boxes[order], changes[order], trees[order]))
 
 
 def _merged_columns(leaf_sets: LeafSets, partners: Key, leaves: Ints) -> tuple[tuple[Ints, ...], Bools]:
@@ -312,9 +312,9 @@ def _meeting(merged: Bools, lengths: Sequence[int], tree: Ints, n_first: int) ->
     return one, other
 
 
-def _sorted_parts(partners: Key, columns: tuple[Ints, ...], parts: tuple[Bools, Floats, Ints]) -> StepFunction:
+def _sum_of_boxes(partners: Key, columns: tuple[Ints, ...], sorted_boxes: tuple[Bools, Floats, Ints]) -> StepFunction:
     """Sort the boxes of each tree into a constant, functions of one partner, and functions of several."""
-    boxes, values, tree = parts
+    boxes, values, tree = sorted_boxes
     lengths = [int(of_partner.max()) + 1 for of_partner in columns]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     singles = [np.zeros(length) for length in lengths]
@@ -329,19 +329,13 @@ def _sorted_parts(partners: Key, columns: tuple[Ints, ...], parts: tuple[Bools, 
             singles[i] += values[tree_slice] @ boxes[tree_slice, offsets[i] : offsets[i + 1]]
         else:
             joint_slices.append(tree_slice)
-            may_be_zero.append(_leave_cells_out(boxes[tree_slice], offsets))
+            counts = np.add.reduceat(boxes[tree_slice], offsets[:-1], axis=1, dtype=np.int64).tolist()
+            may_be_zero.append(sum(map(math.prod, counts)) < math.prod(lengths))  # Python integers may be huge
     inside = np.concatenate([boxes[:0], *(boxes[tree_slice] for tree_slice in joint_slices)])
     starts = np.cumsum([0, *(tree_slice.stop - tree_slice.start for tree_slice in joint_slices)])[:-1].astype(np.int64)
     changes = np.concatenate([values[:0], *(values[tree_slice] for tree_slice in joint_slices)])
     several = Boxes(inside, changes, starts, np.array(may_be_zero, dtype=bool))
     return StepFunction(partners, columns, constant, tuple(singles), (), several)
-
-
-def _leave_cells_out(boxes: Bools, offsets: Ints) -> bool:
-    """Whether disjoint boxes leave cells uncovered; counted in Python integers, which may be huge."""
-    lengths = [b - a for a, b in itertools.pairwise(offsets.tolist())]
-    counts = np.add.reduceat(boxes, offsets[:-1], axis=1, dtype=np.int64).tolist()
-    return bool(sum(map(math.prod, counts)) < math.prod(lengths))
 
 
 def _halves(masks: Masks, partner: int, columns: Bools) -> tuple[Masks, Masks]:

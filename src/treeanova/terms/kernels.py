@@ -24,7 +24,7 @@ from treeanova.core.compiled import Kernel
 from treeanova.core.progress import blocks
 from treeanova.model.grid import Binning
 from treeanova.terms import costs
-from treeanova.terms.leaves import BinSets, FlatLeaves, FlatParts, Intervals, LeafSets, flatten
+from treeanova.terms.leaves import BinSets, FlatLeaves, Intervals, LeafSets, flatten
 
 
 @Kernel
@@ -157,22 +157,37 @@ def add_scaled(total: Floats, factor: float, values: Floats) -> None:
         total[row] += factor * values[row]
 
 
+class FlatGroups(NamedTuple):
+    # leaves of group i are leaves[group_leaves[i] : group_leaves[i + 1]]
+    group_leaves: Ints
+    leaves: Ints
+    # keys of each group in lexical order: columns, and how many leading features each shares with the one before
+    group_keys: Ints
+    column: Ints
+    n_shared: Ints
+    key_start: Ints
+    key_features: Ints
+    # start of each group's coefficients: leaf by leaf, then key by key, shape (n_coefficients, n_outputs)
+    group_coefficients: Ints
+    coefficients: Floats
+
+
 @Kernel
-def sum_products(codes: BinIndices, n_columns: int, parts: FlatParts, flat: FlatLeaves) -> Floats:
-    """Sum coefficients times products of memberships over all parts, shape (n_columns, n_outputs, n_rows)."""
+def sum_products(codes: BinIndices, n_columns: int, groups: FlatGroups, flat: FlatLeaves) -> Floats:
+    """Sum coefficients times products of memberships over all groups, shape (n_columns, n_outputs, n_rows)."""
     starts, feature, low, high, missing_from, mass, has_table, table = flat
-    part_leaves, leaves, part_keys, column, n_shared, key_starts, key_features, part_starts, coefficients = parts
+    group_leaves, leaves, group_keys, column, n_shared, key_starts, key_features, group_starts, coefficients = groups
     n_features, n_rows = codes.shape
     n_outputs = coefficients.shape[1]
     sums = np.zeros((n_columns, n_outputs, n_rows))
     factors = np.empty((n_features, n_rows))
     products = np.ones((n_features + 1, n_rows))
-    for part_number in range(len(part_leaves) - 1):
+    for number in range(len(group_leaves) - 1):
         is_used = np.zeros(n_features, dtype=np.bool_)
-        for place in range(key_starts[part_keys[part_number]], key_starts[part_keys[part_number + 1]]):
+        for place in range(key_starts[group_keys[number]], key_starts[group_keys[number + 1]]):
             is_used[key_features[place]] = True
-        at = part_starts[part_number]
-        for place in range(part_leaves[part_number], part_leaves[part_number + 1]):
+        at = group_starts[number]
+        for place in range(group_leaves[number], group_leaves[number + 1]):
             leaf = leaves[place]
             for entry in range(starts[leaf], starts[leaf + 1]):
                 j = feature[entry]
@@ -185,7 +200,7 @@ def sum_products(codes: BinIndices, n_columns: int, parts: FlatParts, flat: Flat
                         code = codes[j, row]
                         is_inside = ((code >= first) & (code < last)) | (code >= missing)
                         factors[j, row] = np.float64(is_inside) - p
-            for key in range(part_keys[part_number], part_keys[part_number + 1]):
+            for key in range(group_keys[number], group_keys[number + 1]):
                 start, order = key_starts[key], key_starts[key + 1] - key_starts[key]
                 for length in range(n_shared[key], order):
                     next_feature = key_features[start + length]
@@ -204,7 +219,7 @@ _STAGE = "terms of high order at rows"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Part:
+class LeafGroup:
     """Leaves of one set of features, with coefficients and result columns for some of its subsets."""
 
     leaves: Ints
@@ -217,7 +232,7 @@ class Sums:
     """Sums over leaves of products of memberships, centred if masses of the sets are given."""
 
     leaf_sets: LeafSets
-    parts: Sequence[Part]
+    groups: Sequence[LeafGroup]
     set_masses: Sequence[Floats] | None = None
     flat_leaves: Callable[[], FlatLeaves] | None = None
 
@@ -227,8 +242,8 @@ class Sums:
 
     @functools.cached_property
     def _is_compiled(self) -> bool:
-        n_factors = sum(len(group.leaves) * len({j for key in group.columns for j in key}) for group in self.parts)
-        n_products = sum(len(group.leaves) * len(group.columns) for group in self.parts)
+        n_factors = sum(len(group.leaves) * len({j for key in group.columns for j in key}) for group in self.groups)
+        n_products = sum(len(group.leaves) * len(group.columns) for group in self.groups)
         return costs.is_compiled_at_rows(factors=n_factors, products=n_products)
 
     def at_rows_by_kernel(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
@@ -246,18 +261,18 @@ class Sums:
         return values
 
     @functools.cached_property
-    def _flat(self) -> tuple[FlatParts, FlatLeaves]:
-        flat_parts = flatten_parts(self.parts, self.leaf_sets.values.shape[1])
+    def _flat(self) -> tuple[FlatGroups, FlatLeaves]:
+        flat_groups = flatten_groups(self.groups, self.leaf_sets.values.shape[1])
         flat_leaves = self.flat_leaves
-        return flat_parts, flatten(self.leaf_sets, self.set_masses) if flat_leaves is None else flat_leaves()
+        return flat_groups, flatten(self.leaf_sets, self.set_masses) if flat_leaves is None else flat_leaves()
 
     def at_rows_by_numpy(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
-        """Return the sums by numpy, blocks of rows in threads; blocks are smaller if a part has many leaves."""
+        """Return the sums by numpy, blocks of rows in threads; blocks are smaller if a group has many leaves."""
         values = np.zeros((len(codes), n_columns, self.leaf_sets.values.shape[1]))
-        parts_of_rows = [slice(start, start + costs.SUM_ROWS) for start in range(0, len(codes), costs.SUM_ROWS)]
+        row_slices = [slice(start, start + costs.SUM_ROWS) for start in range(0, len(codes), costs.SUM_ROWS)]
 
         def fill(rows: slice) -> None:
-            for group in self.parts:
+            for group in self.groups:
                 n_rows = max(16, costs.SUM_CELLS // max(len(group.leaves), 1))
                 for first in range(rows.start, min(rows.stop, len(codes)), n_rows):
                     some = slice(first, min(first + n_rows, rows.stop))
@@ -265,21 +280,21 @@ class Sums:
                         self._add(values[some], codes[some], group, slice(start, start + costs.SUM_LEAVES))
 
         with ThreadPoolExecutor(n_jobs) as pool:
-            collections.deque(blocks(_STAGE, pool.map(fill, parts_of_rows), len(parts_of_rows)), maxlen=0)
+            collections.deque(blocks(_STAGE, pool.map(fill, row_slices), len(row_slices)), maxlen=0)
         return values
 
-    def _add(self, values: Floats, codes: BinIndices, part: Part, some: slice) -> None:
+    def _add(self, values: Floats, codes: BinIndices, group: LeafGroup, some: slice) -> None:
         """Add the sums of some leaves; keys come in lexical order: those with a common beginning share its product."""
-        factor = functools.cache(lambda j: self._factor(j, part.leaves[some], codes[:, j]))
+        factor = functools.cache(lambda j: self._factor(j, group.leaves[some], codes[:, j]))
         products: list[tuple[Key, Floats]] = []
-        for key in sorted(part.columns):
+        for key in sorted(group.columns):
             while products and key[: len(products[-1][0])] != products[-1][0]:
                 products.pop()
             for length in range(len(products), len(key)):
                 next_factor = factor(key[length])
                 products.append((key[: length + 1], products[-1][1] * next_factor if products else next_factor))
-            coefficients = part.coefficients[key][some]
-            values[:, part.columns[key]] += (
+            coefficients = group.coefficients[key][some]
+            values[:, group.columns[key]] += (
                 sum_at_rows(products[-1][1], coefficients) if products else coefficients.sum(axis=0)
             )
 
@@ -307,24 +322,24 @@ def sum_at_rows(products: Floats, coefficients: Floats) -> Floats:
     return sums[: products.shape[1], None]
 
 
-def flatten_parts(parts: Sequence[Part], n_outputs: int) -> FlatParts:
-    keys = [sorted(group.columns) for group in parts]
+def flatten_groups(groups: Sequence[LeafGroup], n_outputs: int) -> FlatGroups:
+    keys = [sorted(group.columns) for group in groups]
     all_keys = list(itertools.chain.from_iterable(keys))
-    shared = [[0, *(_n_shared(*pair) for pair in itertools.pairwise(of_part))] for of_part in keys if of_part]
-    columns = [group.columns[key] for group, of_part in zip(parts, keys, strict=True) for key in of_part]
+    shared = [[0, *(_n_shared(*pair) for pair in itertools.pairwise(of_group))] for of_group in keys if of_group]
+    columns = [group.columns[key] for group, of_group in zip(groups, keys, strict=True) for key in of_group]
     coefficients = [
-        np.stack([group.coefficients[key] for key in of_part], axis=1).reshape(-1, n_outputs)
-        for group, of_part in zip(parts, keys, strict=True)
+        np.stack([group.coefficients[key] for key in of_group], axis=1).reshape(-1, n_outputs)
+        for group, of_group in zip(groups, keys, strict=True)
     ]
-    return FlatParts(
-        part_leaves=_starts([len(group.leaves) for group in parts]),
-        leaves=np.concatenate([np.zeros(0, np.int64), *(group.leaves for group in parts)]),
-        part_keys=_starts([len(of_part) for of_part in keys]),
+    return FlatGroups(
+        group_leaves=_starts([len(group.leaves) for group in groups]),
+        leaves=np.concatenate([np.zeros(0, np.int64), *(group.leaves for group in groups)]),
+        group_keys=_starts([len(of_group) for of_group in keys]),
         column=np.array(columns, dtype=np.int64),
         n_shared=np.array(list(itertools.chain.from_iterable(shared)), dtype=np.int64),
         key_start=_starts([len(key) for key in all_keys]),
         key_features=np.array(list(itertools.chain.from_iterable(all_keys)), dtype=np.int64),
-        part_coefficients=_starts([len(of_part) for of_part in coefficients]),
+        group_coefficients=_starts([len(of_group) for of_group in coefficients]),
         coefficients=np.concatenate([np.zeros((0, n_outputs)), *coefficients]),
     )
 

@@ -266,7 +266,13 @@ def choose_layout(
     else:
         reported, lists_all = highest, True
     requested = () if isinstance(terms, str) else tuple(key for key in terms if len(key) > highest)
-    _check_orders(requested, sets.grid, reported)
+    too_high = next((key for key in requested if len(key) > reported), None)
+    if too_high is not None:
+        raise ValueError(
+            f"`terms` must have at most {reported} features each, since higher orders are in the remainder, got "
+            f"{label_of(sets.grid.schema.names[j] for j in too_high)}; raise `max_order`, or use `term_values` of the "
+            "decomposition."
+        )
     asked = () if lists_all else requested
     layout = TermLayout(highest, reported, top, max_bins, held, lists_all, asked, has_many_terms)
     return dataclasses.replace(layout, plan=dataclasses.replace(layout.plan, notes=tuple(_notes(layout))))
@@ -279,16 +285,6 @@ def _check_number(sets: LeafSets, orders: range) -> None:
             f"`terms` must not be 'all' for up to {n_terms:,} terms (at most {costs.MOST_TERMS:,} can be listed); "
             "leave it out for those that carry weight, or give `max_order`."
         )
-
-
-def _check_orders(wanted: Sequence[Key], grid: Grid, reported: int) -> None:
-    for key in wanted:
-        if len(key) > reported:
-            label = label_of(grid.schema.names[j] for j in key)
-            raise ValueError(
-                f"`terms` must have at most {reported} features each, since higher orders are in the remainder, got "
-                f"{label}; raise `max_order`, or use `term_values` of the decomposition."
-            )
 
 
 def _tensors_that_fit(sets: LeafSets, top: int, budget: float, tensor_order: int | None) -> tuple[int, Plan]:
@@ -308,13 +304,11 @@ def _tensors_that_fit(sets: LeafSets, top: int, budget: float, tensor_order: int
     return order, plan
 
 
-def _small(sets: LeafSets, order: int) -> set[Key]:
-    return {key for key in sets.keys if len(key) < order}
-
-
 def _planned(sets: LeafSets, order: int, top: int) -> Plan:
     """Return the plan of tensors up to an order, with the memory of sums over leaves for the others."""
-    plan = plan_of(set(sets.subsets([order])) | _small(sets, order), sets.grid, sets.values.shape[1])
+    plan = plan_of(
+        set(sets.subsets([order])) | {key for key in sets.keys if len(key) < order}, sets.grid, sets.values.shape[1]
+    )
     if order >= top:
         return plan
     n_terms = min(sum(sets.n_subsets(k) for k in range(order + 1, top + 1)), costs.PLANNED_CORRECTED)
@@ -375,16 +369,12 @@ def _is_in_time(plan: Plan, seconds: float) -> bool:
     return seconds_of_tables(plan) <= costs.SHARE_FOR_TABLES * seconds
 
 
-def _bins_for(n_rows: float) -> float:
-    """Return the power of two nearest to 16 times the root of the number of rows."""
-    if math.isinf(n_rows):
-        return math.inf
-    return max(2.0 ** round(math.log2(costs.BINS_PER_ROOT_OF_ROWS * math.sqrt(max(n_rows, 1)))), costs.MERGED_BINS[-1])
-
-
 def _bins_that_fit(plan: Plan, grid: Grid, budget: float, seconds: float, n_rows: float) -> int | None:
     """Return the limit of bins per ordered feature that meets memory, time and rows; None if all bins fit."""
-    most_bins = _bins_for(n_rows)
+    most_bins = math.inf
+    if math.isfinite(n_rows):  # the power of two nearest to 16 times the root of the number of rows
+        power = round(math.log2(costs.BINS_PER_ROOT_OF_ROWS * math.sqrt(max(n_rows, 1))))
+        most_bins = max(2.0**power, costs.MERGED_BINS[-1])
 
     def fits(smaller: Plan, n_bins: float) -> bool:
         is_justified = n_bins <= most_bins or smaller.table_bytes <= costs.SMALL_TABLES

@@ -39,40 +39,26 @@ class LeafBins(NamedTuple):
 
 def leaf_bins(forest: Forest, grid: Grid) -> Iterator[LeafBins]:
     n_features = len(grid.axes)
-    ends = _bins_below_bounds(forest, grid)
-    levels = list(_levels(forest))
-    size = max(1, costs.NODE_CELLS // max(len(forest.feature), 1))
-    for start in range(0, n_features, size):
-        yield _descend(forest, grid, ends, levels, range(start, min(start + size, n_features)))
-
-
-def _bins_below_bounds(forest: Forest, grid: Grid) -> BinIndices:
-    """Return the number of bins left of each node's bound, 0 at leaves and category splits."""
-    ends = np.zeros(len(forest.feature), dtype=np.int32)
+    ends = np.zeros(len(forest.feature), dtype=np.int32)  # bins left of each bound, 0 at leaves and category splits
     for j, axis in enumerate(grid.axes):
         if axis.is_ordered:
             nodes = np.flatnonzero(forest.feature == j)
             ends[nodes] = np.searchsorted(axis.thresholds, forest.bound[nodes], side="left") + 1
-    return ends
-
-
-def _levels(forest: Forest) -> Iterator[Ints]:
-    """Yield the inner nodes of all trees, level by level from the roots."""
-    nodes = forest.roots
+    levels, nodes = [], forest.roots
     while len(nodes := nodes[forest.feature[nodes] >= 0]):
-        yield nodes
+        levels.append(nodes)
         nodes = np.concatenate([forest.left[nodes], forest.right[nodes]])
-
-
-def _descend(forest: Forest, grid: Grid, ends: BinIndices, levels: Sequence[Ints], features: range) -> LeafBins:
-    sizes = [grid.axes[j].n_regular if grid.axes[j].is_ordered else 0 for j in features]
-    limits = np.array(sizes, dtype=np.int32)
-    n_cells = len(forest.feature) * len(features)
-    walk = _walk_compiled if costs.is_compiled(node_cells=n_cells) else _walk_levels
-    low, high, missing, used = walk(forest, ends, levels, features, limits)
     leaves = np.flatnonzero(forest.feature < 0)
-    columns = [np.minimum(low[leaves], limits), np.minimum(high[leaves], limits), missing[leaves], used[leaves]]
-    return LeafBins(features, *(np.ascontiguousarray(column.T) for column in columns))
+    size = max(1, costs.NODE_CELLS // max(len(forest.feature), 1))
+    for start in range(0, n_features, size):
+        features = range(start, min(start + size, n_features))
+        sizes = [grid.axes[j].n_regular if grid.axes[j].is_ordered else 0 for j in features]
+        limits = np.array(sizes, dtype=np.int32)
+        is_compiled = costs.is_compiled(node_cells=len(forest.feature) * len(features))
+        walk = _walk_compiled if is_compiled else _walk_levels
+        low, high, missing, used = walk(forest, ends, levels, features, limits)
+        columns = [np.minimum(low[leaves], limits), np.minimum(high[leaves], limits), missing[leaves], used[leaves]]
+        yield LeafBins(features, *(np.ascontiguousarray(column.T) for column in columns))
 
 
 NodeBins = tuple[BinIndices, BinIndices, Bools, Bools]
@@ -260,29 +246,39 @@ class LeafSets:
     grid: Grid
 
     @functools.cached_property
-    def _found(self) -> tuple[tuple[Key, ...], Ints, tuple[BinSets, ...]]:
-        return _find_leaves(self.forest, self.grid)
+    def _read(self) -> tuple[tuple[Key, ...], Ints, tuple[BinSets, ...]]:
+        forest, sets = self.forest, list[BinSets]()
+        used = np.zeros((forest.n_leaves, len(self.grid.axes)), dtype=bool)
+        paths = functools.cache(lambda: paths_of(forest))
+        for bins in leaf_bins(forest, self.grid):
+            used[:, bins.features.start : bins.features.stop] = bins.used.T
+            for place, j in enumerate(bins.features):
+                axis, leaves = self.grid.axes[j], np.flatnonzero(bins.used[place])
+                if not axis.is_ordered or forest.zero_missing[forest.feature == j].any():
+                    sets.append(AnySets(leaves, memberships(forest, axis, paths(), j, leaves)))
+                else:
+                    low, high, missing = (column[place, leaves] for column in (bins.low, bins.high, bins.missing))
+                    sets.append(Intervals(leaves, low, high, missing & (axis.n_extra > 0), axis.n_regular))
+        return *leaf_keys(used), tuple(sets)
 
-    @functools.cached_property
+    @property
     def keys(self) -> tuple[Key, ...]:
-        return self._found[0]
+        """Distinct sets of features on the paths to leaves."""
+        return self._read[0]
 
-    @functools.cached_property
+    @property
     def group(self) -> Ints:
         """Position of each leaf's set of features in `keys`."""
-        return self._found[1]
+        return self._read[1]
 
-    @functools.cached_property
+    @property
     def sets(self) -> tuple[BinSets, ...]:
-        return self._found[2]
+        """Sets of bins of each feature, for the leaves that have it on their path."""
+        return self._read[2]
 
-    @functools.cached_property
+    @property
     def values(self) -> Floats:
         return self.forest.values
-
-    @functools.cached_property
-    def intercept(self) -> Floats:
-        return self.forest.intercept
 
     @functools.cached_property
     def members(self) -> tuple[Ints, ...]:
@@ -420,7 +416,7 @@ class LeafSets:
         return [key for key in tried if np.bitwise_and.reduce(columns[list(key)]).any()]
 
 
-def leaf_keys(used: Bools) -> tuple[list[Key], Ints]:
+def leaf_keys(used: Bools) -> tuple[tuple[Key, ...], Ints]:
     """Return distinct sets of features, and the position of each leaf's in them; `used` is (n_leaves, n_features)."""
     packed = np.packbits(used, axis=1)
     words = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
@@ -430,7 +426,7 @@ def leaf_keys(used: Bools) -> tuple[list[Key], Ints]:
         _, first, positions = np.unique(numbers[:, 0], return_index=True, return_inverse=True)
     else:
         _, first, positions = np.unique(numbers, axis=0, return_index=True, return_inverse=True)
-    return [tuple(np.flatnonzero(used[leaf]).tolist()) for leaf in first], positions.ravel()
+    return tuple(tuple(np.flatnonzero(used[leaf]).tolist()) for leaf in first), positions.ravel()
 
 
 def paths_of(forest: Forest) -> Paths:
@@ -453,41 +449,13 @@ def paths_of(forest: Forest) -> Paths:
         node = parent[node]
 
 
-def memberships(forest: Forest, grid: Grid, paths: Paths, feature: int) -> tuple[Ints, Bools]:
-    """Return leaves with a feature on their path, and its bins that reach each, shape (n_such_leaves, n_bins)."""
-    reached = np.zeros(forest.n_leaves, dtype=bool)
-    for leaves, nodes, _ in paths:
-        reached[leaves[forest.feature[nodes] == feature]] = True
-    with_feature = np.flatnonzero(reached)
-    sets = np.ones((len(with_feature), grid.axes[feature].size), dtype=bool)
-    for step_leaves, step_nodes, step_left in paths:
-        is_of_feature = forest.feature[step_nodes] == feature
-        leaves, nodes, left = step_leaves[is_of_feature], step_nodes[is_of_feature], step_left[is_of_feature]
-        here = goes_left(forest, grid.axes[feature], nodes)
-        sets[np.searchsorted(with_feature, leaves)] &= here == left[:, None]
-    return with_feature, sets
-
-
-def _find_leaves(forest: Forest, grid: Grid) -> tuple[tuple[Key, ...], Ints, tuple[BinSets, ...]]:
-    """Return distinct sets of features, the position of each leaf's among them, and sets of bins."""
-    used = np.zeros((forest.n_leaves, len(grid.axes)), dtype=bool)
-    sets: list[BinSets] = []
-    paths = functools.cache(lambda: paths_of(forest))
-    for bins in leaf_bins(forest, grid):
-        used[:, bins.features.start : bins.features.stop] = bins.used.T
-        for place, j in enumerate(bins.features):
-            if not grid.axes[j].is_ordered or forest.zero_missing[forest.feature == j].any():
-                sets.append(AnySets(*memberships(forest, grid, paths(), j)))
-            else:
-                sets.append(_intervals(bins, place, grid.axes[j]))
-    keys, group = leaf_keys(used)
-    return tuple(keys), group, tuple(sets)
-
-
-def _intervals(bins: LeafBins, place: int, axis: Axis) -> Intervals:
-    leaves = np.flatnonzero(bins.used[place])
-    missing = bins.missing[place, leaves] & (axis.n_extra > 0)
-    return Intervals(leaves, bins.low[place, leaves], bins.high[place, leaves], missing, axis.n_regular)
+def memberships(forest: Forest, axis: Axis, paths: Paths, feature: int, leaves: Ints) -> Bools:
+    """Return the bins of a feature that reach each of the leaves with it on their path, shape (n_leaves, n_bins)."""
+    sets = np.ones((len(leaves), axis.size), dtype=bool)
+    for below, nodes, is_left in paths:
+        some = forest.feature[nodes] == feature
+        sets[np.searchsorted(leaves, below[some])] &= goes_left(forest, axis, nodes[some]) == is_left[some, None]
+    return sets
 
 
 _NO_BIN = 2**31 - 1  # above all bins
@@ -505,21 +473,6 @@ class FlatLeaves(NamedTuple):
     mass: Floats  # mass of the set of each entry
     has_table: Bools  # features whose sets are given bin by bin, in `table` from `low` of the entry on
     table: Bools  # whether the sets that are given bin by bin contain each bin
-
-
-class FlatParts(NamedTuple):
-    # leaves of part i are leaves[part_leaves[i] : part_leaves[i + 1]]
-    part_leaves: Ints
-    leaves: Ints
-    # keys of each part in lexical order: columns, and how many leading features each shares with the one before
-    part_keys: Ints
-    column: Ints
-    n_shared: Ints
-    key_start: Ints
-    key_features: Ints
-    # start of each part's coefficients: leaf by leaf, then key by key, shape (n_coefficients, n_outputs)
-    part_coefficients: Ints
-    coefficients: Floats
 
 
 def flatten(leaf_sets: LeafSets, set_masses: Sequence[Floats] | None) -> FlatLeaves:

@@ -52,7 +52,7 @@ def mean_score(trees: Trees, joint: Joint) -> Floats | None:
     if isinstance(joint, EmpiricalJoint):
         return _mean_at_rows(trees, joint)
     masses = _leaf_masses(trees, joint, range(len(trees.binnings)))
-    return None if masses is None else trees.leaf_sets.intercept + masses @ trees.leaf_sets.values
+    return None if masses is None else trees.leaf_sets.forest.intercept + masses @ trees.leaf_sets.values
 
 
 def mean_of_tables(tables: TermSet, density: Density) -> Floats:

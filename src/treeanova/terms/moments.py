@@ -129,15 +129,15 @@ def _averaged(values: Floats, masses: Floats, binning: Binning) -> Floats:
 RawMoments = tuple[Floats, Floats, Floats]  # means of terms, of their squares, of their products with the sum of all
 
 
-def _raw_moments(effects: Effects, part: Joint, rng: np.random.Generator, *, is_whole: bool) -> RawMoments:
-    if isinstance(part, Product):
-        return _raw_moments_of_product(effects, part)
-    if isinstance(part, EmpiricalJoint) and is_whole and not part.has_exact_points:
-        sums = {key: part.statistics.score_sums(key, effects.binnings.get(key)) for key in effects.terms}
+def _raw_moments(effects: Effects, component: Joint, rng: np.random.Generator, *, is_whole: bool) -> RawMoments:
+    if isinstance(component, Product):
+        return _raw_moments_of_product(effects, component)
+    if isinstance(component, EmpiricalJoint) and is_whole and not component.has_exact_points:
+        sums = {key: component.statistics.score_sums(key, effects.binnings.get(key)) for key in effects.terms}
         known_sums = {key: of_key for key, of_key in sums.items() if of_key is not None}
         if len(known_sums) == len(sums):
-            return _raw_moments_of_sums(effects, part, known_sums)
-    codes, shares = part.points(costs.MOMENT_DRAWS, rng)
+            return _raw_moments_of_sums(effects, component, known_sums)
+    codes, shares = component.points(costs.MOMENT_DRAWS, rng)
     first, squares, products = np.zeros((3, len(effects.terms), effects.n_outputs))
     for start in range(0, len(codes), costs.MOMENT_ROWS):
         some, share = codes[start : start + costs.MOMENT_ROWS], shares[start : start + costs.MOMENT_ROWS, None]
@@ -154,11 +154,11 @@ def _raw_moments(effects: Effects, part: Joint, rng: np.random.Generator, *, is_
     return first, squares, products
 
 
-def _raw_moments_of_sums(effects: Effects, part: EmpiricalJoint, score_sums: Mapping[Key, Floats]) -> RawMoments:
+def _raw_moments_of_sums(effects: Effects, component: EmpiricalJoint, score_sums: Mapping[Key, Floats]) -> RawMoments:
     """Return raw moments from sums of the score in the cells of each term: E[term × score] is a sum over cells."""
     first, squares, products = np.zeros((3, len(effects.terms), effects.n_outputs))
     for t, (key, values) in enumerate(effects.terms.items()):
-        shares = part.table(key, effects.binnings.get(key))
+        shares = component.table(key, effects.binnings.get(key))
         first[t], squares[t] = _mean(values, shares), _mean(values**2, shares)
         of_terms = score_sums[key] - shares[..., None] * effects.intercept
         products[t] = (values * of_terms).sum(axis=tuple(range(len(key))))
@@ -176,14 +176,14 @@ def _on_finer(pure: PurePart, binnings: Sequence[Binning]) -> Floats:
     return values
 
 
-def _raw_moments_of_product(effects: Effects, part: Product) -> RawMoments:
-    pure = [_pure_parts(effects, key, part) for key in effects.terms]
+def _raw_moments_of_product(effects: Effects, component: Product) -> RawMoments:
+    pure = [_pure_parts(effects, key, component) for key in effects.terms]
     subsets = dict.fromkeys(subset for by_subset in pure for subset in by_subset)
     axes = {
         subset: common_refinements([by_subset[subset][1] for by_subset in pure if subset in by_subset])
         for subset in subsets
     }
-    tables = {subset: part.table(subset, axes[subset]) if subset else np.ones(()) for subset in subsets}
+    tables = {subset: component.table(subset, axes[subset]) if subset else np.ones(()) for subset in subsets}
     spread = [{subset: _on_finer(one, axes[subset]) for subset, one in by_subset.items()} for by_subset in pure]
     total = {subset: sum(by_subset[subset] for by_subset in spread if subset in by_subset) for subset in subsets}
     first = np.array([by_subset[()] for by_subset in spread])
@@ -192,11 +192,11 @@ def _raw_moments_of_product(effects: Effects, part: Product) -> RawMoments:
     return first, squares, products
 
 
-def _pure_parts(effects: Effects, key: Key, part: Product) -> dict[Key, PurePart]:
+def _pure_parts(effects: Effects, key: Key, component: Product) -> dict[Key, PurePart]:
     binnings = dict(zip(key, effects.binnings_of(key), strict=True))
     by_subset: dict[Key, Floats] = {(): effects.terms[key]}
     for j in key:  # axes before that of j are gone or kept: its own axis follows those kept
-        masses = binnings[j].pool(part.masses[j])
+        masses = binnings[j].pool(component.masses[j])
         for kept_axes, array in list(by_subset.items()):
             mean = np.tensordot(masses, array, axes=(0, len(kept_axes)))
             by_subset[kept_axes] = mean

@@ -67,7 +67,7 @@ class OrderTotals:
         n_runs = sum(map(len, sets.keys)) / costs.TOTALS_ROWS
         is_compiled = costs.is_compiled_at_rows(totals=totals_cost(sets), runs=n_runs)
         totals = (self.at_rows_by_kernel if is_compiled else self.at_rows_by_numpy)(codes, n_jobs)
-        totals[:, 0] += sets.intercept
+        totals[:, 0] += sets.forest.intercept
         return totals
 
     def at_rows_by_kernel(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
@@ -230,21 +230,13 @@ class LeafTerms(abc.ABC):
     def equals(self, other: LeafTerms) -> bool:
         """Whether leaves and terms equal another's."""
 
-    def keep(self, wanted: Callable[[Key], bool]) -> Self:
-        """Return the wanted terms, without the sums of unlisted ones."""
-        return dataclasses.replace(self, keys=tuple(key for key in self.keys if wanted(key)))
+    def keep(self, is_kept: Callable[[Key], bool]) -> Self:
+        """Return some terms, without the sums of unlisted ones."""
+        return dataclasses.replace(self, keys=tuple(key for key in self.keys if is_kept(key)))
 
     @property
     def rest_orders(self) -> tuple[int, ...]:
         return ()
-
-    def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int) -> Floats:
-        del listed, n_jobs
-        return np.zeros((len(codes), 0, self.trees.leaf_sets.values.shape[1]))
-
-    def rest_shares_at(self, codes: BinIndices, n_jobs: int) -> Floats:
-        del n_jobs
-        return np.zeros((*codes.shape, self.trees.leaf_sets.values.shape[1]))
 
     @functools.cached_property
     def row_cost(self) -> float:
@@ -282,18 +274,16 @@ class PureLeafTerms(LeafTerms):
     screened_orders: tuple[int, ...] = ()
     leftover: Leftover = dataclasses.field(default_factory=Leftover)
 
-    def keep(self, wanted: Callable[[Key], bool]) -> Self:
-        selected_keys = tuple(key for key in self.keys if wanted(key))
-        return dataclasses.replace(self, keys=selected_keys, screened_orders=())
+    def keep(self, is_kept: Callable[[Key], bool]) -> Self:
+        return dataclasses.replace(super().keep(is_kept), screened_orders=())
 
     @property
     def rest_orders(self) -> tuple[int, ...]:
         return self.screened_orders
 
     def up_to(self, max_order: int) -> Self:
-        selected_keys = tuple(key for key in self.keys if len(key) <= max_order)
         orders = tuple(order for order in self.screened_orders if order <= max_order)
-        return dataclasses.replace(self, keys=selected_keys, screened_orders=orders)
+        return dataclasses.replace(super().up_to(max_order), screened_orders=orders)
 
     @property
     def gives_low_orders(self) -> bool:
@@ -314,8 +304,6 @@ class PureLeafTerms(LeafTerms):
         return unlisted_sums
 
     def rest_shares_at(self, codes: BinIndices, n_jobs: int) -> Floats:
-        if not self.screened_orders:
-            return super().rest_shares_at(codes, n_jobs)
         shares = self._totals.shares_at_rows(codes, self.screened_orders, n_jobs)
         for key, values in self._changes_of_totals(codes, {}, n_jobs):
             shares[:, list(key)] += (values / len(key))[:, None]
@@ -325,15 +313,15 @@ class PureLeafTerms(LeafTerms):
         return shares
 
     def _changes_of_totals(
-        self, codes: BinIndices, known: Mapping[Key, Floats], n_jobs: int
+        self, codes: BinIndices, computed: Mapping[Key, Floats], n_jobs: int
     ) -> Iterator[tuple[Key, Floats]]:
         """Yield all corrections, and the listed terms negated: totals plus these are the sums of unlisted terms."""
         for key in self.correction.tables:
             if len(key) in self.screened_orders:
                 yield key, np.asarray(self.correction.at_rows(codes, key))
         listed = [key for key in self.keys if len(key) in self.screened_orders]
-        unknown = [key for key in listed if key not in known]
-        yield from ((key, -known[key]) for key in listed if key in known)
+        unknown = [key for key in listed if key not in computed]
+        yield from ((key, -computed[key]) for key in listed if key in computed)
         values = self.at(codes, unknown, n_jobs)
         yield from ((key, -values[:, i]) for i, key in enumerate(unknown))
 
@@ -447,19 +435,19 @@ class TermSet:
 
     def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int = 1) -> Floats:
         """Return sums of unlisted terms, (n_rows, n_rest_orders, n_outputs); `listed` has values known already."""
-        if self.leaf_terms is None:
-            return np.zeros((len(codes), 0, self.n_outputs))
-        return self.leaf_terms.rests_at(codes, listed, n_jobs)
+        if isinstance(self.leaf_terms, PureLeafTerms) and self.rest_orders:
+            return self.leaf_terms.rests_at(codes, listed, n_jobs)
+        return np.zeros((len(codes), 0, self.n_outputs))
 
     def rest_shares_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
         """Return shares of features in all unlisted terms, shape (n_rows, n_features, n_outputs)."""
-        if self.leaf_terms is None:
-            return np.zeros((*codes.shape, self.n_outputs))
-        return self.leaf_terms.rest_shares_at(codes, n_jobs)
+        if isinstance(self.leaf_terms, PureLeafTerms) and self.rest_orders:
+            return self.leaf_terms.rest_shares_at(codes, n_jobs)
+        return np.zeros((*codes.shape, self.n_outputs))
 
-    def keep(self, wanted: Callable[[Key], bool]) -> TermSet:
-        leaf_terms = None if self.leaf_terms is None else self.leaf_terms.keep(wanted)
-        return TermSet(self.effects.keep(wanted), self.weights, leaf_terms)
+    def keep(self, is_kept: Callable[[Key], bool]) -> TermSet:
+        leaf_terms = None if self.leaf_terms is None else self.leaf_terms.keep(is_kept)
+        return TermSet(self.effects.keep(is_kept), self.weights, leaf_terms)
 
     def up_to(self, max_order: int) -> TermSet:
         leaf_terms = None if self.leaf_terms is None else self.leaf_terms.up_to(max_order)
