@@ -64,6 +64,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.{digits}f}\u00a0%".replace("-", "−")
 
 
+def rows_words(n_rows: int, row: str = "row") -> str:
+    """Return, for example, "1 row" or "1,000 old rows"."""
+    return f"{n_rows:,} {row}{'' if n_rows == 1 else 's'}"
+
+
 def sum_words(variances: Iterable[float]) -> str:
     """Say what the variances of all terms add up to, if not 100 %; otherwise empty."""
     total = sum(variances)

@@ -17,7 +17,9 @@ import pytest
 
 import treeanova
 from tests.support.effects import grid_of_sizes
+from tests.support.forests import chains
 from tests.support.pages import ParsedPage, names_on_page, values_on_page
+from treeanova.errors import DensityWarning
 from treeanova.report import write_report
 
 pd = pytest.importorskip("pandas")
@@ -45,6 +47,12 @@ def boosted(n_features, n_pairs, n_rows=1500, n_trees=300, density="auto"):
     )
     names = [f"feature {i}" for i in range(n_features)]
     return treeanova.decompose(fit(model, X, y), X, feature_names=names, density=density)
+
+
+def one_cell():
+    """A model of two features under a density of one row."""
+    with pytest.warns(DensityWarning, match="are in one cell"):
+        return treeanova.decompose(chains([(0, 0.5), (1, 0.5)]), np.ones((1, 3)), density="empirical", n_jobs=1), None
 
 
 def mixed():
@@ -154,9 +162,10 @@ def reports(tmp_path_factory):
             "units": units,
             "outlying": outlying,
             "bands": with_bands,
+            "one cell": one_cell,
         }[name]()
         title = f"{SCRIPT} & {IMAGE}" if name == "mixed" else None
-        densities = ["uniform"] if name == "many" else ["uniform", "empirical"]
+        densities = ["uniform"] if name in {"many", "one cell"} else ["uniform", "empirical"]
         rows = None if rows is None else rows.iloc[:3]
         more = {}
         if name == "bands":
@@ -262,6 +271,17 @@ def sizes_of(path):
         f"{whole:,} bytes: the bundle of vl-convert-python {version} {bundle:,}, data {data:,}, "
         f"all else {whole - bundle - data:,}"
     )
+
+
+def test_a_page_of_one_row_does_not_add_up_shares_that_are_all_zero(opened):
+    page = opened("one cell")
+    assert " · 1 row · " in page.locator("#facts").text_content()
+    assert page.locator("#sentence").text_content() == "No term varies under this density."
+    assert page.locator("#numbers dt").first.text_content() == "Shares by order"
+    assert page.locator("#numbers dd").first.text_content() == "–"
+    assert "every term is zero at these rows" in page.locator("#certificate").text_content()
+    page.locator('input[name="density"][value="uniform"]').click()
+    assert "add up to 100" in page.locator("#numbers dt").first.text_content()
 
 
 def test_the_first_screen_answers(opened, reports):

@@ -5,15 +5,18 @@ import html
 import math
 import re
 
+import numpy as np
 import pytest
 
 import treeanova
 from tests.support.diamonds import diamonds_decomposition, labels_by_variance
+from tests.support.forests import chains
 from tests.support.models import boosted_product
 from tests.support.pages import HOSTILE_NAMES, ParsedPage
 from tests.support.remainders import main_effects_and_remainder, model_with_a_feature_called_remainder
-from treeanova.decomposition.answers import adding_up, caveats, headline, html_summary, ranking_of
+from treeanova.decomposition.answers import adding_up, caveats, headline, html_summary, ranking_of, summary_text
 from treeanova.decomposition.importance import Standing
+from treeanova.errors import DensityWarning
 from treeanova.report.payload import checks
 from treeanova.views import NEGATIVE_SHARE, percent
 
@@ -39,6 +42,8 @@ def test_headline():
     )
     assert plain(headline([standing("t0", 0.99), standing("t1", 0.001)])).startswith("One of 2 terms has a variance of")
     assert headline([]) == "The model is constant: no term has any variance."
+    assert headline([], is_part=True) == "No term is listed."
+    assert headline([standing("t0", 0.0)]) == "No term varies under this density."
 
 
 def test_a_headline_has_one_measure_and_one_denominator():
@@ -202,3 +207,18 @@ def test_words_and_the_notebook_have_the_same_order():
     assert [term.label for term in ranking] == expected
     interaction = next(label for label in expected if "×" in label)
     assert f"the strongest interaction {interaction} (" in headline(ranking)
+
+
+def test_a_model_whose_rows_are_in_one_cell_is_not_called_constant():
+    """The model has three leaves with values 2, 4 and 5; all terms are zero at the one row."""
+    forest, row = chains([(0, 0.5), (1, 0.5)]), np.ones((1, 3))
+    with pytest.warns(DensityWarning, match="are in one cell"):
+        fx = treeanova.decompose(forest, row, density="empirical", n_jobs=1)
+    words = "all rows of the density 'empirical' are in one cell of the model, so that every term is zero at these rows"
+    for text in (str(fx), summary_text(fx, "m", 15), html.unescape(fx._repr_html_())):
+        assert words in text
+        assert "constant" not in text
+    assert ", 1 row, " in summary_text(fx, "m", 15)
+    assert repr(fx.explain(row)).startswith("Explanation of 1 row by")
+    assert [entry["verdict"] for entry in checks(fx) if entry["title"] == "All rows are in one cell"] == ["mind"]
+    assert "every term is zero" not in str(fx.raw)  # raw terms are not

@@ -34,7 +34,7 @@ from treeanova.density.kinds import Density
 from treeanova.model.rows import Rows
 from treeanova.terms.moments import Moments, moments_of_values
 from treeanova.terms.source import Settings, purify_tensors
-from treeanova.views import MAIN, percent, scale_of, share_words, sum_words
+from treeanova.views import MAIN, percent, rows_words, scale_of, share_words, sum_words
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -498,6 +498,8 @@ def headline(ranking: Sequence[Standing], raw: Sequence[Standing] | None = None,
     their trees happened to grow.
     """
     if not any(term.variance for term in ranking):
+        if ranking or is_part:
+            return "No term varies under this density." if ranking else "No term is listed."
         return "The model is constant: no term has any variance."
     clauses = [_n_strong(ranking, "that of their sum" if is_part else "the score's"), _strongest(ranking)]
     if raw is not None and has_readable_raw_form([*ranking, *raw]):
@@ -563,10 +565,24 @@ def caveats(fx: Answers) -> list[str]:
     lines += certificate.uniqueness
     if fx.density.caveat:
         lines.append(fx.density.caveat)
+    if is_in_one_cell(fx.density) and not certificate.is_raw:
+        lines.append(one_cell_words(fx.density.name))
     if certificate.remainder_share is not None:
         of_all = " (of the worst output)" if len(fx.outputs) > 1 else ""
         lines.append(f"the remainder has {certificate.remainder_share:.0%} of the score's variance{of_all}")
     return lines
+
+
+def is_in_one_cell(density: Density) -> bool:
+    """Whether all terms are zero at the rows of a density, and are not ranked at others."""
+    return density.is_one_cell and not density.ranks_on_population
+
+
+def one_cell_words(density: str) -> str:
+    return (
+        f"all rows of the density {density!r} are in one cell of the model, so that every term is zero at these rows; "
+        "pass the rows of a population as `X`, or density=Reference(row) to compare with one row"
+    )
 
 
 # For the command line.
@@ -599,7 +615,7 @@ def plain_summary(fx: Answers, name: str) -> dict[str, Any]:
 
 def summary_text(fx: Answers, name: str, top: int) -> str:
     statistics = fx.density.statistics
-    rows = "" if statistics is None else f", {statistics.n_rows:,} rows"
+    rows = "" if statistics is None else f", {rows_words(statistics.n_rows)}"
     scale = printable(scale_of(fx.schema))
     blocks = [f"{name}: {len(fx.schema.names)} features, density {fx.density.name}{rows}, {scale}"]
     for output, terms in ranking_of(fx).standings.items():

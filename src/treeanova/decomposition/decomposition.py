@@ -14,7 +14,7 @@ from treeanova.anova.certificate import Certificate
 from treeanova.core.arrays import Floats, Key, Names, checked_whole, label_of, labels_of
 from treeanova.core.files import ARCHIVE, check_folder, check_suffix
 from treeanova.core.progress import Clock, Progress, one_step, quiet, reporting
-from treeanova.decomposition.answers import Answers, caveats, html_summary
+from treeanova.decomposition.answers import Answers, caveats, html_summary, is_in_one_cell, one_cell_words
 from treeanova.decomposition.certify import Score, certify, certify_raw, remainder_share
 from treeanova.decomposition.function import (
     Factors,
@@ -501,13 +501,6 @@ class Decomposition(Answers):
         return self
 
 
-def one_cell_words(density: str) -> str:
-    return (
-        f"all rows of the density {density!r} are in one cell of the model, so that every term is zero at these rows; "
-        "pass the rows of a population as `X`, or density=Reference(row) to compare with one row."
-    )
-
-
 def counted_for(source: Source, kind: Density, X: Any, sample_weight: Any) -> Statistics | None:
     """Count what a source needs under a kind of density; None without data."""
     if X is None:
@@ -527,8 +520,8 @@ def decomposed(
     clock: Clock | None = None,
 ) -> Decomposition:
     """Decompose a source under a density bound to its grid; `oracle` scores rows independently."""
-    if density.is_one_cell and not density.ranks_on_population:
-        warnings.warn(one_cell_words(density.name), DensityWarning, stacklevel=3)
+    if is_in_one_cell(density):
+        warnings.warn(f"{one_cell_words(density.name)}.", DensityWarning, stacklevel=3)
     clock = Clock(settings.seconds) if clock is None else clock
     pure = source.purify(density, settings, progress, clock)
     scope = Scope()

@@ -32,6 +32,7 @@ from treeanova.data.streams import frames_in_list, some_rows
 from treeanova.decomposition.function import Deferred, rest_label
 from treeanova.decomposition.importance import Families, families_of, summed
 from treeanova.decomposition.result import Result, aligned_rows, rows_of_output
+from treeanova.views import rows_words
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -95,7 +96,9 @@ class Explanation(Result):
         outputs = f" and {len(self.outputs)} outputs" if len(self.outputs) > 1 else ""
         against = "" if self.baseline == "average" else f", against the {self.baseline}"
         n_rows, n_terms = len(self.values), len(self.terms)
-        return f"Explanation of {n_rows:,} rows by {n_terms:,} terms{outputs}{unlisted}{against}; to_frame() shows it"
+        return (
+            f"Explanation of {rows_words(n_rows)} by {n_terms:,} terms{outputs}{unlisted}{against}; to_frame() shows it"
+        )
 
     def _content(self) -> dict[str, Any]:
         components = {label: values.reshape(len(values), -1) for label, values in self.parts.items()}

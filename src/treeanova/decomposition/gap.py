@@ -21,7 +21,7 @@ from treeanova.decomposition.predictions import Predictions, backend_of_tables, 
 from treeanova.decomposition.result import Result, contribution_lines, rows_of_output
 from treeanova.density.row_sources import checked_weights
 from treeanova.density.statistics import Statistics, rows_as_statistics
-from treeanova.views import scale_of
+from treeanova.views import rows_words, scale_of
 
 _SHOWN_LABELS = 6
 _ROUNDING = 1e-12
@@ -98,8 +98,8 @@ class Gap(Result):
     @property
     def counts(self) -> tuple[str, str]:
         """Numbers of rows of both groups in words."""
-        words = "weighted rows" if self.is_weighted else "rows"
-        return f"{self.sizes[0]:,} {words}", f"{self.sizes[1]:,} {words}"
+        row = "weighted row" if self.is_weighted else "row"
+        return rows_words(self.sizes[0], row), rows_words(self.sizes[1], row)
 
     def _content(self) -> dict[str, Any]:
         return {

@@ -85,7 +85,9 @@ def _paragraphs(*texts: str) -> Markup:
 def change_page(change: Change, title: str | None) -> str:
     fx = change.old
     sections = [one for k in range(len(fx.outputs)) for one in _sections_of_change(change, k)]
-    rows = f"{change.old_rows.n_rows:,} old rows, {change.new_rows.n_rows:,} new rows"
+    rows = (
+        f"{views.rows_words(change.old_rows.n_rows, 'old row')}, {views.rows_words(change.new_rows.n_rows, 'new row')}"
+    )
     facts = f"{rows} · terms of both models under the density {fx.density.name} of the old rows"
     name = title or f"What moved the mean {views.scale_of(fx.schema)}"
     return static_page(name, facts, _sentence_of_change(change), [*sections, _how_to_read_a_change()])

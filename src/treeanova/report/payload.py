@@ -21,7 +21,14 @@ from treeanova import __version__, views
 from treeanova.core.arrays import Floats, Names, label_of, labels_of
 from treeanova.core.progress import Progress, counted, quiet, within
 from treeanova.data.columns import columns_of, encode
-from treeanova.decomposition.answers import has_readable_raw_form, headline, ranking_of, shares_by_order
+from treeanova.decomposition.answers import (
+    has_readable_raw_form,
+    headline,
+    is_in_one_cell,
+    one_cell_words,
+    ranking_of,
+    shares_by_order,
+)
 from treeanova.decomposition.bags import Bag, errors_by_term
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.explanation import Explanation
@@ -53,6 +60,7 @@ def checks(fx: Decomposition) -> list[Entry]:
     all_checks: list[Callable[[Decomposition], Entry | None]] = [
         _sum,
         _purity,
+        _one_cell,
         _higher,
         _remainder,
         _gap,
@@ -92,6 +100,13 @@ def _purity(fx: Decomposition) -> Entry:
     error = f"its numerical error is up to {certificate.purification_error:.1e}"
     text = f"The largest weighted mean left in a term is {largest}, {error}; the tolerance is {certificate.tol:.0e}."
     return _entry("bad", "Some terms are not pure", text)
+
+
+def _one_cell(fx: Decomposition) -> Entry | None:
+    if not is_in_one_cell(fx.density):
+        return None
+    words = one_cell_words(fx.density.name)
+    return _entry("mind", "All rows are in one cell", f"{words[0].upper()}{words[1:]}.")
 
 
 def _higher(fx: Decomposition) -> Entry | None:

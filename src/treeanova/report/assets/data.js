@@ -23,6 +23,8 @@ function percent(share, digits = 1) {
   return `${share === 0 ? "0" : text}\u00a0%`;
 }
 
+const rowsText = (count) => `${count.toLocaleString("en-US")} row${count === 1 ? "" : "s"}`;
+
 const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 // Terms.

@@ -106,7 +106,7 @@ function renderSwitches() {
 // First screen.
 
 function renderHeader() {
-  const rows = report.rows === null ? "no rows given" : `${report.rows.toLocaleString("en-US")} rows`;
+  const rows = report.rows === null ? "no rows given" : rowsText(report.rows);
   const of = report.outputs.length > 1 ? ` · output ${report.outputs[output()]}` : "";
   at("facts").textContent = `${report.model} · ${rows} · density ${state.density} · scale ${report.scale.score}${of}`;
   at("title").textContent = report.title;
@@ -115,14 +115,15 @@ function renderHeader() {
   at("sentence").textContent = sentence;
   const names = ["main effects", "pairs", "higher orders"];
   const isRaw = state.form === RAW;
-  const parts = known ? orders.map((share, i) => el("span", {}, el("i", { class: `order-${i + 1}` }), percent(share), el("small", {}, names[i]))) : ["–"];
+  const varies = orders.some((share) => share !== 0);
+  const parts = varies ? orders.map((share, i) => el("span", {}, el("i", { class: `order-${i + 1}` }), percent(share), el("small", {}, names[i]))) : ["–"];
   const stack = el("div", { class: "stack" }, ...orders.map((share, i) => sized(el("span", { class: `order-${i + 1}` }), Math.max(0, share))));
   const here = termsOf(state.density, state.form, output());
   const drawn = here.filter((term) => term.hasTable).length;
   const terms = here.filter((term) => !term.is_sum).length;
   const all = report.n_terms_of_model ? ` · ${report.n_terms_of_model} in the model` : "";
   at("numbers").replaceChildren(
-    el("div", {}, el("dt", {}, `Shares by order${isRaw ? ", raw form" : ""}: they add up to 100\u00a0%`), el("dd", {}, el("div", { class: "orders" }, ...parts), stack)),
+    el("div", {}, el("dt", {}, `Shares by order${isRaw ? ", raw form" : ""}${varies ? ": they add up to 100\u00a0%" : ""}`), el("dd", {}, el("div", { class: "orders" }, ...parts), stack)),
     el("div", {}, el("dt", {}, isRaw ? "Terms of the raw form" : "Terms"), el("dd", {}, `${terms}`, el("small", {}, `${drawn} with pictures${all}`))),
     report.n_terms_of_model
       ? el("div", {}, el("dt", {}, "Sum of terms"), el("dd", {}, "a part", el("small", {}, "of the model: a selection of its terms")))
@@ -200,7 +201,7 @@ function renderList() {
   const shown = found.slice(0, listed).map((term) => standing(term, state.density, state.form, output()));
   const known = headlineOf(state.density, state.form, output());
   const negative = shown.some((place) => place && isShownNegative(place.share)) ? ` ${report.negative_share}` : "";
-  const note = { variance: known && known.sum ? ` ${known.sum}` : "", share: ` Shares add up to 100\u00a0%.${negative}` }[measure] || "";
+  const note = { variance: known && known.sum ? ` ${known.sum}` : "", share: known && known.orders.some((share) => share !== 0) ? ` Shares add up to 100\u00a0%.${negative}` : "" }[measure] || "";
   const more = el("button", { type: "button", onclick: () => { listed += PAGE_OF_LIST; renderList(); } }, "Show more");
   at("rest").replaceChildren(words, note, ...(rest.length ? [more] : []));
 }
