@@ -7,6 +7,7 @@ gives the same raw prediction for rows on and next to the thresholds, missing va
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import itertools
 import json
@@ -330,7 +331,12 @@ def _probe_column(feature: Feature, bounds: Floats, rng: np.random.Generator) ->
     return column
 
 
-def estimator_score(model: Any, result: Forest | Effects, rows: Floats) -> Any:
+def read_estimator(library: str, model: Any, read: Callable[[Any], Read]) -> Read:
+    """Read an estimator with the interface of scikit-learn, like `read_live`."""
+    return read_live(library, lambda: read(model), lambda result: functools.partial(_estimator_score, model, result))
+
+
+def _estimator_score(model: Any, result: Forest | Effects, rows: Floats) -> Any:
     raw = raw_rows(result.schema, rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the columns have no names here

@@ -18,7 +18,6 @@ order: a pair of 64 × 64 bins stays so, although main effects have a thousand.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -186,11 +185,7 @@ def read(model: Any) -> Effects:
     Covers ExplainableBoostingRegressor and -Classifier and their differentially private variants, merged or edited.
     """
     _check_model(model)
-    return checks.read_live(
-        "interpret",
-        lambda: _effects(model),
-        lambda effects: functools.partial(checks.estimator_score, model, effects),
-    )
+    return checks.read_estimator("interpret", model, _effects)
 
 
 def _effects(model: Any) -> Effects:

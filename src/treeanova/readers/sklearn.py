@@ -29,7 +29,6 @@ Quantile forests (the package quantile-forest) are read if their prediction is a
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -233,15 +232,12 @@ def read_adaboost(model: Any) -> Forest:
     link = "logit" if len(outputs) == 1 else "other"
     # The objective is empty: votes are divided by their sum, which does not minimise the exponential loss.
     schema = numeric_schema(model, outputs, link, accepts_missing=False, objective="")
-    values = _votes(vote, len(model.classes_)) * weight[:, None]
-    return assemble(schema, np.zeros(len(outputs)), values=values, **_structure(trees))
-
-
-def _votes(vote: Ints, n_classes: int) -> Floats:
-    """Return 1 for the class voted for, and -1 shared by the others; for two classes, second minus first."""
+    # A vote is 1 for its class, and -1 shared by the others; of two classes, the second minus the first.
+    n_classes = len(model.classes_)
+    votes = np.where(vote[:, None] == np.arange(n_classes), 1.0, -1.0 / (n_classes - 1))
     if n_classes == 2:
-        return np.where(vote == 1, 2.0, -2.0)[:, None]
-    return np.where(vote[:, None] == np.arange(n_classes), 1.0, -1.0 / (n_classes - 1))
+        votes = np.where(vote == 1, 2.0, -2.0)[:, None]
+    return assemble(schema, np.zeros(len(outputs)), values=votes * weight[:, None], **_structure(trees))
 
 
 _BITS = 256  # a category set of HistGradientBoosting is a bitset of eight 32-bit words
@@ -257,14 +253,15 @@ def read_histogram_boosting(model: Any) -> Forest:
     schema = _hist_schema(model)
     is_category = np.zeros(len(schema.features), bool) if model._preprocessor is None else model.is_categorical_  # noqa: SLF001
     columns = np.argsort(~is_category, kind="stable")  # of the user's data, by their numbers in trees
-    feature = columns[_checked_columns(np.where(is_leaf, 0, nodes["feature_idx"]), len(columns))]
+    column = np.where(is_leaf, 0, nodes["feature_idx"])
+    if column.min(initial=0) < 0 or column.max(initial=0) >= len(columns):
+        wrong = column[(column < 0) | (column >= len(columns))][0]
+        raise ValueError(f"a tree of `model` splits on column {wrong} of {len(columns)}: the model is damaged.")
+    feature = columns[column]
     missing_left = nodes["missing_go_to_left"].astype(bool)
-    start, category_left = _category_sets(
-        np.flatnonzero(~is_leaf & (nodes["is_categorical"] != 0)),
-        np.array([f.n_categories for f in schema.features])[feature],
-        _bitsets(predictors, nodes, tree_of),
-        missing_left,
-    )
+    n_categories = np.array([f.n_categories for f in schema.features])[feature]
+    lengths = np.where(~is_leaf & (nodes["is_categorical"] != 0), n_categories + 1, 0)
+    start, category_left = _category_sets(predictors, nodes, tree_of, lengths, missing_left)
     return assemble(
         schema,
         np.ravel(model._baseline_prediction),  # noqa: SLF001  no public form
@@ -278,20 +275,16 @@ def read_histogram_boosting(model: Any) -> Forest:
     )
 
 
-def _checked_columns(columns: Ints, n_columns: int) -> Ints:
-    if columns.min(initial=0) < 0 or columns.max(initial=0) >= n_columns:
-        wrong = columns[(columns < 0) | (columns >= n_columns)][0]
-        raise ValueError(f"a tree of `model` splits on column {wrong} of {n_columns}: the model is damaged.")
-    return columns
-
-
 def _hist_schema(model: Any) -> Schema:
     names, named = feature_names(model)
     encoders: list[Encoder] = [Numeric()] * len(names)
     if model._preprocessor is not None:  # noqa: SLF001  predict uses it
         categories = model._preprocessor.named_transformers_["encoder"].categories_  # noqa: SLF001
-        for j, labels in zip(np.flatnonzero(model.is_categorical_), categories, strict=True):
-            encoders[j] = _labels(labels)
+        for j, known in zip(np.flatnonzero(model.is_categorical_), categories, strict=True):
+            labels: list[Hashable] = known.tolist()
+            if labels and isinstance(labels[-1], float) and np.isnan(labels[-1]):  # last, if it was seen
+                del labels[-1]
+            encoders[j] = Labels(tuple(labels), none="category" if None in labels else "missing")
     features = tuple(Feature(name, encoder) for name, encoder in zip(names, encoders, strict=True))
     return Schema(
         features,
@@ -303,34 +296,21 @@ def _hist_schema(model: Any) -> Schema:
     )
 
 
-def _labels(categories: npt.NDArray[Any]) -> Labels:
-    """Encode categories of an OrdinalEncoder, in which NaN comes last if it was seen."""
-    labels: list[Hashable] = categories.tolist()
-    if labels and isinstance(labels[-1], float) and np.isnan(labels[-1]):
-        del labels[-1]
-    return Labels(tuple(labels), none="category" if None in labels else "missing")
+def _category_sets(
+    predictors: Sequence[Any], nodes: npt.NDArray[Any], tree_of: Ints, lengths: Ints, missing_left: Bools
+) -> tuple[Ints, Bools]:
+    """Return the starts of category sets and the sets; unseen categories go where missing values go.
 
-
-def _bitsets(predictors: Sequence[Any], nodes: npt.NDArray[Any], tree_of: Ints) -> Callable[[Ints], Bools]:
-    """Return a function from nodes with category sets to their bits, one column per category."""
+    `lengths` are those of the nodes' sets, 0 at other nodes.
+    """
     sets = [np.asarray(tree.raw_left_cat_bitsets, dtype="<u4") for tree in predictors]
     first = block_starts(np.array([len(tree_sets) for tree_sets in sets], dtype=np.int64))
     bits = np.unpackbits(np.concatenate(sets).view(np.uint8), axis=1, bitorder="little").astype(bool)
-    return lambda which: bits[first[tree_of[which]] + nodes["bitset_idx"][which]]
-
-
-def _category_sets(
-    which: Ints, n_categories: Ints, bits_of: Callable[[Ints], Bools], missing_left: Bools
-) -> tuple[Ints, Bools]:
-    """Return the starts of category sets and the sets; unseen categories go where missing values go."""
-    lengths = n_categories[which] + 1
-    ends = np.cumsum(lengths)
-    start = np.full(len(n_categories), -1, dtype=np.int64)
-    start[which] = ends - lengths
-    inside = np.arange(_BITS) < lengths[:, None]
-    category_left = bits_of(which)[inside]
-    category_left[ends - 1] = missing_left[which]
-    return start, category_left
+    which = np.flatnonzero(lengths)
+    is_inside = np.arange(_BITS) < lengths[which, None]
+    category_left = bits[first[tree_of[which]] + nodes["bitset_idx"][which]][is_inside]
+    category_left[np.cumsum(lengths[which]) - 1] = missing_left[which]
+    return np.where(lengths > 0, block_starts(lengths), -1), category_left
 
 
 _QUANTILE_FORESTS = {"RandomForestQuantileRegressor", "ExtraTreesQuantileRegressor"}
@@ -357,21 +337,17 @@ def _check_quantile_forest(model: Any) -> None:
 
 
 def _read_quantile_forest(model: Any) -> Forest:
-    forest = read_forest(model)
-    nodes = np.flatnonzero(forest.leaf >= 0)
+    forest, kept = read_forest(model), model.forest_
+    nodes, leaf = np.flatnonzero(forest.leaf >= 0), forest.leaf_label
     tree = np.searchsorted(forest.roots, nodes, side="right") - 1
-    return dataclasses.replace(forest, values=_kept_targets(model, tree, forest.leaf_label) / model.n_estimators)
-
-
-def _kept_targets(model: Any, tree: Ints, leaf: Ints) -> Floats:
-    row = np.asarray(model.forest_.y_train_leaves)[tree, leaf, :, 0].astype(np.int64) - 1  # numbered from 1
+    row = np.asarray(kept.y_train_leaves)[tree, leaf, :, 0].astype(np.int64) - 1  # numbered from 1
     if (row < 0).any():
         raise UnsupportedModelError(f"{type(model).__name__} cannot be read: a leaf keeps no training row.")
-    targets: Floats = np.take_along_axis(np.asarray(model.forest_.y_train, dtype=np.float64).T, row, axis=0)
-    if model.monotonic_cst is None:
-        return targets
-    bounds = np.asarray(model.forest_.y_bound_leaves)[tree, leaf]
-    return np.clip(targets, bounds[:, :1], bounds[:, 1:])
+    targets: Floats = np.take_along_axis(np.asarray(kept.y_train, dtype=np.float64).T, row, axis=0)
+    if model.monotonic_cst is not None:
+        bounds = np.asarray(kept.y_bound_leaves)[tree, leaf]
+        targets = np.clip(targets, bounds[:, :1], bounds[:, 1:])
+    return dataclasses.replace(forest, values=targets / model.n_estimators)
 
 
 _REFUSED = {
@@ -400,7 +376,7 @@ _READERS: dict[str, tuple[Callable[[Any], Forest], str]] = {
 def read(model: Any) -> Forest:
     if any(cls.__module__.partition(".")[0] == "quantile_forest" for cls in type(model).__mro__):
         _check_quantile_forest(model)
-        return _read_live("quantile_forest", model, _read_quantile_forest)
+        return checks.read_estimator("quantile_forest", model, _read_quantile_forest)
     names = [cls.__name__ for cls in type(model).__mro__ if is_sklearn(cls)]
     kind = next((name for name in names if name in _READERS or name in _REFUSED), None)
     if kind is None or kind in _REFUSED:
@@ -410,12 +386,4 @@ def read(model: Any) -> Forest:
     read_kind, evidence = _READERS[kind]
     if not hasattr(model, evidence):
         raise UnsupportedModelError(f"{type(model).__name__} cannot be read before training; fit it first.")
-    return _read_live("sklearn", model, read_kind)
-
-
-def _read_live(library: str, model: Any, read_kind: Callable[[Any], Forest]) -> Forest:
-    return checks.read_live(
-        library,
-        lambda: read_kind(model),
-        lambda forest: functools.partial(checks.estimator_score, model, forest),
-    )
+    return checks.read_estimator("sklearn", model, read_kind)
