@@ -196,14 +196,14 @@ class Effects:
         for key, values in self.terms.items():
             if key in binnings:
                 still_there = [np.unique(b.bins[old_bins[j]]) for j, b in zip(key, self.binnings[key], strict=True)]
-                terms[key] = _taken(values, still_there)
+                terms[key] = taken(values, still_there)
             else:
-                terms[key] = _taken(values, [old_bins[j] for j in key])
+                terms[key] = taken(values, [old_bins[j] for j in key])
         return Effects(grid, self.intercept, terms, binnings)
 
     def on_binnings(self, key: Key, binnings: Sequence[Binning]) -> Floats:
         own = self.binnings_of(key)
-        return _taken(self.terms[key], [coarse.within(fine) for coarse, fine in zip(own, binnings, strict=True)])
+        return taken(self.terms[key], [coarse.within(fine) for coarse, fine in zip(own, binnings, strict=True)])
 
 
 def effects_of_tables(
@@ -273,7 +273,7 @@ def _bins_of_table(
     return Feature(name, accepts_missing=False), IntervalAxis(name, -1, bounds)
 
 
-def _taken(values: Floats, places: Sequence[Ints]) -> Floats:
+def taken(values: Floats, places: Sequence[Ints]) -> Floats:
     """Index each of the first axes in turn, which is faster than np.ix_."""
     for axis, index in enumerate(places):
         values = values.take(index, axis=axis)
