@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Floats, Ints
-from treeanova.data.features import Encoder, Feature, Numeric, Schema
+from treeanova.data.features import Feature, Numeric
 from treeanova.errors import ScoreWarning, UnsupportedModelError
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest, weighted_sum
@@ -43,7 +43,7 @@ from treeanova.readers.outputs import (
     objective_text,
     plain_labels,
 )
-from treeanova.readers.sklearn import check_methods, is_sklearn
+from treeanova.readers.sklearn import check_methods, in_column, is_sklearn
 
 Content = Forest | Effects
 ReadMember = Callable[[Any], Content]
@@ -70,7 +70,15 @@ def side_by_side(wrapper: Any, members: Sequence[Forest], outputs: Sequence[str]
         )
     objective = common_objective(forest.schema.objective for forest in forests)
     schema = dataclasses.replace(forests[0].schema, outputs=tuple(outputs), link=link, classes=(), objective=objective)
-    wide = [_in_output(forest, k, schema) for k, forest in enumerate(forests)]
+    wide = [
+        dataclasses.replace(
+            forest,
+            schema=schema,
+            intercept=in_column(forest.intercept, np.array([k]), len(outputs))[0],
+            values=in_column(forest.values[:, 0], np.full(forest.n_leaves, k), len(outputs)),
+        )
+        for k, forest in enumerate(forests)
+    ]
     return weighted_sum(wide, [1.0] * len(wide))
 
 
@@ -91,12 +99,6 @@ def with_classes(wrapper: Any, forest: Forest, link: str) -> Forest:
 
 def refusal(wrapper: Any, reason: str) -> UnsupportedModelError:
     return UnsupportedModelError(f"{type(wrapper).__name__} cannot be read: {reason}.")
-
-
-def _in_output(forest: Forest, k: int, schema: Schema) -> Forest:
-    intercept, values = np.zeros(len(schema.outputs)), np.zeros((forest.n_leaves, len(schema.outputs)))
-    intercept[k], values[:, k] = forest.intercept[0], forest.values[:, 0]
-    return dataclasses.replace(forest, schema=schema, intercept=intercept, values=values)
 
 
 # Columns
@@ -137,7 +139,8 @@ def _common(wrapper: Any, j: int, features: Sequence[Feature]) -> Feature:
         return Feature(f"x{j}")
     encoders = [feature.encoder for feature in features]
     if any(encoder != encoders[0] for encoder in encoders):
-        if not all(_is_plain_number(encoder) for encoder in encoders):
+        numbers = [e for e in encoders if isinstance(e, Numeric) and e.cast != "text" and np.isnan(e.missing)]
+        if len(numbers) < len(encoders):
             raise refusal(
                 wrapper, f"its members read column {features[0].name!r} in different ways (categories, missing values)"
             )
@@ -149,10 +152,6 @@ def _common(wrapper: Any, j: int, features: Sequence[Feature]) -> Feature:
         accepts_missing=all(feature.accepts_missing for feature in features),
         accepts_unseen=all(feature.accepts_unseen for feature in features),
     )
-
-
-def _is_plain_number(encoder: Encoder) -> bool:
-    return isinstance(encoder, Numeric) and encoder.cast != "text" and bool(np.isnan(encoder.missing))
 
 
 def _names(wrapper: Any, whole: Sequence[Forest], n_features: int) -> tuple[list[str], bool]:
@@ -326,28 +325,19 @@ def _mean_of_calibrated(model: Any, read_member: ReadMember) -> Content:
 
 
 def _read_votes(model: Any, read_member: ReadMember) -> Content:
-    forests = _forests(model, model.estimators_, read_member)
-    _check_links(model, forests, "identity")
-    return summed(model, forests, _vote_weights(model))
-
-
-def _read_class_votes(model: Any, read_member: ReadMember) -> Content:
-    if model.voting != "soft":
+    is_classifier = hasattr(model, "classes_")
+    if is_classifier and model.voting != "soft":
         raise refusal(model, 'it counts votes for labels, which is no sum over leaves; fit it with voting="soft"')
-    if isinstance(model.classes_, list):
+    if is_classifier and isinstance(model.classes_, list):
         raise refusal(model, "it predicts several targets; fit one for each")
     forests = _forests(model, model.estimators_, read_member)
-    _check_links(model, forests, "probability")
-    mean = summed(model, forests, _vote_weights(model))
-    return with_classes(model, mean, "probability")
-
-
-def _vote_weights(model: Any) -> Floats:
-    if model.weights is None:
-        return np.full(len(model.estimators_), 1 / len(model.estimators_))
-    pairs = zip(model.estimators, model.weights, strict=True)
-    weights = np.array([w for (_, member), w in pairs if not isinstance(member, str)], dtype=np.float64)
-    return np.asarray(weights / weights.sum())
+    _check_links(model, forests, "probability" if is_classifier else "identity")
+    weights = np.ones(len(forests))
+    if model.weights is not None:
+        pairs = zip(model.estimators, model.weights, strict=True)
+        weights = np.array([w for (_, member), w in pairs if not isinstance(member, str)], dtype=np.float64)
+    mean = summed(model, forests, weights / weights.sum())
+    return with_classes(model, mean, "probability") if is_classifier else mean
 
 
 def _read_bag(model: Any, read_member: ReadMember) -> Content:
@@ -367,15 +357,11 @@ def _read_stack(model: Any, read_member: ReadMember) -> Content:
     forests = _forests(model, model.estimators_, read_member)
     _check_links(model, forests, "identity")
     stacked = affine(_stacked(model, forests, weights), 1.0, constant)
-    objective = _last_objective(model.final_estimator_)
-    return stacked.with_schema(dataclasses.replace(stacked.schema, objective=objective))
-
-
-def _last_objective(last: Any) -> str:
-    """Return what the last step of a stack minimises; empty for robust regressions."""
+    last = model.final_estimator_
+    objective = "" if _is_a(last, _ROBUST) else "squared"
     if _is_a(last, {"QuantileRegressor"}):
-        return objective_text("pinball", last.quantile)
-    return "" if _is_a(last, _ROBUST) else "squared"
+        objective = objective_text("pinball", last.quantile)
+    return stacked.with_schema(dataclasses.replace(stacked.schema, objective=objective))
 
 
 def _read_class_stack(model: Any, read_member: ReadMember) -> Content:
@@ -416,27 +402,23 @@ def _read_targets(model: Any, read_member: ReadMember) -> Content:
     forests = _forests(model, model.estimators_, read_member)
     links = {forest.schema.link for forest in forests}
     link = links.pop() if len(links) == 1 else "other"
-    return side_by_side(model, forests, [f"y{k}" for k in range(len(forests))], link)
-
-
-def _read_class_targets(model: Any, read_member: ReadMember) -> Content:
-    forests = _forests(model, model.estimators_, read_member)
     # Labels of several outputs are 0 and 1; with others, and for probabilities, the response is left undefined.
-    is_plain = all(f.schema.link == "logit" and f.schema.classes == (0, 1) for f in forests)
-    link = "logit" if is_plain else "other"
+    is_plain = link == "logit" and all(forest.schema.classes == (0, 1) for forest in forests)
+    if _is_a(model, {"MultiOutputClassifier"}) and not is_plain:
+        link = "other"
     return side_by_side(model, forests, [f"y{k}" for k in range(len(forests))], link)
 
 
 def _read_one_versus_rest(model: Any, read_member: ReadMember) -> Content:
     """With two classes, there is one classifier in all."""
     forests = _forests(model, model.estimators_, read_member)
+    names = [str(label) for label in np.asarray(model.classes_).tolist()]
     if model.multilabel_:
         link = "logit" if all(forest.schema.link == "logit" for forest in forests) else "other"
-        return side_by_side(model, forests, [str(label) for label in np.asarray(model.classes_).tolist()], link)
+        return side_by_side(model, forests, names, link)
     if len(forests) == 1:
         return with_classes(model, summed(model, forests, [1.0]), forests[0].schema.link)
     # Probabilities are divided by their sum, for which there is no link.
-    names = [str(label) for label in np.asarray(model.classes_).tolist()]
     return with_classes(model, side_by_side(model, forests, names, "other"), "other")
 
 
@@ -447,12 +429,12 @@ _READERS: dict[str, tuple[Callable[[Any, ReadMember], Content], str]] = {
     "TransformedTargetRegressor": (_read_transformed_target, "regressor_"),
     "CalibratedClassifierCV": (_read_calibrated, "calibrated_classifiers_"),
     "VotingRegressor": (_read_votes, "estimators_"),
-    "VotingClassifier": (_read_class_votes, "estimators_"),
+    "VotingClassifier": (_read_votes, "estimators_"),
     "BaggingRegressor": (_read_bag, "estimators_"),
     "BaggingClassifier": (_read_bag, "estimators_"),
     "StackingRegressor": (_read_stack, "final_estimator_"),
     "StackingClassifier": (_read_class_stack, "final_estimator_"),
     "MultiOutputRegressor": (_read_targets, "estimators_"),
-    "MultiOutputClassifier": (_read_class_targets, "estimators_"),
+    "MultiOutputClassifier": (_read_targets, "estimators_"),
     "OneVsRestClassifier": (_read_one_versus_rest, "estimators_"),
 }
