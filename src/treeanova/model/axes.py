@@ -15,6 +15,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Hashable, Iterator
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -89,7 +90,10 @@ class Lookup:
 def lookup_of(bounds: Floats) -> Lookup | None:
     best = None
     for cells, n_cells in _candidates(bounds):
-        lookup = _table(bounds, cells, n_cells)
+        counts = np.bincount(cells(bounds), minlength=n_cells)
+        first = np.cumsum(counts) - counts
+        bound = np.where(counts > 0, np.append(bounds, np.inf)[first], np.inf)
+        lookup = Lookup(bounds, cells, first.astype(np.int32), bound, counts > 1)
         if best is None or lookup.share_searched < best.share_searched:
             best = lookup
         if best.share_searched <= _FEW:
@@ -110,13 +114,6 @@ def _candidates(bounds: Floats) -> Iterator[tuple[Cells, int]]:
         shift = max((high - low) // n_cells, 1).bit_length()
         n_bit_cells = (high >> shift) - (low >> shift) + 1
         yield functools.partial(bit_cells, shift=shift, low=low >> shift, n_cells=n_bit_cells), n_bit_cells
-
-
-def _table(bounds: Floats, cells: Cells, n_cells: int) -> Lookup:
-    counts = np.bincount(cells(bounds), minlength=n_cells)
-    first = np.cumsum(counts) - counts
-    bound = np.where(counts > 0, np.append(bounds, np.inf)[first], np.inf)
-    return Lookup(bounds, cells, first.astype(np.int32), bound, counts > 1)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -142,13 +139,9 @@ class Axis(abc.ABC):
     ('x0', 2, [0.5])
     """
 
+    is_ordered: ClassVar[bool]  # whether the regular bins are intervals of numbers
     name: str
     missing_bin: int
-
-    @property
-    @abc.abstractmethod
-    def is_ordered(self) -> bool:
-        """Whether the regular bins are intervals of numbers."""
 
     @property
     @abc.abstractmethod
@@ -166,9 +159,9 @@ class Axis(abc.ABC):
         """A label for each bin, to show to people."""
 
     @property
-    @abc.abstractmethod
     def thresholds(self) -> Floats:
         """Upper ends of all intervals but the last; empty for categories."""
+        return np.empty(0)
 
     @property
     def date_unit(self) -> str:
@@ -176,9 +169,9 @@ class Axis(abc.ABC):
         return ""
 
     @property
-    @abc.abstractmethod
     def unseen(self) -> int:
         """Bin of values never seen in training; -1 if there is none."""
+        return -1
 
     @abc.abstractmethod
     def index(self, column: Floats) -> BinIndices:
@@ -240,12 +233,9 @@ class IntervalAxis(Axis):
     [0, 1, 2]
     """
 
+    is_ordered: ClassVar[bool] = True
     bounds: Floats
     date_unit: str = ""
-
-    @property
-    def is_ordered(self) -> bool:
-        return True
 
     @property
     def n_regular(self) -> int:
@@ -258,10 +248,6 @@ class IntervalAxis(Axis):
     @property
     def thresholds(self) -> Floats:
         return self.bounds
-
-    @property
-    def unseen(self) -> int:
-        return -1
 
     @functools.cached_property
     def labels(self) -> tuple[str, ...]:
@@ -276,10 +262,7 @@ class IntervalAxis(Axis):
 
     def index(self, column: Floats) -> BinIndices:
         table = self._lookup if len(column) >= FEWEST_VALUES else None
-        if table is None:
-            codes = np.searchsorted(self.bounds, column, side="left").astype(np.int32)
-        else:
-            codes = table.index(column)
+        codes = np.searchsorted(self.bounds, column).astype(np.int32) if table is None else table.index(column)
         missing = np.isnan(column)
         if missing.any():
             codes[missing] = self.missing_bin
@@ -323,12 +306,9 @@ class CategoryAxis(Axis):
     ('S', 'L or missing', 'unseen')
     """
 
+    is_ordered: ClassVar[bool] = False
     categories: tuple[Hashable, ...]
     unseen_bin: int
-
-    @property
-    def is_ordered(self) -> bool:
-        return False
 
     @property
     def n_regular(self) -> int:
@@ -337,10 +317,6 @@ class CategoryAxis(Axis):
     @property
     def size(self) -> int:
         return max(len(self.categories), self.unseen_bin + 1, self.missing_bin + 1)
-
-    @property
-    def thresholds(self) -> Floats:
-        return np.empty(0)
 
     @property
     def unseen(self) -> int:

@@ -123,7 +123,24 @@ class Effects:
         >>> treeanova.decompose(effects, density="uniform").terms["snp1", "snp2"].values.round(4).tolist()
         [[0.05, -0.05], [-0.05, 0.05]]
         """
-        return effects_of_tables(tables, intercept, categories or {}, thresholds or {}, link)
+        categories, thresholds = categories or {}, thresholds or {}
+        if link not in _LINKS:
+            raise ValueError(f"`link` must be one of {', '.join(map(repr, _LINKS))}, got {link!r}.")
+        named = {(names,) if isinstance(names, str) else tuple(names): table for names, table in tables.items()}
+        features = tuple(dict.fromkeys(name for names in named for name in names))
+        unknown = [name for name in (*categories, *thresholds) if name not in features]
+        if unknown:
+            raise ValueError(f"`categories` and `thresholds` must be of features of the tables, got {unknown[0]!r}.")
+        terms: dict[Key, Floats] = {}
+        for names, table in named.items():
+            key, values = _ordered_table(names, table, features)
+            if key in terms:
+                raise ValueError(f"`tables` must have each set of features once, got {names} twice; add them up.")
+            terms[key] = values[..., None]
+        sizes = _sizes_of_features(terms, features)
+        bins = [_bins_of_table(name, sizes[name], categories.get(name), thresholds.get(name)) for name in features]
+        schema = Schema(tuple(feature for feature, _ in bins), link=link, named=True)
+        return cls(Grid(schema, tuple(axis for _, axis in bins)), np.array([float(intercept)]), terms)
 
     @property
     def schema(self) -> Schema:
@@ -169,12 +186,11 @@ class Effects:
         return total
 
     def at(self, key: Key, codes: BinIndices) -> Floats:
-        if key not in self.binnings:
-            values: Floats = self.terms[key][tuple(codes[:, j] for j in key)]
-            return values
-        bins = (binning.bins[codes[:, j]] for j, binning in zip(key, self.binnings[key], strict=True))
-        coarse: Floats = self.terms[key][tuple(bins)]
-        return coarse
+        bins: list[npt.NDArray[Any]] = [codes[:, j] for j in key]
+        if key in self.binnings:
+            bins = [binning.bins[fine] for fine, binning in zip(bins, self.binnings[key], strict=True)]
+        values: Floats = self.terms[key][tuple(bins)]
+        return values
 
     def keep(self, wanted: Callable[[Key], bool]) -> Effects:
         terms = {key: values for key, values in self.terms.items() if wanted(key)}
@@ -204,32 +220,6 @@ class Effects:
     def on_binnings(self, key: Key, binnings: Sequence[Binning]) -> Floats:
         own = self.binnings_of(key)
         return taken(self.terms[key], [coarse.within(fine) for coarse, fine in zip(own, binnings, strict=True)])
-
-
-def effects_of_tables(
-    tables: Mapping[str | tuple[str, ...], Any],
-    intercept: float,
-    categories: Mapping[str, Sequence[Hashable]],
-    thresholds: Mapping[str, Sequence[float]],
-    link: str,
-) -> Effects:
-    if link not in _LINKS:
-        raise ValueError(f"`link` must be one of {', '.join(map(repr, _LINKS))}, got {link!r}.")
-    named = {(names,) if isinstance(names, str) else tuple(names): table for names, table in tables.items()}
-    features = tuple(dict.fromkeys(name for names in named for name in names))
-    unknown = [name for name in (*categories, *thresholds) if name not in features]
-    if unknown:
-        raise ValueError(f"`categories` and `thresholds` must be of features of the tables, got {unknown[0]!r}.")
-    terms: dict[Key, Floats] = {}
-    for names, table in named.items():
-        key, values = _ordered_table(names, table, features)
-        if key in terms:
-            raise ValueError(f"`tables` must have each set of features once, got {names} twice; add them up.")
-        terms[key] = values[..., None]
-    sizes = _sizes_of_features(terms, features)
-    bins = [_bins_of_table(name, sizes[name], categories.get(name), thresholds.get(name)) for name in features]
-    schema = Schema(tuple(feature for feature, _ in bins), link=link, named=True)
-    return Effects(Grid(schema, tuple(axis for _, axis in bins)), np.array([float(intercept)]), terms)
 
 
 def _sizes_of_features(terms: Mapping[Key, Floats], features: Sequence[str]) -> dict[str, int]:
@@ -339,11 +329,9 @@ def respond(schema: Schema, score: Floats) -> Floats:
     if schema.link == "log":
         return np.exp(score)
     if schema.link == "logit":
-        response: Floats = scipy.special.expit(score)
-        return response
+        return np.asarray(scipy.special.expit(score))
     if schema.link == "softmax":
-        probabilities: Floats = scipy.special.softmax(score, axis=1)
-        return probabilities
+        return np.asarray(scipy.special.softmax(score, axis=1))
     raise ValueError(
         f"the response of a model must follow from its score by a known link, got the link {schema.link!r}; use "
         "decision_function(), which gives the score."
@@ -369,5 +357,4 @@ def class_labels(schema: Schema, score: Floats) -> npt.NDArray[Any]:
         return (score > 0).astype(np.int64)
     positions = class_probabilities(schema, score).argmax(axis=1)
     labels = np.array(schema.classes) if schema.classes else np.arange(max(score.shape[1], 2))
-    chosen: npt.NDArray[Any] = labels[positions]
-    return chosen
+    return np.asarray(labels[positions])

@@ -13,7 +13,7 @@ from treeanova.core.arrays import ROUNDING, Bools, Floats, Ints
 from treeanova.core.compiled import Kernel, is_worthwhile
 from treeanova.data.features import Schema
 from treeanova.errors import ModelFileError
-from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
+from treeanova.model.axes import Axis
 from treeanova.model.rows import Rows
 
 
@@ -454,30 +454,19 @@ def _check_combinable(schema: Schema, other: Schema) -> None:
 
 def goes_left(forest: Forest, axis: Axis, nodes: Ints) -> Bools:
     """Return whether each bin of a feature goes left at nodes that split on it, shape (n_nodes, n_bins)."""
-    if isinstance(axis, CategoryAxis):
-        sets = _categories_left(forest, axis, nodes)
+    if axis.is_ordered:
+        sets = np.arange(axis.size) <= np.searchsorted(axis.thresholds, forest.bound[nodes])[:, None]
+        zero = forest.zero_missing[nodes]
+        if zero.any():
+            # Bounds of other nodes may lie between ±NEAR_ZERO and split it into several bins.
+            first, last = np.searchsorted(axis.thresholds, [-NEAR_ZERO, NEAR_ZERO])
+            sets[zero, first : last + 1] = forest.missing_left[nodes][zero][:, None]
     else:
-        assert isinstance(axis, IntervalAxis)  # noqa: S101  the two kinds of axes
-        sets = _intervals_left(forest, axis, nodes)
+        n_categories, start = axis.n_regular, forest.category_start[nodes]
+        sets = np.zeros((len(nodes), axis.size), dtype=bool)
+        sets[:, :n_categories] = forest.category_left[start[:, None] + np.arange(n_categories)]
+        if axis.unseen >= 0:
+            sets[:, axis.unseen] = forest.category_left[start + n_categories]
     if axis.missing_bin >= 0:
         sets[:, axis.missing_bin] = forest.missing_left[nodes]
-    return sets
-
-
-def _categories_left(forest: Forest, axis: CategoryAxis, nodes: Ints) -> Bools:
-    known = np.arange(len(axis.categories))
-    sets = np.zeros((len(nodes), axis.size), dtype=bool)
-    sets[:, known] = forest.category_left[forest.category_start[nodes][:, None] + known]
-    if axis.unseen_bin >= 0:
-        sets[:, axis.unseen_bin] = forest.category_left[forest.category_start[nodes] + len(known)]
-    return sets
-
-
-def _intervals_left(forest: Forest, axis: IntervalAxis, nodes: Ints) -> Bools:
-    sets: Bools = np.arange(axis.size) <= np.searchsorted(axis.bounds, forest.bound[nodes], side="left")[:, None]
-    zero = forest.zero_missing[nodes]
-    if zero.any():
-        # Bounds of other nodes may lie between ±NEAR_ZERO and split it into several bins.
-        first, last = np.searchsorted(axis.bounds, [-NEAR_ZERO, NEAR_ZERO], side="left")
-        sets[zero, first : last + 1] = forest.missing_left[nodes][zero][:, None]
     return sets

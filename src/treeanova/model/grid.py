@@ -121,16 +121,11 @@ def _interval_axis(feature: Feature, forest: Forest, nodes: Ints) -> IntervalAxi
     if zero:
         first = last = int(np.searchsorted(bounds, 0.0))
         last_left, missing_left = last_left[~zero_missing], missing_left[~zero_missing]
-    shared = _shared_bin(last_left, missing_left, first, last)
-    missing_bin = len(bounds) + 1 if shared is None else shared
-    return IntervalAxis(feature.name, missing_bin, bounds, feature.encoder.date_unit)
-
-
-def _shared_bin(last_left: Ints, missing_left: Bools, first: int, last: int) -> int | None:
-    """Return a bin in first .. last that goes where missing values go at every node, or None."""
+    # The first bin that goes where missing values go at every node, if there is one.
     first = int((last_left[~missing_left] + 1).max(initial=first))
     last = min(last, int(last_left[missing_left].min(initial=last)))
-    return first if first <= last else None
+    missing_bin = first if first <= last else len(bounds) + 1
+    return IntervalAxis(feature.name, missing_bin, bounds, feature.encoder.date_unit)
 
 
 def _category_axis(feature: Feature, forest: Forest, nodes: Ints) -> CategoryAxis:
@@ -203,7 +198,10 @@ def _widest(features: Sequence[Feature]) -> Feature:
     known = set(widest.encoder.labels or ())
     for feature in features:
         if feature.is_category != widest.is_category or not known >= set(feature.encoder.labels or ()):
-            kinds = " and ".join(_kind(option) for option in (widest, feature))
+            kinds = " and ".join(
+                f"the categories {list(option.encoder.labels or ())}" if option.is_category else "numbers"
+                for option in (widest, feature)
+            )
             raise ValueError(
                 f"feature {feature.name!r} must have the same kind and categories to be combined, got {kinds}; train "
                 "the models on the same columns."
@@ -225,10 +223,6 @@ def _widest(features: Sequence[Feature]) -> Feature:
         accepts_missing=all(feature.accepts_missing for feature in features),
         accepts_unseen=all(feature.accepts_unseen for feature in features),
     )
-
-
-def _kind(feature: Feature) -> str:
-    return f"the categories {list(feature.encoder.labels or ())}" if feature.is_category else "numbers"
 
 
 def _reading(feature: Feature) -> tuple[str, object]:
@@ -287,23 +281,19 @@ def bins_within(fine: Axis, coarse: Axis) -> Ints | None:
     """Return the coarse bin that contains each fine bin, -1 if none does; None if some fine bin is divided."""
     if not fine.is_ordered and getattr(fine, "categories", ()) != getattr(coarse, "categories", ()):
         return None
-    probes = _probes(fine, coarse)
+    # Encoded values that fall in every intersection of bins.
+    missing = [np.nan] * (min(fine.missing_bin, coarse.missing_bin) >= 0)
+    if fine.is_ordered:
+        bounds = np.concatenate([fine.thresholds, coarse.thresholds])
+        probes = np.concatenate([bounds, np.nextafter(bounds, np.inf), [-np.inf, np.inf], missing])
+    else:
+        probes = np.array([*range(fine.n_regular + (min(fine.unseen, coarse.unseen) >= 0)), *missing], dtype=np.float64)
     pairs = np.unique(np.stack([fine.index(probes), coarse.index(probes)]), axis=1)
     if len(np.unique(pairs[0])) < pairs.shape[1]:
         return None
     places = np.full(fine.size, -1, dtype=np.int64)
     places[pairs[0]] = pairs[1]
     return places
-
-
-def _probes(first: Axis, second: Axis) -> Floats:
-    """Return encoded values that fall in every intersection of bins of two axes of a feature."""
-    missing = [np.nan] * (min(first.missing_bin, second.missing_bin) >= 0)
-    if not first.is_ordered:
-        n_codes = first.n_regular + (min(first.unseen, second.unseen) >= 0)
-        return np.array([*range(n_codes), *missing], dtype=np.float64)
-    bounds = np.concatenate([first.thresholds, second.thresholds])
-    return np.concatenate([bounds, np.nextafter(bounds, np.inf), [-np.inf, np.inf], missing])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -354,14 +344,11 @@ class Binning:
     def axis(self, axis: Axis) -> Axis:
         return axis if self.is_identity else axis.coarsened(self.bins)
 
-    def one_of_each(self, numbers: Ints) -> Ints:
-        """Return the number of each coarse bin, which all its fine bins share."""
-        taken = np.zeros(self.size, dtype=np.int64)
-        taken[self.bins] = numbers
-        return taken
-
     def within(self, finer: Binning) -> Ints:
-        return finer.one_of_each(self.bins)
+        """Return the bin of each bin of a finer binning, all of whose own fine bins share it."""
+        bins = np.zeros(finer.size, dtype=np.int64)
+        bins[finer.bins] = self.bins
+        return bins
 
     def refines(self, other: Binning) -> bool:
         return np.array_equal(other.within(self)[self.bins], other.bins)
