@@ -12,7 +12,15 @@ import treeanova
 from tests.support.training import fit, shifted, train
 from treeanova import read_model
 from treeanova.model.effects import class_labels
-from treeanova.readers.outputs import plain_labels
+from treeanova.readers.checks import numbers, one_line
+from treeanova.readers.outputs import (
+    common_objective,
+    link_and_objective,
+    objective_of_probabilities,
+    objective_text,
+    output_names,
+    plain_labels,
+)
 
 # Older versions of LightGBM warn about arrays without names.
 pytestmark = pytest.mark.filterwarnings("ignore:X does not have valid feature names")
@@ -356,3 +364,28 @@ def test_regressors_of_a_transformed_target_keep_the_objective_on_its_scale():
     model = fit(compose.TransformedTargetRegressor(huber, transformer=preprocessing.StandardScaler()), X, POSITIVE)
     width = model.regressor_._loss.closs.delta * model.transformer_.scale_[0]
     assert float(read_model(model).schema.objective.removeprefix("huber:")) == pytest.approx(width)
+
+
+def test_names_of_outputs():
+    assert output_names(1, ["no"]) == ("score",)
+    assert output_names(2, ["no", "yes"]) == ("no", "yes")
+    assert output_names(2) == ("y0", "y1")
+    assert plain_labels(np.array(["no", "yes"])) == ("no", "yes")
+    assert plain_labels(np.array([0, 1])) == (0, 1)
+
+
+def test_links_and_objectives_in_our_words():
+    words = {"identity squared": "RMSE MultiRMSE", "identity absolute": "MAE", "logit": "Focal"}
+    assert link_and_objective("MAE", words) == ("identity", "absolute")
+    assert link_and_objective("Focal", words) == ("logit", "Focal")
+    assert link_and_objective("Multi", words) == ("other", "Multi")
+    assert objective_text("pinball", 0.9) == "pinball:0.9"
+    assert objective_text("aft", "normal", 1.0) == "aft:normal:1"
+    assert (objective_of_probabilities("logit"), objective_of_probabilities("identity")) == ("log", "")
+    assert common_objective(["squared", "squared"]) == "squared"
+    assert common_objective(["squared", "absolute"]) == ""
+
+
+def test_versions_and_text_in_messages():
+    assert [numbers(text) for text in ("3.4.1", "4.0.0.dev1+local", "unknown")] == [(3, 4, 1), (4, 0, 0), ()]
+    assert one_line("a\nb\x1b[0m") == r"a\nb\x1b[0m"

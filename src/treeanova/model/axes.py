@@ -90,10 +90,7 @@ class Lookup:
 def lookup_of(bounds: Floats) -> Lookup | None:
     best = None
     for cells, n_cells in _candidates(bounds):
-        counts = np.bincount(cells(bounds), minlength=n_cells)
-        first = np.cumsum(counts) - counts
-        bound = np.where(counts > 0, np.append(bounds, np.inf)[first], np.inf)
-        lookup = Lookup(bounds, cells, first.astype(np.int32), bound, counts > 1)
+        lookup = _table(bounds, cells, n_cells)
         if best is None or lookup.share_searched < best.share_searched:
             best = lookup
         if best.share_searched <= _FEW:
@@ -114,6 +111,13 @@ def _candidates(bounds: Floats) -> Iterator[tuple[Cells, int]]:
         shift = max((high - low) // n_cells, 1).bit_length()
         n_bit_cells = (high >> shift) - (low >> shift) + 1
         yield functools.partial(bit_cells, shift=shift, low=low >> shift, n_cells=n_bit_cells), n_bit_cells
+
+
+def _table(bounds: Floats, cells: Cells, n_cells: int) -> Lookup:
+    counts = np.bincount(cells(bounds), minlength=n_cells)
+    first = np.cumsum(counts) - counts
+    bound = np.where(counts > 0, np.append(bounds, np.inf)[first], np.inf)
+    return Lookup(bounds, cells, first.astype(np.int32), bound, counts > 1)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -68,20 +68,12 @@ def damaged(finding: str) -> ModelFileError:
 
 
 def one_line(text: str) -> str:
-    r"""Escape line ends and other characters that do not print.
-
-    >>> one_line("a\nb\x1b[0m")
-    'a\\nb\\x1b[0m'
-    """
+    """Escape line ends and other characters that do not print."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 def whole_number(value: object) -> int:
-    """Return a whole number stored as such or as text; ValueError for other forms that Python would convert.
-
-    >>> whole_number(" 12 "), whole_number(-3)
-    (12, -3)
-    """
+    """Return a whole number stored as such or as text; ValueError for other forms that Python would convert."""
     if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
         return int(value)
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
@@ -90,11 +82,7 @@ def whole_number(value: object) -> int:
 
 
 def decimal_number(value: object) -> float:
-    """Return a number stored as such or as text; ValueError for other forms that Python would convert.
-
-    >>> decimal_number("1e3"), decimal_number("-inf"), decimal_number(2)
-    (1000.0, -inf, 2.0)
-    """
+    """Return a number stored as such or as text; ValueError for other forms that Python would convert."""
     if isinstance(value, str) and _DECIMAL.fullmatch(value.strip()):
         return float(value)
     if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
@@ -198,11 +186,7 @@ _TOLERANCE = 3e-5  # relative to the scores: some libraries sum in single precis
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers that a version begins with; none for other text.
-
-    >>> numbers("3.4.1"), numbers("4.0.0.dev1+local"), numbers("unknown")
-    ((3, 4, 1), (4, 0, 0), ())
-    """
+    """Return the numbers that a version begins with; none for other text."""
     texts = itertools.takewhile(str.isdecimal, re.split(r"[.+\-]", version))
     return tuple(int(text) for text in texts)
 

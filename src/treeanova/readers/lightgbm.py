@@ -42,27 +42,21 @@ from treeanova.readers.checks import (
     decimal_number,
     whole_number,
 )
-from treeanova.readers.outputs import objective_text, output_names, plain_labels, word_for
+from treeanova.readers.outputs import link_and_objective, objective_text, output_names, plain_labels
 
-_LINKS = {
-    "identity": "regression regression_l1 huber fair quantile mape lambdarank rank_xendcg",
-    "log": "poisson gamma tweedie",
-    "logit": "binary cross_entropy multiclassova",
-    "softmax": "multiclass",
-}
-_OBJECTIVES = {
-    "squared": "regression",
-    "absolute": "regression_l1",
-    "huber": "huber",
-    "fair": "fair",
-    "pinball": "quantile",
-    "mape": "mape",
-    "pairwise": "lambdarank rank_xendcg",
-    "poisson": "poisson",
-    "gamma": "gamma",
-    "tweedie": "tweedie",
-    "log": "binary cross_entropy multiclassova",
-    "multiclass": "multiclass",
+_LOSSES = {
+    "identity squared": "regression",
+    "identity absolute": "regression_l1",
+    "identity huber": "huber",
+    "identity fair": "fair",
+    "identity pinball": "quantile",
+    "identity mape": "mape",
+    "identity pairwise": "lambdarank rank_xendcg",
+    "log poisson": "poisson",
+    "log gamma": "gamma",
+    "log tweedie": "tweedie",
+    "logit log": "binary cross_entropy multiclassova",
+    "softmax multiclass": "multiclass",
 }
 _PARAMETERS = {"huber": "alpha", "fair": "fair_c", "pinball": "alpha", "tweedie": "tweedie_variance_power"}
 _MULTICLASS = {"multiclass", "multiclassova"}
@@ -471,7 +465,7 @@ def _schema(text: ModelText, names: list[str], encoders: list[Encoder], n_output
 def _link_and_objective(text: ModelText, n_outputs: int) -> tuple[str, str]:
     stated = text.header.get("objective", "")
     name, *options = stated.split() or [""]
-    link, objective = word_for(name, _LINKS, "other"), word_for(name, _OBJECTIVES, name)
+    link, objective = link_and_objective(name, _LOSSES)
     if link != "other" and (n_outputs > 1) != (name in _MULTICLASS):
         raise damaged(f"a model of objective {name} cannot have {n_outputs} outputs")
     if any(option.startswith("sigmoid:") and decimal_number(option[8:]) != 1 for option in options):

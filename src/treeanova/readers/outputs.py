@@ -13,11 +13,7 @@ _OF_PROBABILITIES = {"logit": "log", "softmax": "multiclass", "probability": "br
 
 
 def output_names(n_outputs: int, names: Sequence[object] = (), prefix: str = "y") -> tuple[str, ...]:
-    """Return "score" for one output; else the names, if there is one for each output, or numbers after a prefix.
-
-    >>> output_names(1, ["no"]), output_names(2, ["no", "yes"]), output_names(2)
-    (('score',), ('no', 'yes'), ('y0', 'y1'))
-    """
+    """Return "score" for one output; else the names, if there is one for each output, or numbers after a prefix."""
     if n_outputs == 1:
         return ("score",)
     return tuple(map(str, names)) if len(names) == n_outputs else tuple(f"{prefix}{k}" for k in range(n_outputs))
@@ -38,47 +34,32 @@ def are_shares(leaf_values: Floats, total: float, intercept: Floats) -> bool:
 
 
 def plain_labels(classes: npt.ArrayLike) -> tuple[Hashable, ...]:
-    """Return labels as values that can be saved: text, numbers and booleans unchanged, all others as text.
-
-    >>> plain_labels(np.array(["no", "yes"])), plain_labels(np.array([0, 1]))
-    (('no', 'yes'), (0, 1))
-    """
+    """Return labels as values that can be saved: text, numbers and booleans unchanged, all others as text."""
     labels = np.asarray(classes).tolist()
     return tuple(label if isinstance(label, (str, bool, int, float)) else str(label) for label in labels)
 
 
-def word_for(name: str, words: Mapping[str, str], default: str) -> str:
-    """Return our word for a library's name; the table maps our words to names separated by spaces.
+def link_and_objective(name: str, words: Mapping[str, str]) -> tuple[str, str]:
+    """Return our words for a library's loss, "other" and its name if there are none.
 
-    >>> word_for("MAE", {"squared": "RMSE MultiRMSE", "absolute": "MAE"}, "other")
-    'absolute'
+    The table maps a link, or a link and an objective, to names separated by spaces.
     """
-    return next((ours for ours, theirs in words.items() if name in theirs.split()), default)
+    ours = next((ours for ours, theirs in words.items() if name in theirs.split()), "other")
+    link, _, objective = ours.partition(" ")
+    return link, objective or name
 
 
 def objective_text(name: str, *parameters: float | str) -> str:
-    """Write an objective in the words of `validate(loss=...)`.
-
-    >>> objective_text("pinball", 0.9), objective_text("aft", "normal", 1.0)
-    ('pinball:0.9', 'aft:normal:1')
-    """
+    """Write an objective in the words of `validate(loss=...)`."""
     return ":".join([name, *(one if isinstance(one, str) else f"{one:.9g}" for one in parameters)])
 
 
 def objective_of_probabilities(link: str) -> str:
-    """Return the objective of a classifier whose file states the link only; empty for other links.
-
-    >>> objective_of_probabilities("logit"), objective_of_probabilities("identity")
-    ('log', '')
-    """
+    """Return the objective of a classifier whose file states the link only; empty for other links."""
     return _OF_PROBABILITIES.get(link, "")
 
 
 def common_objective(objectives: Iterable[str]) -> str:
-    """Return the objective that all members have; empty if they differ.
-
-    >>> common_objective(["squared", "squared"]), common_objective(["squared", "absolute"])
-    ('squared', '')
-    """
+    """Return the objective that all members have; empty if they differ."""
     different = set(objectives)
     return different.pop() if len(different) == 1 else ""

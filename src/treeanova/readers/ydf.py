@@ -33,7 +33,7 @@ from treeanova.data.features import Feature, Labels, Numeric, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, TreeBuilder, bound_below
 from treeanova.readers.checks import check_inside, damage_reported, damaged
-from treeanova.readers.outputs import class_outputs, output_names, without_first_of_two, word_for
+from treeanova.readers.outputs import class_outputs, link_and_objective, output_names, without_first_of_two
 
 _READ = {
     "IsMissingInCondition",
@@ -78,19 +78,14 @@ def _below(threshold: float) -> float:
 
 _FORESTS, _BOOSTED = "RandomForestModel", "GradientBoostedTreesModel"
 _LOSSES = "yggdrasil_decision_forests.model.gradient_boosted_trees.gradient_boosted_trees_pb2"
-_LINKS = {
-    "identity": "SQUARED_ERROR MEAN_AVERAGE_ERROR LAMBDA_MART_NDCG LAMBDA_MART_NDCG5 XE_NDCG_MART",
-    "log": "POISSON",
-    "logit": "BINOMIAL_LOG_LIKELIHOOD BINARY_FOCAL_LOSS",
-    "softmax": "MULTINOMIAL_LOG_LIKELIHOOD",
-}
-_OBJECTIVES = {
-    "squared": "SQUARED_ERROR",
-    "absolute": "MEAN_AVERAGE_ERROR",
-    "poisson": "POISSON",
-    "log": "BINOMIAL_LOG_LIKELIHOOD",
-    "multiclass": "MULTINOMIAL_LOG_LIKELIHOOD",
-    "pairwise": "LAMBDA_MART_NDCG LAMBDA_MART_NDCG5 XE_NDCG_MART",
+_WORDS = {
+    "identity squared": "SQUARED_ERROR",
+    "identity absolute": "MEAN_AVERAGE_ERROR",
+    "identity pairwise": "LAMBDA_MART_NDCG LAMBDA_MART_NDCG5 XE_NDCG_MART",
+    "log poisson": "POISSON",
+    "logit log": "BINOMIAL_LOG_LIKELIHOOD",
+    "logit": "BINARY_FOCAL_LOSS",
+    "softmax multiclass": "MULTINOMIAL_LOG_LIKELIHOOD",
 }
 _TASKS = {"CLASSIFICATION", "REGRESSION", "RANKING"}
 _BOOLEAN = Labels((False, True))
@@ -233,5 +228,5 @@ def _boosted_scores(model: Any) -> _Scores:
     n_outputs = model.num_trees_per_iteration()
     loss = importlib.import_module(_LOSSES).Loss.Name(model._model.loss())  # noqa: SLF001  no public form
     intercept = np.asarray(model.initial_predictions(), dtype=np.float64)
-    columns, link, objective = np.eye(n_outputs), word_for(loss, _LINKS, "other"), word_for(loss, _OBJECTIVES, loss)
-    return lambda leaf, output: columns[output] * leaf.value, intercept, link, objective
+    columns = np.eye(n_outputs)
+    return lambda leaf, output: columns[output] * leaf.value, intercept, *link_and_objective(loss, _WORDS)

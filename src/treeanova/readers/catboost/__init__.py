@@ -38,7 +38,7 @@ from treeanova.readers.catboost.files import Model, category_hash, from_cbm, fro
 from treeanova.readers.catboost.splits import read_splits
 from treeanova.readers.catboost.unfolding import unfold
 from treeanova.readers.checks import check_values, damage_reported, damaged, parsed_json
-from treeanova.readers.outputs import objective_text, output_names, plain_labels, word_for
+from treeanova.readers.outputs import link_and_objective, objective_text, output_names, plain_labels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,30 +89,24 @@ def _as_text(value: object, name: str) -> bytes:
 
 # The response is what the scikit-learn classes predict. Several outputs with "logit": each is a log-odds by itself, and
 # the probabilities need not add up to one.
-_LINKS = {
-    "logit": "Logloss CrossEntropy Focal MultiClassOneVsAll MultiLogloss MultiCrossEntropy",
-    "softmax": "MultiClass",
-    "log": "Poisson Tweedie",
-    "identity": "RMSE MAE Quantile MultiQuantile GroupQuantile Expectile Lq Huber MAPE RMSPE LogCosh MultiRMSE Cox "
-    "SurvivalAft LogLinQuantile "
-    "MultiRMSEWithMissingValues YetiRank YetiRankPairwise PairLogit PairLogitPairwise QueryRMSE QuerySoftMax "
-    "QueryCrossEntropy StochasticFilter StochasticRank LambdaMart",
-}
-_OBJECTIVES = {
-    "squared": "RMSE MultiRMSE",
-    "absolute": "MAE",
-    "pinball": "Quantile MultiQuantile",
-    "expectile": "Expectile",
-    "huber": "Huber",
-    "mape": "MAPE",
-    "log_cosh": "LogCosh",
-    "poisson": "Poisson",
-    "tweedie": "Tweedie",
-    "log": "Logloss CrossEntropy MultiClassOneVsAll MultiLogloss MultiCrossEntropy",
-    "multiclass": "MultiClass",
-    "cox": "Cox",
-    "aft": "SurvivalAft",
-    "pairwise": "PairLogit PairLogitPairwise YetiRank YetiRankPairwise LambdaMart StochasticRank",
+_LOSSES = {
+    "logit log": "Logloss CrossEntropy MultiClassOneVsAll MultiLogloss MultiCrossEntropy",
+    "logit": "Focal",
+    "softmax multiclass": "MultiClass",
+    "log poisson": "Poisson",
+    "log tweedie": "Tweedie",
+    "identity squared": "RMSE MultiRMSE",
+    "identity absolute": "MAE",
+    "identity pinball": "Quantile MultiQuantile",
+    "identity expectile": "Expectile",
+    "identity huber": "Huber",
+    "identity mape": "MAPE",
+    "identity log_cosh": "LogCosh",
+    "identity cox": "Cox",
+    "identity aft": "SurvivalAft",
+    "identity pairwise": "PairLogit PairLogitPairwise YetiRank YetiRankPairwise LambdaMart StochasticRank",
+    "identity": "GroupQuantile Lq RMSPE LogLinQuantile MultiRMSEWithMissingValues QueryRMSE QuerySoftMax "
+    "QueryCrossEntropy StochasticFilter",
 }
 _PARAMETERS = {"pinball": "alpha", "expectile": "alpha", "huber": "delta", "tweedie": "variance_power"}
 _MAX_COLUMNS = 1 << 24
@@ -134,9 +128,12 @@ def forest_of(model: Model) -> Forest:
     inner = nodes.left >= 0
     split, row = np.where(inner, nodes.split, -1), np.where(inner, 0, nodes.leaf)
     check_values("the model's leaves must have values", row, (row >= 0) & (row < len(model.values)))
+    n_outputs, bias = model.values.shape[1], model.bias
+    if len(bias) != n_outputs and (len(bias) != 1 or bias[0]):
+        raise damaged(f"the model must have a bias per output, got {len(bias)} for {n_outputs}")
     return assemble(
         schema,
-        _intercept(model),
+        bias if len(bias) == n_outputs else np.zeros(n_outputs),
         roots=nodes.roots,
         feature=splits.feature[split],
         bound=splits.bound[split],
@@ -148,15 +145,6 @@ def forest_of(model: Model) -> Forest:
         category_start=splits.category_start[split],
         category_left=splits.category_left,
     )
-
-
-def _intercept(model: Model) -> Floats:
-    n_outputs = model.values.shape[1]
-    if len(model.bias) == n_outputs:
-        return model.bias
-    if len(model.bias) != 1 or model.bias[0]:
-        raise damaged(f"the model must have a bias per output, got {len(model.bias)} for {n_outputs}")
-    return np.zeros(n_outputs)
 
 
 def _schema(model: Model, flats: Sequence[int], known_hashes: Mapping[int, Ints]) -> Schema:
@@ -179,7 +167,7 @@ def _schema(model: Model, flats: Sequence[int], known_hashes: Mapping[int, Ints]
     return Schema(
         features=tuple(dataclasses.replace(features[flat], name=name) for flat, name in zip(flats, names, strict=True)),
         outputs=_outputs(model),
-        link=word_for(str(model.loss.get("type")), _LINKS, "other"),
+        link=link_and_objective(str(model.loss.get("type")), _LOSSES)[0],
         named=named,
         classes=plain_labels(model.class_names) if is_one_of and len(model.class_names) == n_classes else (),
         objective=_objective(model.loss),
@@ -187,8 +175,7 @@ def _schema(model: Model, flats: Sequence[int], known_hashes: Mapping[int, Ints]
 
 
 def _objective(loss: Mapping[str, Any]) -> str:
-    stated_name = str(loss.get("type", ""))
-    name = word_for(stated_name, _OBJECTIVES, stated_name)
+    _, name = link_and_objective(str(loss.get("type", "")), _LOSSES)
     parameters = dict(loss.get("params") or {})
     if name == "aft":
         distribution = str(parameters.get("dist", "Normal")).lower()

@@ -33,7 +33,7 @@ from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest, assemble, bound_below
 from treeanova.readers import checks
 from treeanova.readers.checks import damage_reported, damaged, whole_number
-from treeanova.readers.outputs import objective_text, output_names, word_for
+from treeanova.readers.outputs import link_and_objective, objective_text, output_names
 from treeanova.readers.xgboost.nodes import (
     Document,
     Singles,
@@ -49,26 +49,21 @@ from treeanova.readers.xgboost.nodes import (
     tree_model,
 )
 
-_LINKS = {
-    "logit": "binary:logistic reg:logistic",
-    "softmax": "multi:softprob multi:softmax",
-    "log": "count:poisson reg:gamma reg:tweedie survival:aft survival:cox",
-    "identity": "binary:logitraw rank:map rank:ndcg rank:pairwise reg:absoluteerror reg:linear reg:pseudohubererror "
-    "reg:quantileerror reg:squarederror reg:squaredlogerror",
-}
-_OBJECTIVES = {
-    "squared": "reg:squarederror reg:linear",
-    "log": "binary:logistic reg:logistic binary:logitraw",
-    "multiclass": "multi:softprob multi:softmax",
-    "poisson": "count:poisson",
-    "gamma": "reg:gamma",
-    "tweedie": "reg:tweedie",
-    "absolute": "reg:absoluteerror",
-    "pseudo_huber": "reg:pseudohubererror",
-    "pinball": "reg:quantileerror",
-    "cox": "survival:cox",
-    "aft": "survival:aft",
-    "pairwise": "rank:pairwise rank:ndcg rank:map",
+_LOSSES = {
+    "logit log": "binary:logistic reg:logistic",
+    "softmax multiclass": "multi:softprob multi:softmax",
+    "log poisson": "count:poisson",
+    "log gamma": "reg:gamma",
+    "log tweedie": "reg:tweedie",
+    "log aft": "survival:aft",
+    "log cox": "survival:cox",
+    "identity squared": "reg:squarederror reg:linear",
+    "identity log": "binary:logitraw",
+    "identity absolute": "reg:absoluteerror",
+    "identity pseudo_huber": "reg:pseudohubererror",
+    "identity pinball": "reg:quantileerror",
+    "identity pairwise": "rank:pairwise rank:ndcg rank:map",
+    "identity": "reg:squaredlogerror",
 }
 
 
@@ -78,7 +73,7 @@ def objective_of(learner: Document) -> str:
 
 def objective_words(learner: Document) -> str:
     stated = learner["objective"]
-    name = word_for(objective_of(learner), _OBJECTIVES, objective_of(learner))
+    _, name = link_and_objective(objective_of(learner), _LOSSES)
     if name == "pinball":
         return objective_text(name, *json.loads(stated["quantile_loss_param"]["quantile_alpha"]))
     if name == "tweedie":
@@ -95,7 +90,7 @@ def objective_words(learner: Document) -> str:
 
 def stored_margin(learner: Document, version: Any) -> Floats:
     name = objective_of(learner)
-    link = word_for(name, _LINKS, "other")
+    link, _ = link_and_objective(name, _LOSSES)
     # The margin of binary:hinge is a plain sum; `predict` turns it into 0 or 1, for which there is no link.
     if link == "other" and name != "binary:hinge":
         raise UnsupportedModelError(
@@ -163,7 +158,7 @@ def forest_of(
     schema = Schema(
         features=features_of(learner, nodes, missing, counts_bytes=tuple(version) >= _COUNTS_BYTES),
         outputs=_outputs(learner, n_outputs),
-        link="other" if is_custom else word_for(objective_of(learner), _LINKS, "other"),
+        link="other" if is_custom else link_and_objective(objective_of(learner), _LOSSES)[0],
         named=bool(learner.get("feature_names")),
         absent=np.nan,
         predicts_share=objective_of(learner) == "reg:logistic",
