@@ -84,18 +84,17 @@ def check_agreement(steps: Sequence[Any], last: Forest, pulled: Forest, X: Any) 
 
 
 def _some_rows(X: Any, forest: Forest) -> Any:
+    def spread(n_rows: int) -> Ints:
+        return np.unique(np.linspace(0, n_rows - 1, min(n_rows, _N_ROWS)).astype(np.int64)) if n_rows else np.arange(0)
+
     if isinstance(X, np.ndarray) or scipy.sparse.issparse(X) or not nw.dependencies.is_into_dataframe(X):
         matrix = X.tocsr() if scipy.sparse.issparse(X) else np.asarray(X)
-        return matrix[_spread(matrix.shape[0])]
+        return matrix[spread(matrix.shape[0])]
     table = nw.from_native(X, eager_only=True)
-    table = table[_spread(len(table)).tolist()]
+    table = table[spread(len(table)).tolist()]
     table = table.select(forest.schema.names) if forest.schema.named else table
     is_known = nw.dependencies.is_pandas_dataframe(X) or nw.dependencies.is_polars_dataframe(X)
     return table.to_native() if is_known else table.to_pandas()
-
-
-def _spread(n_rows: int) -> npt.NDArray[np.int64]:
-    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, _N_ROWS)).astype(np.int64)) if n_rows else np.arange(0)
 
 
 # Numbers at which a node changes sides, left up to the first one, and whether missing values go left.
@@ -170,29 +169,26 @@ class Nodes:
 def _with_chains(
     arrays: dict[str, npt.NDArray[Any]], several: dict[int, Cuts], roots: Ints
 ) -> dict[str, npt.NDArray[Any]]:
-    """Return nodes with one threshold each: a node with several is followed by others, over copies of its branches."""
+    """Return nodes with one threshold each: a node with several becomes a chain of nodes.
+
+    The intervals of the chain go to the node's left and right branch in turn, which are copied.
+    """
     table = {name: array.tolist() for name, array in arrays.items()}
     downwards: list[int] = roots.tolist()
     for node in downwards:
         downwards.extend(child for child in (table["left"][node], table["right"][node]) if child >= 0)
-    for node in reversed(downwards):
-        if node in several:
-            _chain(table, node, several[node])
+    for node in reversed([node for node in downwards if node in several]):
+        branches = table["left"][node], table["right"][node]
+        ends, missing_left = several[node]
+        for position, end in enumerate(ends.tolist()):
+            if position:
+                table["right"][node] = _copied(table, node, whole=False)
+                node = table["right"][node]
+                table["left"][node] = branches[1] if position == 1 else _copied(table, branches[position % 2])
+            table["bound"][node] = end
+            table["missing_left"][node] = missing_left or position > 0
+        table["right"][node] = _copied(table, branches[len(ends) % 2])
     return {name: np.array(column) for name, column in table.items()}
-
-
-def _chain(table: Table, node: int, cuts: Cuts) -> None:
-    """Turn a node into a chain of nodes, whose intervals go to its left and right branch in turn."""
-    branches = table["left"][node], table["right"][node]
-    ends, missing_left = cuts
-    for position, end in enumerate(ends.tolist()):
-        if position:
-            table["right"][node] = _copied(table, node, whole=False)
-            node = table["right"][node]
-            table["left"][node] = branches[1] if position == 1 else _copied(table, branches[position % 2])
-        table["bound"][node] = end
-        table["missing_left"][node] = missing_left or position > 0
-    table["right"][node] = _copied(table, branches[len(ends) % 2])
 
 
 def _copied(table: Table, node: int, *, whole: bool = True) -> int:
@@ -247,19 +243,15 @@ class _Pulled:
     def _usable(self, steps: Sequence[Any]) -> Transformation:
         """Return the transformation with a usual value of each column, which it accepts."""
         for number in _USUAL:
-            usual = [self._usual(j, number) for j in range(len(self._walk.raw))]
+            usual = [np.array([number])] * len(self._walk.raw)
+            for j, labels in self._labels.items():
+                first = next((label for label in labels if label is not None), np.nan)
+                usual[j] = objects([first]) if j in self._as_objects else np.array([first], dtype=np.float64)
             result = Transformation(steps, self._forest.schema, self._names, usual)
             if not result.answers({0: usual[0]})[0].refused[0]:
                 return result
         error = result.last_error
         raise refused(f"transformers that accept none of the numbers tried ({type(error).__name__}: {error})")
-
-    def _usual(self, j: int, number: float) -> npt.NDArray[Any]:
-        labels = self._labels.get(j)
-        if labels is None:
-            return np.array([number])
-        first = next((label for label in labels if label is not None), np.nan)
-        return objects([first]) if j in self._as_objects else np.array([first], dtype=np.float64)
 
     def _check_function(self) -> None:
         numbers = np.array([0.25, 0.5, 0.75, 1.0, 3.0])
@@ -318,15 +310,8 @@ class _Pulled:
         forest = self._forest
         which = np.flatnonzero(forest.feature == output)
         start = forest.category_start[which]
-        kinds = np.stack(
-            [
-                np.where(start >= 0, start, forest.bound[which]),
-                start,
-                forest.missing_left[which],
-                forest.zero_missing[which],
-            ],
-            axis=1,
-        )
+        bound = np.where(start >= 0, start, forest.bound[which])
+        kinds = np.stack([bound, start, forest.missing_left[which], forest.zero_missing[which]], axis=1)
         _, first, pattern = np.unique(kinds, axis=0, return_index=True, return_inverse=True)
         return which, which[first], pattern.ravel()
 
@@ -342,8 +327,14 @@ class _Pulled:
         return self._forest.goes_left(np.broadcast_to(kinds[:, None], shape), np.broadcast_to(values, shape))
 
     def _accepts(self, j: int, values: Floats, is_refused: bool) -> bool:
+        """Whether transformers and model accept a value of a raw column, of which they make these values."""
         features = self._forest.schema.features
-        return not is_refused and all(_model_accepts(features[k], float(values[k])) for k in self._outputs[j])
+        return not is_refused and all(
+            features[k].accepts_missing
+            if np.isnan(values[k])
+            else features[k].accepts_unseen or not features[k].is_category or values[k] != features[k].n_categories
+            for k in self._outputs[j]
+        )
 
     def _feature(self, j: int, mapped: CategoryMap | None, accepts_missing: dict[int, bool]) -> Feature:
         name = f"x{j}" if self._names is None else self._names[j]
@@ -351,22 +342,14 @@ class _Pulled:
             missing = self._accepts(j, mapped.missing, not mapped.accepts_missing)
             unseen = self._accepts(j, mapped.values[-1], not mapped.accepts_unseen)
             return Feature(name, mapped.encoder, missing, unseen)
-        if j not in accepts_missing:
-            return self._unused(j, name)
-        return Feature(name, Numeric(cast="float64 only" if j in self._computed else "float64"), accepts_missing[j])
-
-    def _unused(self, j: int, name: str) -> Feature:
-        """Return a column that no split sees; it may hold anything only if no transformer refuses text in it."""
-        text, missing = self._transformation.answers({j: objects(["text"])}), self._transformation.answers({j: _NAN})
-        if not text[j].refused[0]:
+        if j in accepts_missing:
+            cast = "float64 only" if j in self._computed else "float64"
+            return Feature(name, Numeric(cast=cast), accepts_missing[j])
+        # No split sees the column; it may hold anything only if no transformer refuses text in it.
+        text, nan = (self._transformation.answers({j: value})[j] for value in (objects(["text"]), _NAN))
+        if not text.refused[0]:
             return Feature(name, IgnoredColumn())
-        return Feature(name, Numeric(), accepts_missing=not missing[j].refused[0])
-
-
-def _model_accepts(feature: Feature, value: float) -> bool:
-    if np.isnan(value):
-        return feature.accepts_missing
-    return feature.accepts_unseen or not feature.is_category or value != feature.n_categories
+        return Feature(name, Numeric(), accepts_missing=not nan.refused[0])
 
 
 def is_pipeline(model: Any) -> bool:

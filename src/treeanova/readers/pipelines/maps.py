@@ -301,16 +301,12 @@ class Transformation:
         encoded = self._encoded(padded, n_rows)
         if encoded is not None:
             return {j: Answer(encoded[: len(v)], np.zeros(len(v), bool)) for j, v in queries.items()}
-        return {j: self._sorted_answer(j, values) for j, values in queries.items()}
-
-    def _sorted_answer(self, j: int, values: npt.NDArray[Any]) -> Answer:
-        """Query one raw column; numbers in order, so refused ones are next to each other."""
-        if values.dtype == object:
-            return self._answer(j, values)
-        order = np.argsort(values)
-        answer = self._answer(j, values[order])
-        rank = np.argsort(order)
-        return Answer(answer.values[rank], answer.refused[rank])
+        answers = {}
+        for j, values in queries.items():  # numbers in order, so refused ones are next to each other
+            order = np.arange(len(values)) if values.dtype == object else np.argsort(values)
+            answer, rank = self._answer(j, values[order]), np.argsort(order)
+            answers[j] = Answer(answer.values[rank], answer.refused[rank])
+        return answers
 
     def _answer(self, j: int, values: npt.NDArray[Any]) -> Answer:
         encoded = self._encoded({j: values}, len(values))
