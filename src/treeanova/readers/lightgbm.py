@@ -33,15 +33,7 @@ from treeanova.data.features import Encoder, Feature, IntegerCategory, Labels, N
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import NEAR_ZERO, Forest, assemble
 from treeanova.readers import checks
-from treeanova.readers.checks import (
-    block_starts,
-    category_tables,
-    check_size,
-    check_values,
-    damaged,
-    decimal_number,
-    whole_number,
-)
+from treeanova.readers.checks import block_starts, check_size, check_values, damaged, decimal_number, whole_number
 from treeanova.readers.outputs import link_and_objective, objective_text, output_names, plain_labels
 
 _LOSSES = {
@@ -313,7 +305,13 @@ def _pandas_labels(text: ModelText, columns: list[TrainingColumn]) -> dict[int, 
     not, the lists are placed in order if there is only one way to do so; otherwise the model is refused.
     """
     lists = json.loads(text.tail_entry("pandas_categorical:", "null")) or []
-    if not (isinstance(lists, list) and all(map(_is_list_of_labels, lists))):
+    is_sound = isinstance(lists, list) and all(
+        isinstance(labels, list)
+        and all(isinstance(label, (str, int, float)) for label in labels)
+        and len(set(labels)) == len(labels)
+        for labels in lists
+    )
+    if not is_sound:
         raise damaged(f"`pandas_categorical` must list labels of categories, got {str(lists)[:40]}")
     labels: list[tuple[Hashable, ...]] = [tuple(one) for one in lists]
     categories = [j for j, (codes, _, _) in enumerate(columns) if codes is not None]
@@ -326,12 +324,6 @@ def _pandas_labels(text: ModelText, columns: list[TrainingColumn]) -> dict[int, 
             "some were ordered or not in categorical_feature=; train with unordered category columns, or with codes."
         )
     return dict(zip(first, labels, strict=True))
-
-
-def _is_list_of_labels(labels: object) -> bool:
-    if not (isinstance(labels, list) and all(isinstance(label, (str, int, float)) for label in labels)):
-        return False
-    return len(set(labels)) == len(labels)
 
 
 def _place(labels: Sequence[Sequence[Hashable]], columns: list[TrainingColumn], candidates: Sequence[int]) -> list[int]:
@@ -371,7 +363,7 @@ def forest_of(text: ModelText, classes: Any) -> Forest:
     members = read_members(text, splits, n_sets)
     encoders = encoders_of(text, splits, members, len(names))
     n_categories = np.array([len(encoder.labels or ()) for encoder in encoders], dtype=np.int64)
-    category_start, category_left = category_tables(
+    category_start, category_left = checks.category_tables(
         "category tables",
         np.where(splits.is_category, n_categories[splits.feature] + 1, 0),
         members[0],

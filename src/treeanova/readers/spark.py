@@ -36,16 +36,8 @@ from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.data.features import Feature, Labels, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble
-from treeanova.readers.checks import (
-    block_starts,
-    check_inside,
-    check_size,
-    damage_reported,
-    decimal_number,
-    parsed_json,
-    stacked_trees,
-    whole_number,
-)
+from treeanova.readers import checks
+from treeanova.readers.checks import block_starts, check_size, decimal_number, stacked_trees, whole_number
 from treeanova.readers.outputs import class_outputs, without_first_of_two
 
 _BYTES_PER_ROW = 4
@@ -116,7 +108,7 @@ def _open_stage(path: pathlib.Path) -> Stage:
     files = sorted((path / "metadata").glob("part-*"))
     try:
         text = "".join(file.read_text(encoding="utf-8") for file in files)
-        content = parsed_json(text.strip().partition("\n")[0])
+        content = checks.parsed_json(text.strip().partition("\n")[0])
     except (OSError, ValueError) as error:
         raise ModelFileError(
             f"{path.name} must be a folder of Spark with JSON in metadata/, got {type(error).__name__}; folder damaged?"
@@ -363,8 +355,8 @@ def read(model: Any) -> Forest:
 
 
 def read_file(path: pathlib.Path) -> Forest:
-    with damage_reported("a folder of a Spark model", path):
-        check_inside(path)
+    with checks.damage_reported("a folder of a Spark model", path):
+        checks.check_inside(path)
         return _read(_open_stage(path))
 
 

@@ -29,15 +29,8 @@ from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.data.features import Feature, IntegerCategory, Numeric, Schema
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble, bound_below, bound_up_to
-from treeanova.readers.checks import (
-    block_starts,
-    category_tables,
-    check_size,
-    check_values,
-    damage_reported,
-    damaged,
-    stacked_trees,
-)
+from treeanova.readers import checks
+from treeanova.readers.checks import block_starts, check_size, check_values, damage_reported, damaged, stacked_trees
 from treeanova.readers.outputs import are_shares, objective_of_probabilities, output_names, without_first_of_two
 
 _TYPES: dict[int, np.dtype[Any]] = {2: np.dtype("<f4"), 3: np.dtype("<f8")}
@@ -259,7 +252,7 @@ def _categories(checkpoint: Checkpoint, nodes: Nodes, sizes: Ints) -> tuple[tupl
         n_entries[is_category & (feature == j)] = len(codes) + 1
         encoder = IntegerCategory(tuple(codes.tolist()), cast=cast, cuts_negative=False, largest=2.0**32 - 1)
         features[j] = Feature(f"x{j}", encoder)
-    start, is_member = category_tables("category tables", n_entries, node, position, _MAX_VALUES)
+    start, is_member = checks.category_tables("category tables", n_entries, node, position, _MAX_VALUES)
     leads_right = np.repeat(nodes["category_list_right_child"].astype(bool), n_entries)
     return tuple(features), start, is_member != leads_right
 

@@ -58,15 +58,20 @@ def tabulate(
     """
     bounds = _common_bounds(conditions.values())
     refined = {number: _refined(condition, bounds) for number, condition in conditions.items()}
-    numbers = {feature: _class_numbers(feature, conditions, refined, bounds) for feature in bounds}
-    first = {feature: _first_places(number) for feature, number in numbers.items()}
+    class_numbers = {feature: _class_numbers(feature, conditions, refined, bounds) for feature in bounds}
+    first = {feature: _first_places(number) for feature, number in class_numbers.items()}
     if math.prod(map(len, first.values())) > max_cells:
         return None
     on_cells = {number: _on_cells(array, conditions[number].features, first) for number, array in refined.items()}
     shape = [len(places) for places in first.values()]
     return Table(
         bounds=bounds,
-        classes={feature: _class_values(numbers[feature], first[feature], bounds[feature]) for feature in bounds},
+        classes={
+            feature: first[feature]
+            if bounds[feature] is not None
+            else _merged([1 << code for code in range(len(numbers))], numbers, is_category=True)
+            for feature, numbers in class_numbers.items()
+        },
         outcomes=np.ascontiguousarray(np.broadcast_to(outcomes(on_cells), shape)),
     )
 
@@ -113,22 +118,8 @@ def _numbered(rows: npt.NDArray[np.generic], *, in_order: bool) -> list[int]:
     return [number_of.setdefault(row.tobytes(), len(number_of)) for row in rows]
 
 
-def _first_places(numbers: Sequence[int]) -> list[int]:
-    highest, places = -1, []
-    for place, number in enumerate(numbers):
-        if number > highest:
-            highest = number
-            places.append(place)
-    return places
-
-
-def _class_values(numbers: Sequence[int], first: list[int], bounds: Floats | None) -> list[int]:
-    if bounds is not None:
-        return first
-    masks = [0] * len(first)
-    for code, number in enumerate(numbers):
-        masks[number] |= 1 << code
-    return masks
+def _first_places(numbers: Sequence[int]) -> Sequence[int]:
+    return _merged(range(len(numbers)), numbers, is_category=False)
 
 
 def _on_cells(array: Bools, features: Sequence[int], first: Mapping[int, Sequence[int]]) -> Bools:
@@ -296,12 +287,13 @@ class _Builder:
         below = self._splits_below(node)
         if not self._combines(below):
             return None
-        table = tabulate(self._conditions(below), functools.partial(self._leaf_in_cells, node), _MAX_CELLS)
+        conditions = {split: self._condition(split) for split in below}
+        table = tabulate(conditions, functools.partial(self._leaf_in_cells, node), _MAX_CELLS)
         if table is None:
             split, left, right = self._split[node], self._left[node], self._right[node]
             if split not in self._splits.conditions:
                 return None
-            table = tabulate(self._conditions([split]), lambda goes: np.where(goes[split], right, left), _MAX_CELLS)
+            table = tabulate({split: conditions[split]}, lambda goes: np.where(goes[split], right, left), _MAX_CELLS)
         if table is None:
             raise _size_error()
         ends, outcomes = np.unique(table.outcomes, return_inverse=True)
@@ -309,11 +301,10 @@ class _Builder:
         outcomes = outcomes.reshape(table.outcomes.shape).astype(smallest)
         return table, ends.tolist(), grow(dataclasses.replace(table, outcomes=outcomes))
 
-    def _conditions(self, splits: Sequence[int]) -> dict[int, Condition]:
-        return {split: self._splits.conditions.get(split) or self._condition(split) for split in splits}
-
     def _condition(self, split: int) -> Condition:
         old = self._splits
+        if split in old.conditions:
+            return old.conditions[split]
         feature, start = int(old.feature[split]), int(old.category_start[split])
         if start < 0:
             return Condition((feature,), (old.bound[split : split + 1],), np.array([False, True]))
@@ -362,6 +353,7 @@ class _Builder:
 
 
 def _merged(old: Sequence[int], new: Sequence[int], *, is_category: bool) -> Sequence[int]:
+    """Merge values of classes by their new numbers: masks of categories are united, of intervals the first is taken."""
     size = max(new) + 1
     if size == len(new):
         return old

@@ -40,20 +40,7 @@ from treeanova.data.features import Feature, IgnoredColumn, Numeric, Schema
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.effects import Effects
 from treeanova.model.forest import NEAR_ZERO, Forest, assemble
-from treeanova.readers.pipelines.maps import (
-    CategoryMap,
-    Origin,
-    RawColumn,
-    Transformation,
-    Walk,
-    breakpoints,
-    category_maps,
-    is_numeric,
-    objects,
-    plain_labels,
-    refused,
-    without_refused,
-)
+from treeanova.readers.pipelines import maps
 
 _N_ROWS = 2000
 _TOLERANCE = 1e-9  # relative to the scores: sums over leaves differ by rounding at most
@@ -77,7 +64,7 @@ def check_agreement(steps: Sequence[Any], last: Forest, pulled: Forest, X: Any) 
     gaps = np.abs(scores - expected).max(axis=1, initial=0.0)
     if not (gaps <= _TOLERANCE * np.abs(expected).max(initial=1e-300)).all():
         i = int(gaps.argmax())
-        raise refused(
+        raise maps.refused(
             "a transformer that acts on the rows of `X` in another way than on numbers and categories one by one (one "
             f"score is {expected[i, 0]:.6g}, where {scores[i, 0]:.6g} is expected)"
         )
@@ -214,44 +201,44 @@ class _Pulled:
     def __init__(self, steps: Sequence[Any], forest: Forest) -> None:
         n_raw = getattr(steps[0], "n_features_in_", None)
         if n_raw is None:
-            raise refused(f"{type(steps[0]).__name__}, which does not tell its number of columns")
-        walk, columns = Walk([RawColumn() for _ in range(n_raw)]), [Origin(j) for j in range(n_raw)]
+            raise maps.refused(f"{type(steps[0]).__name__}, which does not tell its number of columns")
+        walk, columns = maps.Walk([maps.RawColumn() for _ in range(n_raw)]), [maps.Origin(j) for j in range(n_raw)]
         for step in steps:
             columns = walk.through(step, columns)
         n_columns = len(forest.schema.features)
         if len(columns) != n_columns:
-            raise refused(f"transformers that make {n_columns} columns where {len(columns)} are expected")
+            raise maps.refused(f"transformers that make {n_columns} columns where {len(columns)} are expected")
         if any(walk.raw[column.source].labels is not None and not column.by_label for column in columns):
-            raise refused("a column that enters the model both as categories and otherwise")
+            raise maps.refused("a column that enters the model both as categories and otherwise")
         names = getattr(steps[0], "feature_names_in_", None)
         self._names = None if names is None else [str(name) for name in names]
         self._forest, self._walk = forest, walk
         self._source = source = np.array([column.source for column in columns], dtype=np.int64)
         self._computed = {column.source for column in columns if not column.is_raw}
         self._labels: dict[int, list[Hashable]] = {
-            j: plain_labels(list(dict.fromkeys([*raw.labels, *raw.sentinels])))
+            j: maps.plain_labels(list(dict.fromkeys([*raw.labels, *raw.sentinels])))
             for j, raw in enumerate(walk.raw)
             if raw.labels is not None
         }
-        self._as_objects = {j for j in self._labels if walk.raw[j].as_objects or not is_numeric(self._labels[j])}
+        self._as_objects = {j for j in self._labels if walk.raw[j].as_objects or not maps.is_numeric(self._labels[j])}
         self._outputs = {j: np.flatnonzero(source == j) for j in range(len(walk.raw))}
         self._numbers = [j for j in self._outputs if j not in self._labels and len(self._outputs[j])]
         self._transformation = self._usable(steps)
         if walk.has_function:
             self._check_function()
 
-    def _usable(self, steps: Sequence[Any]) -> Transformation:
+    def _usable(self, steps: Sequence[Any]) -> maps.Transformation:
         """Return the transformation with a usual value of each column, which it accepts."""
         for number in _USUAL:
             usual = [np.array([number])] * len(self._walk.raw)
             for j, labels in self._labels.items():
                 first = next((label for label in labels if label is not None), np.nan)
-                usual[j] = objects([first]) if j in self._as_objects else np.array([first], dtype=np.float64)
-            result = Transformation(steps, self._forest.schema, self._names, usual)
+                usual[j] = maps.objects([first]) if j in self._as_objects else np.array([first], dtype=np.float64)
+            result = maps.Transformation(steps, self._forest.schema, self._names, usual)
             if not result.answers({0: usual[0]})[0].refused[0]:
                 return result
         error = result.last_error
-        raise refused(f"transformers that accept none of the numbers tried ({type(error).__name__}: {error})")
+        raise maps.refused(f"transformers that accept none of the numbers tried ({type(error).__name__}: {error})")
 
     def _check_function(self) -> None:
         numbers = np.array([0.25, 0.5, 0.75, 1.0, 3.0])
@@ -262,18 +249,18 @@ class _Pulled:
             single = self._transformation.answers({j: numbers[-1:]})[j]
             same = np.array_equal(alone[j].values[:, outputs], together[j].values[:, outputs], equal_nan=True)
             if not same or not np.array_equal(single.values[0, outputs], alone[j].values[-1, outputs], equal_nan=True):
-                raise refused("a function that mixes columns or rows")
+                raise maps.refused("a function that mixes columns or rows")
 
     def forest(self) -> Forest:
         nodes = Nodes(self._forest, self._source)
-        maps = category_maps(self._transformation, self._labels, self._as_objects, self._outputs)
-        for j, mapped in maps.items():
+        categories = maps.category_maps(self._transformation, self._labels, self._as_objects, self._outputs)
+        for j, mapped in categories.items():
             for output in self._outputs[j].tolist():
                 which, kinds, pattern = self._patterns(output)
                 left = self._left(kinds, np.append(mapped.values[:, output], mapped.missing[output]))
                 nodes.split_categories(which, pattern, left[:, :-1], left[:, -1])
         accepts_missing = self._split_all_numbers(nodes)
-        features = tuple(self._feature(j, maps.get(j), accepts_missing) for j in range(len(self._walk.raw)))
+        features = tuple(self._feature(j, categories.get(j), accepts_missing) for j in range(len(self._walk.raw)))
         return nodes.forest(
             dataclasses.replace(
                 self._forest.schema,
@@ -294,13 +281,13 @@ class _Pulled:
             j: {k: self._thresholds(patterns[k][1], k) for k in self._outputs[j].tolist()} for j in self._numbers
         }
         raw = {j: self._walk.raw[j] for j in self._numbers}
-        ends = breakpoints(self._transformation, raw, questions)
+        ends = maps.breakpoints(self._transformation, raw, questions)
         answers = self._transformation.answers(ends)
         missing = self._transformation.answers(dict.fromkeys(self._numbers, _NAN))
         for j in self._numbers:
             for k in self._outputs[j].tolist():
                 which, kinds, pattern = patterns[k]
-                left = without_refused(self._left(kinds, answers[j].values[:, k]), answers[j].refused)
+                left = maps.without_refused(self._left(kinds, answers[j].values[:, k]), answers[j].refused)
                 missing_left = self._left(kinds, missing[j].values[:, k])[:, 0]
                 nodes.split_numbers(which, pattern, left, missing_left, ends[j][:-1])
         return {j: self._accepts(j, missing[j].values[0], missing[j].refused[0]) for j in self._numbers}
@@ -336,7 +323,7 @@ class _Pulled:
             for k in self._outputs[j]
         )
 
-    def _feature(self, j: int, mapped: CategoryMap | None, accepts_missing: dict[int, bool]) -> Feature:
+    def _feature(self, j: int, mapped: maps.CategoryMap | None, accepts_missing: dict[int, bool]) -> Feature:
         name = f"x{j}" if self._names is None else self._names[j]
         if mapped is not None:
             missing = self._accepts(j, mapped.missing, not mapped.accepts_missing)
@@ -346,7 +333,7 @@ class _Pulled:
             cast = "float64 only" if j in self._computed else "float64"
             return Feature(name, Numeric(cast=cast), accepts_missing[j])
         # No split sees the column; it may hold anything only if no transformer refuses text in it.
-        text, nan = (self._transformation.answers({j: value})[j] for value in (objects(["text"]), _NAN))
+        text, nan = (self._transformation.answers({j: value})[j] for value in (maps.objects(["text"]), _NAN))
         if not text.refused[0]:
             return Feature(name, IgnoredColumn())
         return Feature(name, Numeric(), accepts_missing=not nan.refused[0])
@@ -385,7 +372,7 @@ def read_in_raw_columns(
     _check_model(last)
     content = read_model(last)
     if isinstance(content, Effects):
-        raise refused(f"{type(steps[0]).__name__} before an additive model")
+        raise maps.refused(f"{type(steps[0]).__name__} before an additive model")
     pulled = _Pulled(steps, content).forest()
     if X is not None:
         check_agreement(steps, content, pulled, X)

@@ -29,37 +29,19 @@ from treeanova.data.features import (
     singles,
 )
 from treeanova.errors import ModelFileError, UnsupportedModelError
-from treeanova.readers.checks import (
-    block_starts,
-    category_tables,
-    check_size,
-    check_values,
-    damaged,
-    parsed_json,
-    whole_number,
-)
+from treeanova.readers import checks
+from treeanova.readers.checks import block_starts, check_size, check_values, damaged, parsed_json, whole_number
 
-_NUMBERS: dict[int, np.dtype[Any]] = {
-    ord("i"): np.dtype("i1"),
-    ord("U"): np.dtype("u1"),
-    ord("I"): np.dtype(">i2"),
-    ord("l"): np.dtype(">i4"),
-    ord("L"): np.dtype(">i8"),
-    ord("d"): np.dtype(">f4"),
-    ord("D"): np.dtype(">f8"),
-}
-_SCALARS = {
-    kind: struct.Struct(f">{code}")
-    for kind, code in {"i": "b", "U": "B", "I": "h", "l": "i", "L": "q", "d": "f", "D": "d"}.items()
-}
-_UNPACK = {ord(kind): packer for kind, packer in _SCALARS.items()}
+# Types of numbers, as struct and numpy call them.
+_TYPES = {"i": ">b", "U": ">B", "I": ">h", "l": ">i", "L": ">q", "d": ">f", "D": ">d"}
+_NUMBERS: dict[int, np.dtype[Any]] = {ord(kind): np.dtype(code) for kind, code in _TYPES.items()}
+_UNPACK = {ord(kind): struct.Struct(code) for kind, code in _TYPES.items()}
 _CONSTANTS = {ord("Z"): None, ord("T"): True, ord("F"): False}
 _INTEGERS = frozenset(b"iUIlL")
-_LONG = _SCALARS["L"]
 _DEEPEST = 32
 
 _OBJECT, _END_OBJECT, _LIST, _END_LIST, _STRING = b"{}[]S"
-_TYPE, _COUNT, _LONG_KIND = b"$#L"
+_TYPE, _COUNT = b"$#"
 
 
 def decode_ubjson(data: bytes) -> Any:
@@ -105,13 +87,9 @@ class _Ubjson:
 
     def _length(self, kind: int) -> int:
         """Return a length of a type whose byte was read; at most the number of bytes that are left."""
-        if kind == _LONG_KIND:  # what XGBoost writes
-            length: int = _LONG.unpack_from(self.data, self.at)[0]
-            self.at += 8
-        elif kind in _INTEGERS:
-            length = self._number(kind)
-        else:
+        if kind not in _INTEGERS:
             raise ValueError(f"no length at byte {self.at}")
+        length: int = self._number(kind)
         if not 0 <= length <= len(self.data) - self.at:
             raise ValueError(f"a length of {length} at byte {self.at}")
         return length
@@ -460,7 +438,7 @@ def category_sets(nodes: Nodes, features: tuple[Feature, ...]) -> tuple[Ints, Bo
     sizes[listed] = np.array([feature.n_categories for feature in features], dtype=np.int64)[nodes.feature[listed]] + 1
     node = np.repeat(listed, nodes.listed_sizes[is_split])
     codes = nodes.categories[np.repeat(is_split, nodes.listed_sizes)]
-    start, goes_right = category_tables("category sets", sizes, node, codes, _MAX_ENTRIES)
+    start, goes_right = checks.category_tables("category sets", sizes, node, codes, _MAX_ENTRIES)
     return start, ~goes_right
 
 
