@@ -84,6 +84,21 @@ def test_histogram_is_the_share_of_rows_between_ends():
     np.testing.assert_allclose(statistics_of(VALUES, GRID).histogram(0, -2.0, 3.0, 1), [5 / 8])
 
 
+@pytest.mark.parametrize("start", [0.0, 2.0**53, -(2.0**53), 2.0**60, 2.0**1000])
+def test_histogram_of_a_narrow_range_far_from_zero(start):
+    """Intervals may be shorter than the distance between neighbouring floats: 20 steps in 8 intervals of 2.5."""
+    steps = np.arange(21.0)
+    values = start + steps * max(np.spacing(abs(start)), 1.0) * (2 if start < 0 else 1)
+    table = np.stack([values, values], axis=1)
+    expected = np.bincount(np.minimum(steps * 8 // 20, 7).astype(int)) / 21
+    np.testing.assert_allclose(statistics_of(table, GRID).histogram(0, values[0], values[-1], 8), expected)
+
+
+def test_histogram_of_the_widest_range():
+    values = np.array([[-1.7e308, 0.0], [-1e307, 0.0], [1e307, 0.0], [1.7e308, 0.0]])
+    np.testing.assert_allclose(statistics_of(values, GRID).histogram(0, -1.7e308, 1.7e308, 2), [0.5, 0.5])
+
+
 @given(st.integers(1, 500), st.integers(1, 200), st.booleans())
 def test_some_rows_are_distinct_and_fewer_than_twice_as_many(n_rows, wanted, weighted):
     column = np.arange(float(n_rows))

@@ -36,6 +36,18 @@ def test_window_leaves_out_thresholds_far_beyond_the_rows():
     assert 1000 < high < 1100
 
 
+@pytest.mark.parametrize("start", [2.0**53, 2e9, -(2.0**53)])
+def test_window_of_a_narrow_range_far_from_zero(start):
+    """Six digits of 2,000,000,013 would leave no range at all."""
+    numbers = start + 2.0 * np.arange(51)
+    axis = IntervalAxis("k", -1, numbers[:-1] + 1)
+    counted = statistics(axis, numbers)
+    ends = window(axis, 0, counted)
+    assert ends["low"] == pytest.approx(start, abs=0.5, rel=0)
+    assert ends["high"] == pytest.approx(start + 100, abs=0.5, rel=0)
+    assert counted.histogram(0, ends["low"], ends["high"], 48).sum() == pytest.approx(1.0)
+
+
 def test_dates_are_days():
     axis = IntervalAxis("x", -1, 1e9 + 86_400 * np.arange(5.0), "s")
     feature = Feature("x", DateNumber("s", Numeric()))

@@ -290,8 +290,7 @@ class Quantiles:
 
     def histogram(self, low: float, high: float, n_bins: int) -> Floats:
         mass = self.finite_weight / self.weight / max(len(self.by_weight), 1)
-        counts, _ = np.histogram(self.by_weight, n_bins, (low, high), weights=np.full(len(self.by_weight), mass))
-        return counts
+        return shares_in_intervals(self.by_weight, np.full(len(self.by_weight), mass), low, high, n_bins)
 
     def scaled(self, factor: float) -> Quantiles:
         return dataclasses.replace(self, finite_weight=self.finite_weight * factor, weight=self.weight * factor)
@@ -304,6 +303,19 @@ class Quantiles:
             self.finite_weight + other.finite_weight,
             self.weight + other.weight,
         )
+
+
+def shares_in_intervals(values: Floats, shares: Floats, low: float, high: float, n_bins: int) -> Floats:
+    """Return sums of shares in intervals of equal length, the last one with its end.
+
+    numpy's histogram computes the ends of the intervals, and refuses ranges of so few floats that some are equal.
+    """
+    inside = (values >= low) & (values <= high)
+    exponent = -np.frexp(max(abs(low), abs(high)))[1]  # powers of two: nothing is rounded, and no width is infinite
+    start, end = np.ldexp([low, high], exponent)
+    places = (np.ldexp(values[inside], exponent) - start) * n_bins / ((end - start) or 1.0)
+    sums: Floats = np.bincount(np.minimum(places, n_bins - 1).astype(int), shares[inside], n_bins)
+    return sums
 
 
 def _mixture(quantiles: tuple[Floats, Floats], masses: tuple[float, float]) -> Floats:

@@ -36,6 +36,7 @@ from treeanova.density.sample import (
     order_of_contents,
     sample_of,
     sample_size,
+    shares_in_intervals,
 )
 from treeanova.model.grid import Binning, Grid, binning_by, first_unresolved, unmerged
 from treeanova.model.rows import Rows
@@ -313,8 +314,7 @@ class Statistics:
         """Return the share of the rows in each of some intervals of equal length; the last includes `high`."""
         if self.binned is not None:
             return self.spreads[j].histogram(low, high, n_bins)
-        shares, _ = np.histogram(self.sample.values[:, j], n_bins, (low, high), weights=self.sample.shares)
-        return shares
+        return shares_in_intervals(self.sample.values[:, j], self.sample.shares, low, high, n_bins)
 
     def described(self) -> dict[int, FeatureTotals]:
         """Return means and ranges of the values of all features, by position."""

@@ -236,10 +236,16 @@ def window(axis: Axis, j: int, statistics: Statistics | None) -> dict[str, Any]:
     values = None if statistics is None else statistics.value_range(j)
     if values is not None and high > low:  # not beyond the data
         ends = max(ends[0], min(values[0], low)), min(ends[1], max(values[1], high))
-    shorten = float if axis.date_unit else six_digits
+    shorten = float if axis.date_unit else functools.partial(_digits_of_range, width=ends[1] - ends[0])
     # On an axis that is not linear no tail is cut.
     whole = {"whole": [shorten(first), shorten(last + _MARGIN * (last - first))]} if is_cut else {}
     return {"low": shorten(ends[0]), "high": shorten(ends[1]), "cut": bool(is_cut), **whole}
+
+
+def _digits_of_range(end: float, width: float) -> float:
+    """Round an end of a range to six digits of the range, which may be narrow and far from zero."""
+    more = math.ceil(math.log10(max(abs(end) / width, 1.0))) if 0 < width < math.inf else 0
+    return float(f"{end:.{min(_DIGITS + more, 17)}g}")
 
 
 _BY_MASS = 0.7  # how far bins are merged by mass; the rest is by their number
