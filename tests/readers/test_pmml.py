@@ -119,6 +119,153 @@ def test_invalid_categories(tmp_path):
     assert score(stump(tmp_path, children, options=options, category=category), [0.0], "w") == [0.0]
 
 
+AS_MISSING = 'invalidValueTreatment="asMissing"'
+INTERVAL = '<Interval closure="{}" leftMargin="0" rightMargin="10"/>'
+OUTSIDE = "column 'a' must hold values that the model declares to be valid, got {}"
+
+
+def declared(tmp_path, values, treatment="", kind="double"):
+    """A stump that predicts 0 for a missing number, whose field declares values."""
+    path = stump(tmp_path, kind=kind, mining=treatment, options='missingValueStrategy="lastPrediction"')
+    text = path.read_text().replace(f'dataType="{kind}"/>', f'dataType="{kind}">{values}</DataField>')
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("values", "treatment", "rows", "expected"),
+    [
+        ('<Value value="-999" property="missing"/>', "", [-999, -998, np.nan], [0, 1, 0]),
+        (
+            "".join(f'<Value value="{word}" property="missing"/>' for word in ("-9", "9", "NA", "NaN")),
+            "",
+            [-9, 9, 0, 1],
+            [0, 0, 1, 2],
+        ),
+        ('<Value value="-1" property="invalid"/>', AS_MISSING, [-1, -2, 2], [0, 1, 2]),
+        (INTERVAL.format("closedClosed"), AS_MISSING, [-1, 0, 10, 11, np.inf], [0, 1, 2, 0, 0]),
+        (INTERVAL.format("openOpen"), AS_MISSING, [0, 5e-324, 9.9, 10], [0, 1, 2, 0]),
+        (INTERVAL.format("closedOpen") + '<Value value="20"/>', AS_MISSING, [0, 9, 10, 20, 21], [1, 2, 0, 2, 0]),
+        ('<Interval closure="openClosed" rightMargin="0"/>', AS_MISSING, [-np.inf, -1, 0, 1], [0, 1, 1, 0]),
+        ('<Value value="0"/><Value value="2"/>', AS_MISSING, [0, 1, 2, 3], [1, 0, 2, 0]),
+        (INTERVAL.format("closedClosed"), 'invalidValueTreatment="asIs"', [-1, 20, np.nan], [1, 2, 0]),
+    ],
+)
+def test_declared_numbers(tmp_path, values, treatment, rows, expected):
+    assert score(declared(tmp_path, values, treatment), np.array(rows, dtype=float)) == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "rows", "refused"),
+    [
+        (INTERVAL.format("closedClosed"), [-1, 0, 10], -1.0),
+        (INTERVAL.format("closedOpen"), [0, 9, 10], 10.0),
+        ('<Value value="0"/><Value value="2"/>', [0, 2, 1], 1.0),
+        ('<Value value="5" property="invalid"/>', [4, 5], 5.0),
+    ],
+)
+def test_numbers_outside_of_what_is_declared_are_refused(tmp_path, values, rows, refused):
+    path = declared(tmp_path, values)
+    with pytest.raises(ValueError, match=OUTSIDE.format(refused)):
+        score(path, rows)
+    assert score(path, [row for row in rows if row != refused] + [np.nan])[-1] == 0
+
+
+def test_declared_numbers_of_the_type_float(tmp_path):
+    path = declared(tmp_path, '<Value value="0.3" property="missing"/>', kind="float")
+    assert score(path, [0.3, float(np.float32(0.3)), 0.2]) == [0, 0, 2]
+
+
+def test_declared_numbers_are_missing_in_a_decomposition(tmp_path):
+    rows = pd.DataFrame({"a": [-999.0, 0.0, 1.0, np.nan], "c": list("uvuv")})
+    fx = treeanova.decompose(declared(tmp_path, '<Value value="-999" property="missing"/>'), rows)
+    np.testing.assert_allclose(fx.decision_function(rows), [0, 1, 2, 0], atol=1e-12)
+    fx.save(tmp_path / "fx.tav")
+    np.testing.assert_allclose(treeanova.load(tmp_path / "fx.tav").decision_function(rows), [0, 1, 2, 0], atol=1e-12)
+
+
+def test_numbers_that_only_the_outer_model_takes_as_they_are(tmp_path):
+    """Models in models have schemas of their own, whose treatment is returnInvalid if they do not state another."""
+    path = declared(tmp_path, INTERVAL.format("closedClosed"), 'invalidValueTreatment="asIs"')
+    before, rest = path.read_text().split("<TreeModel")
+    schema = rest[rest.index("<MiningSchema>") : rest.index("<Node")]
+    inner = "<TreeModel" + rest.removesuffix("</PMML>")
+    for nested, is_certain in ((inner, True), (inner.replace(' invalidValueTreatment="asIs"', ""), False)):
+        path.write_text(
+            f'{before}<MiningModel functionName="regression">{schema}<Segmentation multipleModelMethod="sum">'
+            f"<Segment><True/>{nested}</Segment></Segmentation></MiningModel></PMML>"
+        )
+        if is_certain:
+            assert score(path, [20.0]) == [2]
+        else:
+            with pytest.raises(ValueError, match=OUTSIDE.format("20.0")):
+                score(path, [20.0])
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ('<Value value="1" property="absent"/>', "values of field 'a' must be valid, invalid or missing, got 'absent'"),
+        ('<Interval leftMargin="0" rightMargin="1"/>', "intervals of field 'a' must have two ends, open or closed"),
+        ('<Interval closure="openOpen" leftMargin="NaN"/>', "intervals of field 'a' must have two ends"),
+        ('<Intervall closure="openOpen"/>', "the element DataField must have what PMML knows, got 'Intervall'"),
+    ],
+)
+def test_declarations_that_are_not_known(tmp_path, values, message):
+    with pytest.raises(ValueError, match=message):
+        read_model(declared(tmp_path, values))
+    with pytest.raises(
+        UnsupportedModelError, match=r"field 'a' must list its values, and refuse others .* got asValue"
+    ):
+        read_model(declared(tmp_path, "", 'invalidValueTreatment="asValue"'))
+
+
+@pytest.mark.parametrize(
+    ("values", "treatment", "expected"),
+    [
+        ('<Value value="u"/><Value value="v"/><Value value="w" property="missing"/>', "", [1, 2, 0]),
+        ('<Value value="u"/><Value value="v"/><Value value="w" property="invalid"/>', AS_MISSING, [1, 2, 0]),
+        ('<Value value="w" property="missing"/>', "", [1, 2, 0]),
+        ('<Value value="w" property="invalid"/>', AS_MISSING, [1, 2, 0]),
+        ('<Value value="u"/><Value value="v"/>', AS_MISSING, [1, 2, 0]),
+    ],
+)
+def test_declared_categories(tmp_path, values, treatment, expected):
+    """The last node names "w", which does not make it valid."""
+    test = '<SimplePredicate field="c" operator="{}" value="{}"/>'
+    children = "".join(
+        f'<Node score="{k}">{test.format(*pair)}</Node>'
+        for k, pair in enumerate([("equal", "u"), ("notEqual", "w"), ("equal", "w")], 1)
+    )
+    path = stump(tmp_path, children, category=treatment, options='missingValueStrategy="lastPrediction"')
+    path.write_text(path.read_text().replace('<Value value="u"/><Value value="v"/>', values))
+    assert [score(path, [0.0], label)[0] for label in "uvw"] == expected
+
+
+def test_categories_that_a_predicate_names_but_the_field_does_not(tmp_path):
+    children = '<Node score="1"><SimplePredicate field="c" operator="equal" value="w"/></Node><Node score="2"><True/>'
+    with pytest.raises(ValueError, match="column 'c' must hold categories of the model, got 'w'; the model's pred"):
+        score(stump(tmp_path, children + "</Node>"), [0.0], "w")
+
+
+def test_invalid_categories_without_valid_ones_are_refused(tmp_path):
+    path = stump(tmp_path)
+    path.write_text(
+        path.read_text().replace('<Value value="u"/><Value value="v"/>', '<Value value="w" property="invalid"/>')
+    )
+    with pytest.raises(UnsupportedModelError, match="field 'c' must list its valid values, got the invalid value 'w'"):
+        read_model(path)
+
+
+def test_classes_are_the_valid_values_of_the_target(tmp_path):
+    path = stump(tmp_path)
+    leaf = '<Node><True/><ScoreDistribution value="u" recordCount="3"/><ScoreDistribution value="v" recordCount="1"/>'
+    text = path.read_text().replace('<Value value="v"/>', '<Value value="v"/><Value value="?" property="missing"/>')
+    text = text.replace("regression", "classification").replace('name="c" />', 'name="c" usageType="target"/>')
+    path.write_text(text[: text.index("<Node")] + leaf + "</Node></TreeModel></PMML>")
+    assert read_model(path).schema.classes == ("u", "v")
+
+
 def test_rows_without_a_prediction_are_refused(tmp_path):
     with pytest.raises(UnsupportedModelError, match="a row may have no prediction"):
         read_model(stump(tmp_path, '<Node score="1"><SimplePredicate field="a" operator="lessThan" value="0"/></Node>'))

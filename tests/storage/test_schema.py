@@ -15,6 +15,7 @@ from treeanova.data.dates import DateNumber
 from treeanova.data.features import Encoder, Feature, IgnoredColumn, IntegerCategory, Labels, Numeric, Schema
 from treeanova.readers import read_model
 from treeanova.readers.catboost import HashedCategory
+from treeanova.readers.pmml import DeclaredNumber
 from treeanova.readers.xgboost.nodes import NamedCategory
 from treeanova.storage.codec import describe, restore
 
@@ -48,7 +49,11 @@ ENCODERS = {
         IntegerCategory((1, 5), cast="float32", cuts_negative=False, largest=2.0**32 - 1),
         np.array([5.5, 1.0, -1.0, NAN]),
     ),
-    "ydf texts": (Labels(("a", "true", "3"), "text", empty_is_missing=True), objects("a", True, 3, "", None, "q")),
+    "ydf texts": (Labels(("a", "true", "3"), "text", missing=("",)), objects("a", True, 3, "", None, "q")),
+    "pmml numbers": (
+        DeclaredNumber(((0.0, 9.0), (20.0, 20.0)), (5.0,), (-1.0,), True, Numeric(cast="float32")),
+        np.array([-1.0, 0.0, 5.0, 20.0, NAN]),
+    ),
     "xgboost number": (Numeric(0.0, "float32"), np.array([0.0, 0.1, NAN])),
     "xgboost codes": (
         IntegerCategory(2, missing=-1.0, cast="float32", cuts_negative=False),

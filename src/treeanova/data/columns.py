@@ -102,13 +102,13 @@ def _encode_column(feature: Feature, column: npt.NDArray[Any]) -> Floats:
     if not feature.accepts_missing and is_missing.any():
         raise ValueError(
             f"column {feature.name!r} must have no missing values, got {is_missing.sum()} in {len(encoded)} rows; "
-            "the model's library refuses them too."
+            "the model's prediction for them is not defined."
         )
     is_unseen = encoded == feature.n_categories
     if feature.is_category and not feature.accepts_unseen and is_unseen.any():
         raise ValueError(
             f"column {feature.name!r} must hold categories of the model, got {column[is_unseen][0]!r}; the model's "
-            "library refuses it too."
+            "prediction for others is not defined."
         )
     return encoded
 

@@ -244,6 +244,7 @@ class Labels(Encoder):
     booleans are "true" and "false", integers are their decimals and others are refused; "short text", texts of all
     values, where floats lose their ".0" and dates are refused. `none` is what None means: "missing", as NaN;
     "category", one of the labels; or "refused". `refuses_na`: pandas' NA and NaT are refused; else they are missing.
+    `missing` are other values that mean missing.
     `numbers_are_codes`: columns of plain numbers hold positions of labels. `is_ordered`: splits compare the positions
     as numbers; unseen labels are then missing.
     """
@@ -252,7 +253,7 @@ class Labels(Encoder):
     spelling: str = "value"
     none: str = "missing"
     refuses_na: bool = False
-    empty_is_missing: bool = False
+    missing: tuple[Hashable, ...] = ()
     numbers_are_codes: bool = False
     is_ordered: bool = False
 
@@ -273,7 +274,7 @@ class Labels(Encoder):
         values, inverse = _SPELLINGS[self.spelling](column, name)
         position = {label: float(code) for code, label in enumerate(self.names)}
         unseen = np.nan if self.is_ordered else float(len(self.names))
-        is_absent = [is_missing(value) or (self.empty_is_missing and value == "") for value in values]
+        is_absent = [is_missing(value) or value in self.missing for value in values]
         positions = [np.nan if a else position.get(v, unseen) for v, a in zip(values, is_absent, strict=True)]
         if self.spelling == "value":
             self._check_types([v for v, a in zip(values, is_absent, strict=True) if not a and v not in position], name)

@@ -36,7 +36,7 @@ DAMAGE = (
     struct.error,
 )  # fmt: skip
 _WHOLE = re.compile(r"[+-]?[0-9]+")
-_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?inf(inity)?|[+-]?nan", re.IGNORECASE)
+DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?inf(inity)?|[+-]?nan", re.IGNORECASE)
 
 
 @contextlib.contextmanager
@@ -83,7 +83,7 @@ def whole_number(value: object) -> int:
 
 def decimal_number(value: object) -> float:
     """Return a number stored as such or as text; ValueError for other forms that Python would convert."""
-    if isinstance(value, str) and _DECIMAL.fullmatch(value.strip()):
+    if isinstance(value, str) and DECIMAL.fullmatch(value.strip()):
         return float(value)
     if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
         return float(value)

@@ -8,8 +8,9 @@ Facts (PMML 4.x):
   "defaultChild" goes to the node's default child, "lastPrediction" stops there, "nullPrediction" predicts nothing.
 - Predicates may be True, False, comparisons, sets, isMissing and isNotMissing, and combinations of these on one field.
 - Fields of the type float are compared in float32, all other numbers in float64. Categories are compared as text.
-- A category that the field does not list is invalid: an error here, unless invalidValueTreatment is "asMissing". "asIs"
-  is an error too, because scorers differ in what they do then.
+- A field may declare values that are valid, in intervals or one by one, invalid or missing. Of a field that lists valid
+  ones, all others are invalid. Invalid values are errors here, or missing if invalidValueTreatment is "asMissing".
+  "asIs" uses numbers as they are; a category is an error then too, because scorers differ in what they do.
 - A MiningModel is the sum, the mean or the weighted mean or sum of its segments; majorityVote counts the scores of
   classes. Targets may rescale a number.
 
@@ -33,10 +34,10 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Bools, Floats, Ints
-from treeanova.data.features import Feature, Labels, Numeric, Schema
+from treeanova.data.features import Encoder, Feature, Labels, Numeric, Schema, singles
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest, TreeBuilder, bound_below, bound_up_to
-from treeanova.readers.checks import check_size, damage_reported, damaged, decimal_number, whole_number
+from treeanova.readers.checks import DECIMAL, check_size, damage_reported, damaged, decimal_number, whole_number
 from treeanova.readers.outputs import class_outputs, without_first_of_two
 
 _MAX_DEPTH = 300
@@ -55,6 +56,8 @@ _KNOWN = {
     "SimpleSetPredicate": ("field booleanOperator", "Array"),
     "CompoundPredicate": ("booleanOperator", _PREDICATES),
     "Array": ("n type", ""),
+    "DataField": ("name displayName optype dataType taxonomy isCyclic", "Interval Value"),
+    "Interval": ("closure leftMargin rightMargin", ""),
     "Value": ("value displayValue property", ""),
     "MiningField": (
         (
@@ -209,6 +212,35 @@ class Field:
 Fields = dict[str, Field]
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class DeclaredNumber(Encoder):
+    """A number, some values of which are declared to be valid, invalid or missing.
+
+    `valid` are closed intervals, none if all numbers are valid. Others, and those in `invalid`, are refused, or missing
+    with `invalid_is_missing`.
+    """
+
+    valid: tuple[tuple[float, float], ...]
+    invalid: tuple[float, ...]
+    missing: tuple[float, ...]
+    invalid_is_missing: bool
+    number: Numeric
+
+    def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        numbers = self.number.encode(column, name)
+        values = singles(numbers).astype(np.float64) if self.number.cast == "float32" else numbers
+        is_missing = np.isnan(values) | np.isin(values, self.missing)
+        low, high = np.array(sorted(self.valid) or [(-np.inf, np.inf)]).T
+        highest = np.maximum.accumulate(np.append(-np.inf, high))[np.searchsorted(low, values, side="right")]
+        is_refused = ~is_missing & ((values > highest) | (values < low[0]) | np.isin(values, self.invalid))
+        if is_refused.any() and not self.invalid_is_missing:
+            raise ValueError(
+                f"column {name!r} must hold values that the model declares to be valid, got {values[is_refused][0]}; "
+                "make it missing, or declare it in DataDictionary."
+            )
+        return np.where(is_missing | is_refused, np.nan, numbers)
+
+
 def _field_named(fields: Fields, name: str) -> Field:
     if name not in fields:
         raise refusal(
@@ -225,7 +257,9 @@ def read_fields(document: Element, model: Element) -> tuple[Fields, tuple[Featur
     if len(declared) < len(listed):
         raise refusal("fields of DataDictionary must have names of their own, got one twice")
     active = [field for field in (schema.children if schema else ()) if field.get("usageType", "active") == "active"]
+    treatments: dict[str, set[str]] = {}
     for mining in document.below("MiningField"):
+        treatments.setdefault(mining.get("name"), set()).add(mining.get("invalidValueTreatment", "returnInvalid"))
         if "missingValueReplacement" in mining.attributes or mining.get("outliers", "asIs") != "asIs":
             raise refusal(
                 f"values of field {mining.get('name')!r} are replaced before the trees; remove this from MiningSchema, "
@@ -238,8 +272,17 @@ def read_fields(document: Element, model: Element) -> tuple[Fields, tuple[Featur
         name = mining.get("name")
         if name not in declared:
             raise refusal(f"field {name!r} is not in DataDictionary")
-        feature, fields[name] = _field(declared[name], mining, position, used.get(name, []))
+        # Scorers differ in whether models in models take values as they are if only the outer model does.
+        treatment = mining.get("invalidValueTreatment", "returnInvalid")
+        if treatment == "asIs" and treatments[name] != {"asIs"}:
+            treatment = "returnInvalid"
+        feature, fields[name] = _field(declared[name], treatment, position, used.get(name, []))
         features.append(feature)
+    _add_copies(document, fields)
+    return fields, tuple(features)
+
+
+def _add_copies(document: Element, fields: Fields) -> None:
     for element in document.below("DerivedField"):
         source, kind = element.first("FieldRef"), element.get("dataType")
         field = fields.get(source.get("field")) if source and not source.get("mapMissingTo") else None
@@ -249,27 +292,61 @@ def read_fields(document: Element, model: Element) -> tuple[Fields, tuple[Featur
             fields[element.get("name")] = dataclasses.replace(field, is_single=field.is_single or kind == "float")
         elif field.categories is not None and kind == "string":
             fields[element.get("name")] = field
-    return fields, tuple(features)
 
 
-def _field(declared: Element, mining: Element, position: int, used: list[str]) -> tuple[Feature, Field]:
+def _field(declared: Element, treatment: str, position: int, used: list[str]) -> tuple[Feature, Field]:
     name, kind = declared.get("name"), declared.get("dataType")
-    if declared.get("optype") == "continuous" and kind in _NUMBERS:
-        is_single = kind == "float"
-        return Feature(name, Numeric(cast="float32" if is_single else "float64")), Field(position, is_single)
-    if kind not in {"string", "boolean"}:
-        raise refusal(f"field {name!r} must hold numbers or texts, got {declared.get('optype')} {kind}")
-    listed = [value.get("value") for value in declared.all("Value") if value.get("property", "valid") == "valid"]
-    names = tuple(dict.fromkeys([*listed, *used]))
-    treatment = mining.get("invalidValueTreatment", "returnInvalid")
-    if treatment not in {"returnInvalid", "asIs", "asMissing"} or not all(names):
+    values: dict[str, list[str]] = {"valid": [], "invalid": [], "missing": []}
+    for value in declared.all("Value"):
+        if value.get("property", "valid") not in values:
+            raise refusal(
+                f"values of field {name!r} must be valid, invalid or missing, got {value.get('property')!r:.40}"
+            )
+        values[value.get("property", "valid")].append(value.get("value"))
+    is_number = declared.get("optype") == "continuous" and kind in _NUMBERS
+    if treatment not in {"returnInvalid", "asIs", "asMissing"} or not (is_number or all(values["valid"] + used)):
         raise refusal(
             f"field {name!r} must list its values, and refuse others or take them as missing, got {treatment}"
         )
-    # "asIs" is missing in some scorers, and a text like others in others.
-    accepts_unseen = treatment == "asMissing" or not listed
-    feature = Feature(name, Labels(names, "text"), accepts_unseen=accepts_unseen)
-    return feature, Field(position, False, names, unseen_is_missing=treatment == "asMissing" and bool(listed))
+    if is_number:
+        return Feature(name, _numbers(declared, values, treatment)), Field(position, kind == "float")
+    if kind not in {"string", "boolean"}:
+        raise refusal(f"field {name!r} must hold numbers or texts, got {declared.get('optype')} {kind}")
+    if values["invalid"] and not values["valid"] and treatment != "asMissing":
+        raise refusal(f"field {name!r} must list its valid values, got the invalid value {values['invalid'][0]!r:.40}")
+    missing = values["missing"] + (values["invalid"] if treatment == "asMissing" else [])
+    names = tuple(dict.fromkeys(values["valid"] or [text for text in used if text not in missing]))
+    unseen_is_missing = treatment == "asMissing" and bool(values["valid"])
+    accepts_unseen = unseen_is_missing or not values["valid"]
+    feature = Feature(name, Labels(names, "text", missing=tuple(missing)), accepts_unseen=accepts_unseen)
+    return feature, Field(position, False, names, unseen_is_missing=unseen_is_missing)
+
+
+def _numbers(declared: Element, values: dict[str, list[str]], treatment: str) -> Encoder:
+    is_single = declared.get("dataType") == "float"
+    kind, plain = (np.float32, Numeric(cast="float32")) if is_single else (np.float64, Numeric())
+
+    def number(text: str) -> float:
+        return float(kind(decimal_number(text)))
+
+    valid = [(number(text), number(text)) for text in values["valid"]]
+    for interval in declared.all("Interval"):
+        closure = re.fullmatch("(open|closed)(Open|Closed)", interval.get("closure"))
+        low, high = number(interval.get("leftMargin", "-inf")), number(interval.get("rightMargin", "inf"))
+        if closure is None or np.isnan(low + high):
+            raise refusal(f"intervals of field {declared.get('name')!r} must have two ends, open or closed")
+        low = low if closure[1] == "closed" else float(np.nextafter(kind(low), kind(np.inf)))
+        high = high if closure[2] == "Closed" else float(np.nextafter(kind(high), kind(-np.inf)))
+        valid.append((low, high))
+    # Words may be listed too; columns that hold some are refused, whatever these mean.
+    invalid, missing = (
+        tuple(number(text) for text in values[use] if DECIMAL.fullmatch(text.strip())) for use in ("invalid", "missing")
+    )
+    if treatment == "asIs":
+        valid, invalid = [], ()
+    if not (valid or invalid or missing):
+        return plain
+    return DeclaredNumber(tuple(valid), invalid, missing, treatment == "asMissing", plain)
 
 
 def _used_categories(document: Element) -> dict[str, list[str]]:
@@ -549,7 +626,7 @@ class _Trees:
             starts.append(self.append(feature=field.position, missing_left=missing == outcome, categories=table))
             self.builder.left[starts[-1]] = follow(outcome)
         last = follow(every[-1])
-        for position, after in zip(starts, [*starts[1:], last], strict=True):
+        for position, after in zip(starts, [*starts, last][1:], strict=True):
             self.builder.right[position] = after
         return starts[0] if starts else last
 
@@ -674,6 +751,7 @@ def _classes(document: Element, model: Element) -> tuple[str, ...]:
         for field in document.below("DataField")
         if field.get("name") in targets
         for value in field.all("Value")
+        if value.get("property", "valid") == "valid"
     ]
     named = [distribution.get("value") for distribution in model.below("ScoreDistribution")]
     classes = tuple(dict.fromkeys(listed or sorted(named)))

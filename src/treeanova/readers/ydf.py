@@ -153,7 +153,7 @@ def _features(model: Any) -> tuple[tuple[Feature, ...], dict[int, Column]]:
         n_categories, boundaries = 0, ()
         if semantic == "CATEGORICAL":
             names = _dictionary(spec)
-            features.append(Feature(source.name, Labels(names, "text", empty_is_missing=True)))
+            features.append(Feature(source.name, Labels(names, "text", missing=("",))))
             n_categories = len(names)
         elif semantic == "BOOLEAN":
             features.append(Feature(source.name, _BOOLEAN, accepts_missing=False, accepts_unseen=False))

@@ -304,6 +304,7 @@ _CLASSES = {
     "labels": "data.features:Labels",
     "date-number": "data.dates:DateNumber",
     "ignored-column": "data.features:IgnoredColumn",
+    "pmml-number": "readers.pmml:DeclaredNumber",
     "catboost-hash": "readers.catboost:HashedCategory",
     "xgboost-category": "readers.xgboost.nodes:NamedCategory",
 }
