@@ -314,8 +314,8 @@ def shares_in_intervals(values: Floats, shares: Floats, low: float, high: float,
     exponent = -np.frexp(max(abs(low), abs(high)))[1]  # powers of two: nothing is rounded, and no width is infinite
     start, end = np.ldexp([low, high], exponent)
     places = (np.ldexp(values[inside], exponent) - start) * n_bins / ((end - start) or 1.0)
-    sums: Floats = np.bincount(np.minimum(places, n_bins - 1).astype(int), shares[inside], n_bins)
-    return sums
+    sums = np.bincount(np.minimum(places, n_bins - 1).astype(int), shares[inside], n_bins)
+    return sums.astype(np.float64)
 
 
 def _mixture(quantiles: tuple[Floats, Floats], masses: tuple[float, float]) -> Floats:
