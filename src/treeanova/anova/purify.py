@@ -35,14 +35,6 @@ def checked_weights(weights: Any) -> Floats:
         raise ValueError(
             f"`weights` must have at least one bin on each axis, got shape {array.shape}; drop the empty axis."
         )
-    _check_masses(array)
-    array /= array.max()
-    array[array < _NEGLIGIBLE] = 0.0
-    array /= array.sum()
-    return array
-
-
-def _check_masses(array: Floats) -> None:
     if not np.isfinite(array).all():
         bad = array[~np.isfinite(array)][0]
         raise ValueError(f"`weights` must be finite, got {bad}; use 0 for cells without data.")
@@ -50,6 +42,10 @@ def _check_masses(array: Floats) -> None:
         raise ValueError(f"`weights` must not be negative, got {array.min():g}; clip them at 0.")
     if array.max() == 0:
         raise ValueError("`weights` must have some mass, got zeros only; use equal weights if there are no data.")
+    array /= array.max()
+    array[array < _NEGLIGIBLE] = 0.0
+    array /= array.sum()
+    return array
 
 
 def checked_scores(scores: object, cells: tuple[int, ...]) -> tuple[Floats, bool]:

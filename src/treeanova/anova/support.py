@@ -216,7 +216,7 @@ def maximal_correlation(weights: Floats) -> float:
         square_matrix = matrix.T @ matrix
         dense = square_matrix.toarray() if scipy.sparse.issparse(square_matrix) else square_matrix
         dense -= np.where(labels[:, None] == labels, np.outer(root, root) / component_mass[labels], 0.0)
-        return _as_correlation(scipy.linalg.eigvalsh(dense)[-1])
+        return float(np.sqrt(np.clip(scipy.linalg.eigvalsh(dense)[-1], 0.0, 1.0)))
 
     def without_constants(vector: Floats) -> Floats:
         share = np.bincount(labels, root * vector) / component_mass
@@ -225,11 +225,7 @@ def maximal_correlation(weights: Floats) -> float:
     def square(vector: Floats) -> Floats:
         return without_constants(matrix.T @ (matrix @ without_constants(vector.ravel())))
 
-    return _as_correlation(_largest_eigenvalue(square, len(root)))
-
-
-def _as_correlation(eigenvalue: float) -> float:
-    return float(np.sqrt(np.clip(eigenvalue, 0.0, 1.0)))
+    return float(np.sqrt(np.clip(_largest_eigenvalue(square, len(root)), 0.0, 1.0)))
 
 
 def _largest_eigenvalue(apply: Callable[[Floats], Floats], size: int) -> float:
@@ -282,20 +278,16 @@ def conjugate_gradients(
         goes_on &= np.greater(curvature, 0.0)
         if not goes_on.any():
             break
-        alpha = _quotient(square, curvature, goes_on)
+        alpha = np.divide(square, curvature, out=np.zeros_like(square), where=goes_on)
         solution += _of_unknowns(alpha, lengths) * direction
         residual -= _of_unknowns(alpha, lengths) * image
         before, square = square, dot(residual, residual)
-        beta = _quotient(square, before, goes_on)
+        beta = np.divide(square, before, out=np.zeros_like(square), where=goes_on)
         direction *= _of_unknowns(beta, lengths)
         direction += residual
         steps.append((alpha, beta))
         goes_on &= np.greater(square, goal)
     return solution, steps
-
-
-def _quotient(first: Any, second: Any, where: Any) -> Any:
-    return np.divide(first, second, out=np.zeros_like(first), where=where)
 
 
 def _of_unknowns(numbers: Any, lengths: Ints | None) -> Any:
@@ -434,33 +426,21 @@ def _potential(target: Floats, support: Ints, bin_masses: Sequence[Floats], scal
 
 def extend_to_unseen(scores: Floats, projections: Projections, bin_masses: Sequence[Floats]) -> None:
     """Fill projections, in place, at slices in unseen bins; elsewhere they must be right already."""
-    order = len(bin_masses)
+    outputs, axes = np.arange(len(scores)), range(len(bin_masses))
     seen = [np.flatnonzero(masses) for masses in bin_masses]
     unseen = [np.flatnonzero(masses == 0) for masses in bin_masses]
-    for n_unseen in range(1, order):
-        for group in itertools.combinations(range(order), n_unseen):
-            bins = [unseen[axis] if axis in group else seen[axis] for axis in range(order)]
-            if all(len(indices) for indices in bins):
-                _fill_block(scores, projections, bin_masses, bins, group)
-
-
-def _fill_block(
-    scores: Floats,
-    projections: Projections,
-    bin_masses: Sequence[Floats],
-    bins: Sequence[Ints],
-    group: tuple[int, ...],
-) -> None:
-    """Fill projections of the axes outside the group, over the cells whose bins in the group are unseen."""
-    outputs = np.arange(len(scores))
-    projection_cells = [np.ix_(outputs, *(bins[j] for j in range(len(bins)) if j != axis)) for axis in range(len(bins))]
-    residual = scores[np.ix_(outputs, *bins)]
-    for axis in group:
-        residual -= spread(projections[axis][projection_cells[axis]], axis)
-    for axis in range(len(bins)):
-        if axis not in group:
+    for group in itertools.chain.from_iterable(itertools.combinations(axes, n) for n in axes[1:]):
+        # Over the cells whose bins in the group are unseen, projections of the axes outside the group are to be filled.
+        bins = [unseen[axis] if axis in group else seen[axis] for axis in axes]
+        if not all(len(indices) for indices in bins):
+            continue
+        cells = [np.ix_(outputs, *bins[:axis], *bins[axis + 1 :]) for axis in axes]
+        residual = scores[np.ix_(outputs, *bins)]
+        for axis in group:
+            residual -= spread(projections[axis][cells[axis]], axis)
+        for axis in sorted(set(axes).difference(group)):
             means = axis_means(residual, bin_masses[axis][bins[axis]], axis)
-            projections[axis][projection_cells[axis]] = means
+            projections[axis][cells[axis]] = means
             residual -= spread(means, axis)
 
 
@@ -491,7 +471,12 @@ class ObservedCells:
         masses = weights.ravel()[positions]
         roots = np.sqrt(masses)
         shapes = tuple(weights.shape[:axis] + weights.shape[axis + 1 :] for axis in range(order))
-        slices_of_cells = _slices_of_cells(positions, weights.shape)
+        slices_of_cells = np.empty((len(positions), order), dtype=np.int64)
+        start, stride = 0, weights.size
+        for axis, size in enumerate(weights.shape):
+            outer_stride, stride = stride, stride // size
+            slices_of_cells[:, axis] = start + positions // outer_stride * stride + positions % stride
+            start += weights.size // size
         has_mass = np.zeros(sum(map(math.prod, shapes)), dtype=bool)
         has_mass[slices_of_cells] = True
         columns = (np.cumsum(has_mass, dtype=np.int32) - 1)[slices_of_cells].ravel()
@@ -558,16 +543,6 @@ def _block_diagonal(matrices: Sequence[scipy.sparse.csr_array]) -> scipy.sparse.
     ends = [matrix.indptr[1:] + start for matrix, start in zip(matrices, n_entries[:-1], strict=True)]
     n_rows = sum(matrix.shape[0] for matrix in matrices)
     return scipy.sparse.csr_array((data, columns, np.concatenate([[0], *ends])), shape=(n_rows, int(n_columns[-1])))
-
-
-def _slices_of_cells(positions: Ints, shape: tuple[int, ...]) -> Ints:
-    slices = np.empty((len(positions), len(shape)), dtype=np.int64)
-    start, stride = 0, math.prod(shape)
-    for axis, size in enumerate(shape):
-        outer, stride = stride, stride // size
-        slices[:, axis] = start + positions // outer * stride + positions % stride
-        start += math.prod(shape) // size
-    return slices
 
 
 def slice_impurity(values: Floats, cells: Ints, weights: Floats, *, are_drawn: bool) -> float:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from treeanova.anova.cascade import keys_below
 from treeanova.core.arrays import Bools, Floats, Ints, Key, memo
 from treeanova.core.compiled import Kernel
 from treeanova.core.progress import Progress, quiet, steps
@@ -211,17 +212,21 @@ def coarse_means(
     n_leaves = (form.leaf_sets.n_leaves_with_some(*table) for tables in plans.values() for table in tables)
     block = costs.COMPILED_LEAVES if is_compiled else costs.COARSE_LEAVES
     advance = steps(progress, "high orders on coarse cells", sum(-(-n // block) for n in n_leaves))
-    means = _compiled_means if is_compiled else _means
-    tables = {
-        (limit, features): _sum_over_leaves(
-            means(form, features, [merged[limit][j] for j in features]),
-            _blocks(form.leaf_sets.leaves_with_some(features, lowest), block),
-            n_jobs,
-            advance,
-        )
-        for limit, of_limit in plans.items()
-        for features, lowest in of_limit
-    }
+
+    def table(limit: int, features: Key, lowest: int) -> Floats:
+        leaves = form.leaf_sets.leaves_with_some(features, lowest)
+        blocks = [leaves[start : start + block] for start in range(0, max(len(leaves), 1), block)]
+        means = _compiled_means if is_compiled else _means
+        mean_of = means(form, features, [merged[limit][j] for j in features])
+        total: Floats = np.zeros(())
+        with ThreadPoolExecutor(n_jobs) as pool:
+            for mean in pool.map(mean_of, blocks) if len(blocks) > 1 else map(mean_of, blocks):
+                total = total + mean
+                advance()
+        return total
+
+    planned = [(limit, *features_and_lowest) for limit, tables in plans.items() for features_and_lowest in tables]
+    tables = {(limit, features): table(limit, features, lowest) for limit, features, lowest in planned}
     return CoarseMeans(form, binnings, bins, tables)
 
 
@@ -232,7 +237,8 @@ Tables = list[tuple[Key, int]]
 def _tables_for(form: ClosedForm, keys: Sequence[Key], sizes: Mapping[int, int]) -> Tables:
     """Return the cheapest set of dense tables: one per key, one per largest key, or one for all."""
     lowest = min(map(len, keys), default=0)
-    options = [[(key, len(key)) for key in keys], [(key, lowest) for key in _largest_keys(keys)]]
+    below = {smaller for key in keys for smaller in keys_below(key)}
+    options = [[(key, len(key)) for key in keys], [(key, lowest) for key in keys if key not in below]]
     if keys and math.prod(sizes.values()) <= costs.SHARED_CELLS:
         options.append([(tuple(sorted(sizes)), lowest)])
     return min(options, key=lambda tables: costs.numpy_seconds(**_n_steps(form, tables, sizes)))
@@ -268,26 +274,6 @@ def _gain(features: Collection[int], keys: Collection[Key]) -> tuple[int, int]:
     """Return the number of keys contained in the features, and of those that lack one feature."""
     missing = [len(set(key).difference(features)) for key in keys]
     return missing.count(0), missing.count(1)
-
-
-def _largest_keys(keys: Sequence[Key]) -> list[Key]:
-    below = {key[:i] + key[i + 1 :] for key in keys for i in range(len(key))}
-    return [key for key in keys if key not in below]
-
-
-def _blocks(leaves: Ints, size: int) -> list[Ints]:
-    return [leaves[start : start + size] for start in range(0, max(len(leaves), 1), size)]
-
-
-def _sum_over_leaves(
-    mean_of: Callable[[Ints], Floats], blocks: list[Ints], n_jobs: int, advance: Callable[[], None]
-) -> Floats:
-    total: Floats = np.zeros(())
-    with ThreadPoolExecutor(n_jobs) as pool:
-        for mean in pool.map(mean_of, blocks) if len(blocks) > 1 else map(mean_of, blocks):
-            total = total + mean
-            advance()
-    return total
 
 
 def _means(form: ClosedForm, features: Key, binnings: Sequence[Binning]) -> Callable[[Ints], Floats]:

@@ -222,11 +222,7 @@ class Leftover:
 
     def at_rows(self, codes: BinIndices) -> Floats | float:
         """Return the sum of all that is moved, shape (n_rows, n_outputs)."""
-        return sum((values for _, values in self.terms_at_rows(codes)), start=0.0)
-
-    def terms_at_rows(self, codes: BinIndices) -> Iterator[tuple[Key, Floats]]:
-        """Yield what is moved to each term, shape (n_rows, n_outputs)."""
-        return ((key, self.at(key, codes)) for key in self.tables)
+        return sum((self.at(key, codes) for key in self.tables), start=0.0)
 
     def at(self, key: Key, codes: BinIndices) -> Floats:
         """Return what is moved to one term, at rows; for the intercept, one number per output."""

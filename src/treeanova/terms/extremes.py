@@ -105,7 +105,11 @@ class StepFunction:
             if bound >= best.least - limit or (is_decided and n_done >= n_once_decided):
                 break
             _, _, parent, split = heapq.heappop(heap)
-            for masks in () if split is None else _halves(parent, *split):
+            if split is None:
+                continue
+            partner, columns = split
+            for half in (parent[partner] & columns, parent[partner] & ~columns):
+                masks = (*parent[:partner], half, *parent[partner + 1 :])
                 best = min(best, self._at(self._cell(masks)), key=lambda extreme: extreme.least)
                 heapq.heappush(heap, self._node(masks, next(numbers)))
         bound = min([best.least, *(node[0] for node in heap[:1])])
@@ -336,12 +340,6 @@ def _sum_of_boxes(partners: Key, columns: tuple[Ints, ...], sorted_boxes: tuple[
     changes = np.concatenate([values[:0], *(values[tree_slice] for tree_slice in joint_slices)])
     several = Boxes(inside, changes, starts, np.array(may_be_zero, dtype=bool))
     return StepFunction(partners, columns, constant, tuple(singles), (), several)
-
-
-def _halves(masks: Masks, partner: int, columns: Bools) -> tuple[Masks, Masks]:
-    mask = masks[partner]
-    halves = mask & columns, mask & ~columns
-    return tuple((*masks[:partner], half, *masks[partner + 1 :]) for half in halves)  # type: ignore[return-value]
 
 
 def _around(masks: Masks, places: tuple[int, ...], table: Floats) -> tuple[int, Bools]:

@@ -471,11 +471,7 @@ class Trees:
 
     def scored_soon(self, points: Points) -> Points:
         n_rows = int(costs.SCORED_STEPS / max(self.forest.n_trees, 1))
-        if len(points.codes) <= n_rows:
-            return points
-        shares = points.weights / points.weights.sum()
-        drawn_rows = np.random.default_rng(0).choice(len(points.codes), size=n_rows, p=shares)
-        return Points(points.codes[drawn_rows], np.full(n_rows, 1 / n_rows))
+        return some_of(points, n_rows, np.random.default_rng(0))
 
     def first_bins(self, key: Key) -> list[Ints]:
         """Return one bin on `grid` of each bin of the tensors, per feature."""
@@ -500,6 +496,14 @@ def _draw_within(binning: Binning, codes: Ints | BinIndices, rng: np.random.Gene
     drawn: Ints = order[np.minimum(np.searchsorted(ends, position, side="right"), len(order) - 1)]
     first_bin = np.searchsorted(binning.bins[order], codes)  # where rounding leads to a neighbour
     return np.where(binning.bins[drawn] == codes, drawn, first_bin).astype(np.int64)
+
+
+def some_of(points: Points, n_rows: int, rng: np.random.Generator) -> Points:
+    """Return draws of as many rows, by their weights; the same points if they are not more."""
+    if len(points.codes) <= n_rows:
+        return points
+    drawn_rows = rng.choice(len(points.codes), size=n_rows, p=points.weights / points.weights.sum())
+    return Points(points.codes[drawn_rows], np.full(n_rows, 1 / n_rows))
 
 
 def leaves_of(forest: Forest) -> LeafSets:

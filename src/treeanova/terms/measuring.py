@@ -25,7 +25,7 @@ import numpy as np
 from treeanova.anova.cascade import cascade
 from treeanova.anova.solvers.base import Options
 from treeanova.anova.support import largest, safe_inverse, slice_impurity
-from treeanova.core.arrays import BinIndices, Floats, Ints, Key
+from treeanova.core.arrays import Floats, Ints, Key
 from treeanova.core.progress import Clock, OutOfTime
 from treeanova.density.base import Blocks, EmpiricalJoint, Joint, Mixture, Points, Product
 from treeanova.density.counting import Counting, Request
@@ -37,7 +37,7 @@ from treeanova.terms import costs
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.coarse import coarse_binnings
 from treeanova.terms.correction import Correction, cells_of_rows
-from treeanova.terms.layout import Trees
+from treeanova.terms.layout import Trees, some_of
 from treeanova.terms.leaves import LeafSets
 from treeanova.terms.terms import PureLeafTerms, TermSet
 
@@ -245,14 +245,6 @@ def _pure_sizes(changes: Mapping[Key, Floats], bins: Sequence[Ints], trees: Tree
     return sizes
 
 
-def _sizes_at_rows(terms: PureLeafTerms, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
-    """Return the root mean square at rows: under dependence it may be far from the closed form."""
-    n_rows = int(np.clip(costs.SIZE_STEPS / terms.trees.row_cost, *costs.SIZE_ROWS))
-    values = terms.at(codes[:: max(1, len(codes) // n_rows)], keys, n_jobs)
-    sizes: Floats = np.sqrt(np.square(values).mean(axis=0)).max(axis=1)
-    return sizes
-
-
 def measured_purity(
     terms: PureLeafTerms, density: Density, rows: Points, shares: Mapping[Key, float], clock: Clock, *, n_jobs: int
 ) -> tuple[float, int]:
@@ -263,15 +255,22 @@ def measured_purity(
     if all(key in shares for key in terms.keys):
         sizes = np.array([shares[key] for key in terms.keys])
     else:
-        sizes = _sizes_at_rows(terms, rows.codes, terms.keys, n_jobs)
+        # At rows: under dependence, sizes may be far from the closed form.
+        n_rows = int(np.clip(costs.SIZE_STEPS / terms.trees.row_cost, *costs.SIZE_ROWS))
+        values = terms.at(rows.codes[:: max(1, len(rows.codes) // n_rows)], terms.keys, n_jobs)
+        sizes = np.sqrt(np.square(values).mean(axis=0)).max(axis=1)
     keys = [terms.keys[i] for i in _largest(sizes, [len(key) for key in terms.keys])]
     keys = _affordable(keys, sizes, terms, clock)
-    points, is_part = _some_points(terms, density, keys)
+    n_leaves = sum(terms.trees.leaf_sets.n_leaves_with(key) for key in keys)
+    n_rows = int(np.clip(costs.MEASURED_STEPS / max(n_leaves, 1), *costs.MEASURED_ROWS))
+    rng = np.random.default_rng(1)
+    all_points = terms.trees.points(density, n_rows, rng)
+    points = some_of(all_points, n_rows, rng)
     values = terms.at(points.codes, keys, n_jobs)
     binnings = coarse_binnings(terms.form)
     coarse = [b.coarser(costs.MEASURED_BINS)[points.codes[:, j]] for j, b in enumerate(binnings)]
     cells = [np.stack([coarse[j] for j in key], axis=1) for key in keys]
-    are_drawn = is_part or not density.joint.has_exact_points
+    are_drawn = points is not all_points or not density.joint.has_exact_points
     impurities = [slice_impurity(values[:, i], c, points.weights, are_drawn=are_drawn) for i, c in enumerate(cells)]
     return max(impurities), len(keys)
 
@@ -285,18 +284,6 @@ def _affordable(keys: Sequence[Key], sizes: Floats, terms: PureLeafTerms, clock:
     if clock.is_limited and not n_keys:
         raise OutOfTime
     return ranked[: max(1, n_keys)]
-
-
-def _some_points(terms: PureLeafTerms, density: Density, keys: Sequence[Key]) -> tuple[Points, bool]:
-    """Return as many points as the terms can be evaluated at in a reasonable time, and whether some are left out."""
-    n_leaves = sum(terms.trees.leaf_sets.n_leaves_with(key) for key in keys)
-    n_rows = int(np.clip(costs.MEASURED_STEPS / max(n_leaves, 1), *costs.MEASURED_ROWS))
-    rng = np.random.default_rng(1)
-    codes, weights = points = terms.trees.points(density, n_rows, rng)
-    if len(codes) <= n_rows:
-        return points, False
-    drawn_rows = rng.choice(len(codes), size=n_rows, p=weights / weights.sum())
-    return Points(codes[drawn_rows], np.full(n_rows, 1 / n_rows)), True
 
 
 def _largest(sizes: Floats, orders: Sequence[int]) -> list[int]:

@@ -73,15 +73,19 @@ def _sizes_by_key(form: ClosedForm, orders: range) -> dict[Key, float]:
     numbers: dict[Key, int] = {}
     places, totals = [], []
     is_compiled = costs.is_compiled(variances=_n_products(form, orders))
-    totals_of_subsets = _totals_by_kernel if is_compiled else _totals_by_numpy
+    values = form.leaf_sets.values
     for key, leaves in zip(form.leaf_sets.keys, form.leaf_sets.members, strict=True):
         if orders and len(key) >= orders[0]:
             subsets = _subsets(key, orders[-1])
             places.append([numbers.setdefault(subset, len(numbers)) for subset in subsets])
-            totals.append(totals_of_subsets(form, key, leaves, orders[-1]))
+            if is_compiled:
+                orders_of_subsets = _orders_of_subsets(key, orders[-1])[-1]
+                totals.append(sum_variances(leaves, values, form.flat(), orders_of_subsets, orders[-1]))
+            else:
+                totals.append(_totals_by_numpy(form, key, leaves, orders[-1]))
     if not totals:
         return {}
-    sums = np.zeros((len(numbers), form.leaf_sets.values.shape[1]))
+    sums = np.zeros((len(numbers), values.shape[1]))
     np.add.at(sums, np.concatenate(places), np.concatenate(totals))
     largest = sums.max(axis=1).tolist()  # in the order of the numbers
     return {key: size for key, size in zip(numbers, largest, strict=True) if len(key) in orders}
@@ -132,12 +136,6 @@ def _unranked(ranks: Ints, order: int, n_features: int) -> Ints:
     return sets
 
 
-def _odds(masses: Floats) -> Floats:
-    """Return (1 - p) / p, a feature's factor of the variance; 0 for sets without mass."""
-    odds: Floats = np.where(masses > 0, (1 - masses) / np.where(masses > 0, masses, 1.0), 0.0)
-    return odds
-
-
 def _add_by_rank(values: Floats, flat: FlatLeaves, place: Ints, ranks: Ints, n_sets: int) -> Floats:
     """Return sums by rank; leaves with equally many features are processed together."""
     order = ranks.shape[1]
@@ -148,7 +146,9 @@ def _add_by_rank(values: Floats, flat: FlatLeaves, place: Ints, ranks: Ints, n_s
             some = leaves[start : start + costs.SCREEN_CELLS]
             entries = flat.start[some, None] + np.arange(size)
             masses, at = flat.mass[entries], place[flat.feature[entries]]
-            odds, squares = _odds(masses), values[some] ** 2 * np.square(masses.prod(axis=1))[:, None]
+            # (1 - p) / p is a feature's factor of the variance; 0 for sets without mass
+            odds = np.divide(1 - masses, masses, out=np.zeros_like(masses), where=masses > 0)
+            squares = values[some] ** 2 * np.square(masses.prod(axis=1))[:, None]
             for slots in itertools.combinations(range(size), order):
                 rank = sum(ranks[at[:, slot], i] for i, slot in enumerate(slots))
                 np.add.at(sums, rank, squares * odds[:, list(slots)].prod(axis=1)[:, None])
@@ -200,13 +200,6 @@ def _orders_of_subsets(key: Key, max_order: int) -> list[Ints]:
     for _ in key:
         order_of.append(np.concatenate([order_of[-1], order_of[-1][order_of[-1] < max_order] + 1]))
     return order_of
-
-
-def _totals_by_kernel(form: ClosedForm, key: Key, leaves: Ints, max_order: int) -> Floats:
-    flat, values = form.flat(), form.leaf_sets.values
-    orders = _orders_of_subsets(key, max_order)[-1]
-    totals: Floats = sum_variances(leaves, values, flat, orders, max_order)
-    return totals
 
 
 @Kernel

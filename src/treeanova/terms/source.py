@@ -17,7 +17,7 @@ import abc
 import dataclasses
 import functools
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -56,34 +56,28 @@ class AnchoredTrees:
         """The model's terms; None as they are not listed one by one."""
         return
 
-    def _forms(self) -> Iterator[tuple[float, ClosedForm]]:
+    def _mean(self, evaluate: Callable[[ClosedForm], Floats]) -> Floats:
+        """Return the weighted mean over references; each has a closed form with all mass on its bins."""
+        total: Floats = np.zeros(())
         sizes = self.trees.grid.sizes
         binnings = tuple(map(unmerged, sizes))
         pairs = zip(self.references.weights, self.references.codes, strict=True)
         for weight, row in blocks("references", pairs, len(self.references.weights)):
             masses = tuple((np.arange(size) == b).astype(np.float64) for size, b in zip(sizes, row, strict=True))
-            yield float(weight), ClosedForm(self.trees.leaf_sets, masses, binnings)
+            total = total + weight * evaluate(ClosedForm(self.trees.leaf_sets, masses, binnings))
+        return total
 
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
         """Return terms at rows, shape (n_rows, n_keys, n_outputs)."""
-        values = np.zeros((len(codes), len(keys), self.trees.leaf_sets.values.shape[1]))
-        for weight, form in self._forms():
-            values += weight * form.at_rows(codes, keys, n_jobs)
-        return values
+        return self._mean(lambda form: form.at_rows(codes, keys, n_jobs))
 
     def totals_at(self, codes: BinIndices, orders: Sequence[int], n_jobs: int = 1) -> Floats:
         """Return sums of all terms of some orders at rows, shape (n_rows, n_orders, n_outputs)."""
-        totals = np.zeros((len(codes), len(orders), self.trees.leaf_sets.values.shape[1]))
-        for weight, form in self._forms():
-            totals += weight * OrderTotals(form).at_rows(codes, n_jobs)[:, list(orders)]
-        return totals
+        return self._mean(lambda form: OrderTotals(form).at_rows(codes, n_jobs)[:, list(orders)])
 
     def shares_at(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
         """Share each term of some orders equally among its features: shape (n_rows, n_features, n_outputs)."""
-        shares = np.zeros((*codes.shape, self.trees.leaf_sets.values.shape[1]))
-        for weight, form in self._forms():
-            shares += weight * OrderTotals(form).shares_at_rows(codes, orders, n_jobs)
-        return shares
+        return self._mean(lambda form: OrderTotals(form).shares_at_rows(codes, orders, n_jobs))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

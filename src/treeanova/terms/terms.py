@@ -226,9 +226,10 @@ class LeafTerms(abc.ABC):
     def can_evaluate(self, key: Key) -> bool:
         """Whether `at` can evaluate a term, listed or not."""
 
-    @abc.abstractmethod
     def equals(self, other: LeafTerms) -> bool:
         """Whether leaves and terms equal another's."""
+        have_same_keys = type(self) is type(other) and self.keys == other.keys
+        return have_same_keys and np.array_equal(self.trees.leaf_sets.values, other.trees.leaf_sets.values)
 
     def keep(self, is_kept: Callable[[Key], bool]) -> Self:
         """Return some terms, without the sums of unlisted ones."""
@@ -249,9 +250,6 @@ class LeafTerms(abc.ABC):
     def up_to(self, max_order: int) -> Self:
         return self.keep(lambda key: len(key) <= max_order)
 
-    def _has_leaves_of(self, other: LeafTerms) -> bool:
-        return self.keys == other.keys and np.array_equal(self.trees.leaf_sets.values, other.trees.leaf_sets.values)
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RawLeafTerms(LeafTerms):
@@ -260,9 +258,6 @@ class RawLeafTerms(LeafTerms):
 
     def can_evaluate(self, key: Key) -> bool:
         return key in self.keys
-
-    def equals(self, other: LeafTerms) -> bool:
-        return isinstance(other, RawLeafTerms) and self._has_leaves_of(other)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -308,8 +303,9 @@ class PureLeafTerms(LeafTerms):
         for key, values in self._changes_of_totals(codes, {}, n_jobs):
             shares[:, list(key)] += (values / len(key))[:, None]
         if self._allotment.order in self.screened_orders:
-            for key, values in self.leftover.terms_at_rows(codes):
-                shares -= self._allotment.feature_shares(key)[:, None] * np.expand_dims(values, -2)
+            for key in self.leftover.tables:
+                moved = np.expand_dims(self.leftover.at(key, codes), -2)
+                shares -= self._allotment.feature_shares(key)[:, None] * moved
         return shares
 
     def _changes_of_totals(
@@ -355,7 +351,7 @@ class PureLeafTerms(LeafTerms):
             (self.leftover.tables, other.leftover.tables),
         )
         return (
-            self._has_leaves_of(other)
+            super().equals(other)
             and self.screened_orders == other.screened_orders
             and all(ours.keys() == theirs.keys() for ours, theirs in pairs)
             and all(np.array_equal(ours[key], theirs[key]) for ours, theirs in pairs for key in ours)

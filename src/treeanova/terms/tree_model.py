@@ -190,11 +190,6 @@ class _Work:
         seconds = costs.SHARE_TO_SCREEN * self.high_clock.left
         return sizes_without_rows(form, screened_orders(form, layout.tensor_order + 1, layout.top_order, seconds))
 
-    def spread_of_score(self) -> float:
-        """Return the standard deviation of the score at some rows, the largest of all outputs."""
-        some = self.rows.codes[:: max(1, len(self.rows.codes) // costs.SCALE_ROWS)]
-        return float(self.trees.forest.score(Rows.in_bins(self.trees.grid, some)).std(axis=0).max())
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _HighOrders:
@@ -255,7 +250,7 @@ def _correct(work: _Work, high: _HighOrders, every: Sequence[Key]) -> _HighOrder
         rough = corrected(means, keys, bins=half, advance=functools.partial(trial, "high orders, half the bins"))
     except OutOfTime:
         return high.without("a trial with half the bins")
-    return dataclasses.replace(high, rough=rough, refinement=_change(fine, rough, rows, work.spread_of_score()))
+    return dataclasses.replace(high, rough=rough, refinement=_change(fine, rough, work))
 
 
 def _in_time(work: _Work, keys: Sequence[Key]) -> list[Key]:
@@ -285,9 +280,11 @@ def _unsampled(density: Density, grid: Grid, requests: Sequence[Request]) -> dic
     return changes
 
 
-def _change(fine: Correction, rough: Correction, rows: Points, scale: float) -> float:
-    """Return the largest root mean square difference of what two corrections move to a term, relative to a scale."""
-    worst = 0.0
+def _change(fine: Correction, rough: Correction, work: _Work) -> float:
+    """Return the largest root mean square difference of what two corrections move, relative to the score's spread."""
+    rows, worst = work.rows, 0.0
+    some = rows.codes[:: max(1, len(rows.codes) // costs.SCALE_ROWS)]
+    scale = float(work.trees.forest.score(Rows.in_bins(work.trees.grid, some)).std(axis=0).max())
     for key, values in fine.moved.items():
         cells = tuple(fine.binnings[j].bins[rows.codes[:, j]] for j in key)
         worst = max(worst, float(np.sqrt(rows.weights @ (values - rough.moved[key])[cells] ** 2).max()))

@@ -13,15 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from treeanova.anova.support import (
-    extend_to_unseen,
-    largest,
-    marginals,
-    spread,
-    take_out,
-    tie_support,
-    zero_projections,
-)
+from treeanova.anova import support
 from treeanova.core.arrays import Floats, Projections
 
 AUTO = "auto"
@@ -101,21 +93,21 @@ class SeenBinsSolver(Solver):
         """Return projections that are right wherever cells have mass; every bin has mass."""
 
     def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:
-        bin_masses = marginals(weights)
+        bin_masses = support.marginals(weights)
         if all(masses.all() for masses in bin_masses):
             return self._solve_tied(term, weights, options)
         seen = [np.flatnonzero(masses) for masses in bin_masses]
         outputs = np.arange(len(term))
         solution = self._solve_tied(term[np.ix_(outputs, *seen)], weights[np.ix_(*seen)], options)
-        projections = zero_projections(term)
+        projections = support.zero_projections(term)
         for axis, projection in enumerate(projections):
             projection[np.ix_(outputs, *seen[:axis], *seen[axis + 1 :])] = solution.projections[axis]
-        extend_to_unseen(term, projections, bin_masses)
+        support.extend_to_unseen(term, projections, bin_masses)
         return dataclasses.replace(solution, projections=projections)
 
     def _solve_tied(self, term: Floats, weights: Floats, options: Options) -> Solution:
         solution = self.solve_seen(term, weights, options)
-        tie_support(term, solution.projections, weights)
+        support.tie_support(term, solution.projections, weights)
         return solution
 
 
@@ -126,8 +118,8 @@ def with_probe(term: Floats) -> Floats:
 def without_probe(projections: Projections, shape: tuple[int, ...]) -> tuple[Projections, float]:
     """Return projections without those of the probe, and the largest absolute value that these leave of it."""
     residual = _probe(shape)
-    take_out(residual, [projection[-1:] for projection in projections])
-    return [projection[:-1] for projection in projections], float(largest(residual)[0])
+    support.take_out(residual, [projection[-1:] for projection in projections])
+    return [projection[:-1] for projection in projections], float(support.largest(residual)[0])
 
 
 def _probe(shape: tuple[int, ...]) -> Floats:
@@ -135,5 +127,5 @@ def _probe(shape: tuple[int, ...]) -> Floats:
     rng = np.random.default_rng(len(shape))
     values = np.zeros((1, *shape))
     for axis in range(len(shape)):
-        values += spread(rng.standard_normal((1, *shape[:axis], *shape[axis + 1 :])), axis)
-    return values / largest(values)
+        values += support.spread(rng.standard_normal((1, *shape[:axis], *shape[axis + 1 :])), axis)
+    return values / support.largest(values)

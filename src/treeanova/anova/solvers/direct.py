@@ -36,22 +36,8 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
+from treeanova.anova import support
 from treeanova.anova.solvers.base import EPSILON, Options, SeenBinsSolver, Solution, Solver, with_probe, without_probe
-from treeanova.anova.support import (
-    bin_components,
-    largest,
-    marginals,
-    maximal_correlation,
-    move_means,
-    normalise,
-    projection_correlation,
-    safe_inverse,
-    slice_indicators,
-    slice_sums,
-    spread,
-    sweep_product,
-    zero_projections,
-)
 from treeanova.core.arrays import Floats, Ints, Projections
 
 FEW_CELLS = 256  # always eliminated: as fast as conjugate gradients
@@ -74,7 +60,7 @@ class Elimination(Solver):
     def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:  # noqa: ARG002 - needs none
         projections, residual = without_probe(eliminated_projections(with_probe(term), weights), weights.shape)
         error = max(residual, 8 * weights.size * EPSILON)
-        return Solution(projections, self.name, 1, projection_correlation(weights), error=error)
+        return Solution(projections, self.name, 1, support.projection_correlation(weights), error=error)
 
 
 def is_affordable(shape: tuple[int, ...]) -> bool:
@@ -94,13 +80,13 @@ def eliminated_projections(values: Floats, weights: Floats) -> Projections:
     fitted = np.empty_like(cells)
     fitted[:, heaviest_first] = _fit(cells, weights.shape, heaviest_first, ranks, logs)
     uniform = [np.ones(size) for size in weights.shape]
-    return sweep_product(fitted.reshape(values.shape), uniform)
+    return support.sweep_product(fitted.reshape(values.shape), uniform)
 
 
 def graded_weights(weights: Floats) -> tuple[Ints, Floats]:
     """Return ranks and log weights of the flat cells; rank 0 with mass, else 1 plus the number of unseen bins."""
     ranks, logs = np.zeros(weights.shape, dtype=np.int64), np.zeros(weights.shape)
-    for axis, masses in enumerate(marginals(weights)):
+    for axis, masses in enumerate(support.marginals(weights)):
         along = [-1 if i == axis else 1 for i in range(weights.ndim)]
         seen = masses > 0
         ranks += (~seen).astype(np.int64).reshape(along)
@@ -133,7 +119,7 @@ def _basis_cells(shape: tuple[int, ...], heaviest_first: Ints) -> tuple[Ints, Fl
 
     Row operations bring the indicators of all slices, one row each, to the form (1 | Mᵀ) on basis and other cells.
     """
-    table = slice_indicators(shape)[:, heaviest_first]
+    table = support.slice_indicators(shape)[:, heaviest_first]
     basis: list[int] = []
     place = -1
     while len(basis) < _dimension(shape):
@@ -241,7 +227,7 @@ class Cholesky(SeenBinsSolver):
     def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:
         if weights.shape[0] < weights.shape[1]:
             return self.solve_seen(term.swapaxes(1, 2), weights.T, options).flipped()
-        correlation = maximal_correlation(weights)
+        correlation = support.maximal_correlation(weights)
         error = EPSILON / max(1.0 - correlation**2, EPSILON)
         is_short = min(weights.shape) <= _MAX_STAR_BINS
         if error <= _ACCURATE or not is_short:
@@ -261,28 +247,28 @@ def _eliminate(term: Floats, weights: Floats) -> tuple[Projections, float]:
 
     The error is the largest change of the second pass relative to the largest score; 1 without a factor.
     """
-    values, projections = term.copy(), zero_projections(term)
+    values, projections = term.copy(), support.zero_projections(term)
     anchors = _heaviest_columns(weights)
     try:
         factor, root = _laplacian_factor(weights, anchors)
     except scipy.linalg.LinAlgError:
         return projections, 1.0
-    inverse_scales = safe_inverse(largest(values))
+    inverse_scales = support.safe_inverse(support.largest(values))
     change = np.zeros(len(values))
     for _ in range(2):  # the second pass refines: purification is linear and idempotent
-        move_means(values, weights, 1, projections)
-        sums = slice_sums(values, weights, 0) / root
+        support.move_means(values, weights, 1, projections)
+        sums = support.slice_sums(values, weights, 0) / root
         sums[:, anchors] = 0.0
         column = scipy.linalg.cho_solve((factor, True), sums.T, check_finite=False).T / root
         projections[0] += column
-        values -= spread(column, 0)
-        change = largest(column) * inverse_scales
-    move_means(values, weights, 1, projections)
+        values -= support.spread(column, 0)
+        change = support.largest(column) * inverse_scales
+    support.move_means(values, weights, 1, projections)
     return projections, float(change.max(initial=0.0))
 
 
 def _heaviest_columns(weights: Floats) -> Ints:
-    n_components, (_, labels) = bin_components(weights)
+    n_components, (_, labels) = support.bin_components(weights)
     by_mass = np.lexsort((weights.sum(axis=0), labels))
     return by_mass[np.searchsorted(labels[by_mass], np.arange(n_components), side="right") - 1]
 
@@ -293,7 +279,7 @@ def _laplacian_factor(weights: Floats, anchors: Ints) -> tuple[Floats, Floats]:
     The diagonal is summed from the other entries, which have one sign: no cancellation, so weak ties between parts of
     the support keep their digits. One anchor per component removes the null space, one constant per component.
     """
-    matrix, _, root = normalise(weights)
+    matrix, _, root = support.normalise(weights)
     laplacian = matrix.T @ matrix
     if scipy.sparse.issparse(laplacian):
         laplacian = laplacian.toarray()

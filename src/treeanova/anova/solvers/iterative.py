@@ -14,30 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from treeanova.anova import support
 from treeanova.anova.solvers.base import AUTO, Options, SeenBinsSolver, Solution, Solver, with_probe, without_probe
 from treeanova.anova.solvers.direct import FEW_CELLS, MAX_BINS, Elimination
-from treeanova.anova.support import (
-    PURE_ENOUGH,
-    MeansAlong,
-    add_projections,
-    conjugate_gradients,
-    is_product,
-    largest,
-    marginals,
-    maximal_correlation,
-    move_means,
-    normalise,
-    polish,
-    safe_inverse,
-    slice_means,
-    slice_sums,
-    smallest_ritz_value,
-    spread,
-    sweep,
-    sweep_product,
-    take_out,
-    zero_projections,
-)
 from treeanova.core.arrays import Floats, Projections
 
 _TOLERANCE = 1e-12
@@ -77,7 +56,7 @@ class ConjugateGradients(SeenBinsSolver):
     def _solve_in_place(self, values: Floats, weights: Floats, options: Options) -> Solution:
         if weights.ndim == 2 and weights.shape[0] < weights.shape[1]:
             return self._solve_in_place(values.swapaxes(1, 2), weights.T, options).flipped()
-        projections = zero_projections(values)
+        projections = support.zero_projections(values)
         system = _PairSystem(weights) if weights.ndim == 2 else _TensorSystem(weights)
         n_iterations, smallest = 0, 1.0
         for output in range(len(values)):
@@ -86,7 +65,7 @@ class ConjugateGradients(SeenBinsSolver):
                 values[one], [projection[one] for projection in projections], system, options.max_iterations
             )
             n_iterations, smallest = max(n_iterations, n_steps), min(smallest, ritz_value)
-        correlation = maximal_correlation(weights) if weights.ndim == 2 else 1.0 - smallest
+        correlation = support.maximal_correlation(weights) if weights.ndim == 2 else 1.0 - smallest
         return Solution(projections, self.name, n_iterations, correlation)
 
 
@@ -97,22 +76,22 @@ def _purify(
 
     The residual is reduced until the error in the weakest direction found is within the tolerance.
     """
-    means: MeansAlong = functools.partial(slice_means, weights=system.weights)
-    scale = float(largest(values)[0])
+    means: support.MeansAlong = functools.partial(support.slice_means, weights=system.weights)
+    scale = float(support.largest(values)[0])
     n_steps, smallest = 0, 1.0
     for _ in range(_ROUNDS):
-        moved = sweep(values, projections, means)
+        moved = support.sweep(values, projections, means)
         rhs = system.gather(values)
         goal = _TOLERANCE * scale * max(smallest, _WEAKEST)
         if np.linalg.norm(rhs) <= goal or n_steps >= max_iterations:
-            if moved > PURE_ENOUGH * scale:
-                polish(values, projections, means, scale)
+            if moved > support.PURE_ENOUGH * scale:
+                support.polish(values, projections, means, scale)
             break
-        solution, steps = conjugate_gradients(system.apply, rhs, goal**2, max_iterations - n_steps)
-        n_steps, smallest = n_steps + len(steps), min(smallest, smallest_ritz_value(steps))
+        solution, steps = support.conjugate_gradients(system.apply, rhs, goal**2, max_iterations - n_steps)
+        n_steps, smallest = n_steps + len(steps), min(smallest, support.smallest_ritz_value(steps))
         more = system.projections(solution)
-        take_out(values, more)
-        add_projections(projections, more)
+        support.take_out(values, more)
+        support.add_projections(projections, more)
     return n_steps, smallest
 
 
@@ -121,12 +100,12 @@ class _PairSystem:
 
     def __init__(self, weights: Floats) -> None:
         self.weights = weights
-        self._matrix, self._row_root, self._root = normalise(weights)
+        self._matrix, self._row_root, self._root = support.normalise(weights)
 
     def gather(self, values: Floats) -> Floats:
         """Return the right-hand side."""
-        rows = slice_means(values, self.weights, 1)
-        sums: Floats = slice_sums(values - spread(rows, 1), self.weights, 0)[0] / self._root
+        rows = support.slice_means(values, self.weights, 1)
+        sums: Floats = support.slice_sums(values - support.spread(rows, 1), self.weights, 0)[0] / self._root
         return sums
 
     def apply(self, vector: Floats) -> Floats:
@@ -145,18 +124,18 @@ class _TensorSystem:
         self._shapes = [weights.shape[:axis] + weights.shape[axis + 1 :] for axis in range(weights.ndim)]
         self._ends = np.cumsum([np.prod(shape) for shape in self._shapes])[:-1]
         masses = np.concatenate([weights.sum(axis).ravel() for axis in range(weights.ndim)])
-        self._inverse_root = np.sqrt(safe_inverse(masses))
+        self._inverse_root = np.sqrt(support.safe_inverse(masses))
         self._cells = np.empty((1, *weights.shape))
 
     def gather(self, values: Floats) -> Floats:
-        sums = [slice_sums(values, self.weights, axis).ravel() for axis in range(self.weights.ndim)]
+        sums = [support.slice_sums(values, self.weights, axis).ravel() for axis in range(self.weights.ndim)]
         return np.concatenate(sums) * self._inverse_root
 
     def apply(self, vector: Floats) -> Floats:
         projections = self.projections(vector)
-        np.add(spread(projections[0], 0), spread(projections[1], 1), out=self._cells)
+        np.add(support.spread(projections[0], 0), support.spread(projections[1], 1), out=self._cells)
         for axis in range(2, len(projections)):
-            self._cells += spread(projections[axis], axis)
+            self._cells += support.spread(projections[axis], axis)
         return self.gather(self._cells)
 
     def projections(self, vector: Floats) -> Projections:
@@ -182,12 +161,12 @@ class MassMoving(SeenBinsSolver):
         return True
 
     def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:
-        values, projections, scales = term.copy(), zero_projections(term), largest(term)
+        values, projections, scales = term.copy(), support.zero_projections(term), support.largest(term)
         masses = [unpurified_mass(values, weights)]
         for _ in range(options.max_iterations):
             moved = np.zeros(len(values))
             for axis in range(weights.ndim):
-                moved = np.maximum(moved, largest(move_means(values, weights, axis, projections)))
+                moved = np.maximum(moved, support.largest(support.move_means(values, weights, axis, projections)))
                 masses.append(unpurified_mass(values, weights))
             if (moved <= options.tol * scales).all():
                 break
@@ -198,7 +177,8 @@ class MassMoving(SeenBinsSolver):
 def unpurified_mass(values: Floats, weights: Floats) -> Floats:
     """Return M of the paper: sum over all slices of all axes of |sum w T|, per output."""
     sums = [
-        np.abs(slice_sums(values, weights, axis)).reshape(len(values), -1).sum(axis=1) for axis in range(weights.ndim)
+        np.abs(support.slice_sums(values, weights, axis)).reshape(len(values), -1).sum(axis=1)
+        for axis in range(weights.ndim)
     ]
     total: Floats = np.sum(sums, axis=0)
     return total
@@ -208,7 +188,7 @@ def _correlation(weights: Floats, trace: Floats) -> float:
     """Return the maximal correlation: exact for pairs, from the decay per sweep above."""
     order = weights.ndim
     if order <= 2:
-        return maximal_correlation(weights) if order == 2 else 0.0
+        return support.maximal_correlation(weights) if order == 2 else 0.0
     ends = trace[::order].max(axis=1)
     usable = ends[ends > _LEAST_OF_TRACE * ends[0]]
     return float(np.sqrt(min(usable[-1] / usable[-2], 1.0))) if len(usable) > 1 else 0.0
@@ -218,15 +198,15 @@ class Product(Solver):
     method = name = "direct"
 
     def can_solve(self, weights: Floats) -> bool:
-        return is_product(weights)
+        return support.is_product(weights)
 
     def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:
         if len(sizes) == 1:
             return "one axis: its mean is all there is to move"
-        if weights is not None and is_product(weights):
+        if weights is not None and support.is_product(weights):
             return "the weights are a product of marginals: one sweep of means is exact"
         return None
 
     def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:  # noqa: ARG002 - needs none
-        projections = sweep_product(term.copy(), marginals(weights))
+        projections = support.sweep_product(term.copy(), support.marginals(weights))
         return Solution(projections, self.name, iterations=1, correlation=0.0, error=0.0)
