@@ -23,6 +23,20 @@ def test_tables_that_contradict_each_other_are_refused():
         treeanova.decompose(model, density=tables)
 
 
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ({("a", "b"): [[4, 1], [1, 4]], ("b", "a"): [[1, 1], [1, 1]]}, r"one table, got \('b', 'a'\) twice"),
+        ({("a", "b"): [[4, 1], [1, 4]], "a": [1, 1], ("a",): [1, 1]}, r"one table, got \('a',\) twice"),
+        ({("a", "a"): [[1, 0], [0, 1]], "b": [1, 1]}, r"name each feature of a table once, got \('a', 'a'\)"),
+    ],
+)
+def test_sets_of_features_come_once(tables, message):
+    effects = treeanova.model.Effects.from_tables({("a", "b"): [[0, 0], [0, 1]]})
+    with pytest.raises(ValueError, match=message):
+        treeanova.decompose(effects, density=tables)
+
+
 def test_tables_of_pairs_are_joined_by_the_density_of_largest_entropy():
     model, x = boosted()
     empirical = treeanova.decompose(model, x, density="empirical").density

@@ -211,6 +211,7 @@ def test_axes_follow_the_order_of_the_names():
         ({"a": [1.0, np.inf]}, {}, "with other numbers"),
         ({("a", "a"): [[1.0]]}, {}, "`tables` must give"),
         ({("a", "b"): [[1.0]], ("b", "a"): [[1.0]]}, {}, "`tables` must have each set of features once"),
+        ({"a": [1.0], ("a",): [2.0]}, {}, "`tables` must have each set of features once"),
         ({"a": [1.0, 2.0], ("a", "b"): [[1.0], [2.0], [3.0]]}, {}, "as many bins as all others do"),
         ({"a": [1.0, 2.0]}, {"categories": {"a": ["u"]}}, "`categories` must give 'a' 2 different labels"),
         ({"a": [1.0, 2.0]}, {"thresholds": {"a": [1.0, 0.0]}}, "`thresholds` must give 'a' 1 ascending numbers"),

@@ -257,7 +257,12 @@ class Table(Density):
         """Tables by positions of features, of sum 1, each with its axes in the order of the features."""
         names = self._bound_grid.schema.names
         arrays = self.weights if isinstance(self.weights, Mapping) else {names: self.weights}
-        tables = dict(self._ordered(features, array) for features, array in arrays.items())
+        tables: dict[Key, Floats] = {}
+        for features, array in arrays.items():
+            key, table = self._ordered(features, array)
+            if key in tables:
+                raise ValueError(f"`density` must give each set of features one table, got {features!r} twice.")
+            tables[key] = table
         check_agreement(tables, names)
         return tables
 
@@ -267,6 +272,8 @@ class Table(Density):
         unknown = [name for name in axis_names if name not in names]
         if unknown:
             raise ValueError(f"`density` must be of the model's features, got {unknown[0]!r}; see fx.schema.names.")
+        if len(set(axis_names)) < len(axis_names):
+            raise ValueError(f"`density` must name each feature of a table once, got {axis_names!r}.")
         table = _as_floats(array)
         if table.ndim != len(axis_names):
             raise ValueError(

@@ -126,13 +126,13 @@ class Effects:
         categories, thresholds = categories or {}, thresholds or {}
         if link not in _LINKS:
             raise ValueError(f"`link` must be one of {', '.join(map(repr, _LINKS))}, got {link!r}.")
-        named = {(names,) if isinstance(names, str) else tuple(names): table for names, table in tables.items()}
-        features = tuple(dict.fromkeys(name for names in named for name in names))
+        named = [((names,) if isinstance(names, str) else tuple(names), table) for names, table in tables.items()]
+        features = tuple(dict.fromkeys(name for names, _ in named for name in names))
         unknown = [name for name in (*categories, *thresholds) if name not in features]
         if unknown:
             raise ValueError(f"`categories` and `thresholds` must be of features of the tables, got {unknown[0]!r}.")
         terms: dict[Key, Floats] = {}
-        for names, table in named.items():
+        for names, table in named:
             key, values = _ordered_table(names, table, features)
             if key in terms:
                 raise ValueError(f"`tables` must have each set of features once, got {names} twice; add them up.")
