@@ -245,6 +245,47 @@ def test_base_values_of_classes():
             read_model(classifier(np.random.default_rng(0), labels, base_values=[0.3, 0.6], **options))
 
 
+def stump(kind, entries, **attributes):
+    """One split at 0, of the first feature; `entries` are nodes (1 or 2), outputs and weights."""
+    prefix, outputs = ("target", ["scores"]) if kind == "TreeEnsembleRegressor" else ("class", ["label", "scores"])
+    every = {f"nodes_{name}": [0] * 3 for name in ("treeids", "featureids")}
+    every |= {"nodes_nodeids": [0, 1, 2], "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"], "nodes_values": [0.0] * 3}
+    every |= {"nodes_truenodeids": [1, 0, 0], "nodes_falsenodeids": [2, 0, 0], f"{prefix}_treeids": [0] * len(entries)}
+    columns = zip(("nodeids", "ids", "weights"), zip(*entries, strict=True), strict=True)
+    every |= {f"{prefix}_{name}": list(values) for name, values in columns}
+    return graph_model([operator(kind, outputs, **every, **attributes)], attributes.get("n_targets", 3))
+
+
+@pytest.mark.parametrize(
+    ("kind", "entries", "attributes", "is_refused"),
+    [
+        ("Regressor", [(1, 0, 1.0), (2, 1, 2.0)], {"n_targets": 2, "base_values": [10.0, 20.0]}, True),
+        ("Regressor", [(1, 0, 1.0), (2, 0, 3.0), (2, 1, 2.0)], {"n_targets": 2, "base_values": [10.0, 0.0]}, False),
+        ("Regressor", [(1, 0, 1.0), (2, 1, 2.0)], {"n_targets": 2}, False),
+        ("Regressor", [(1, 0, 1.0)], {"n_targets": 1, "base_values": [10.0]}, False),
+        ("Classifier", [(1, 0, -1.0), (2, 1, -2.0), (2, 2, -3.0)], {"classlabels_int64s": [0, 1, 2]}, True),
+        ("Classifier", [(1, 0, 1.0), (2, 1, 2.0), (2, 2, 3.0)], {"classlabels_int64s": [0, 1, 2]}, False),
+        ("Classifier", [(1, 0, 1.0), (2, 1, 1.0)], {"classlabels_int64s": [0, 1]}, True),
+        ("Classifier", [(1, 0, 1.0)], {"classlabels_int64s": [0, 1], "base_values": [0.25]}, True),
+        ("Classifier", [(1, 0, 1.0)], {"classlabels_int64s": [0, 1]}, False),
+    ],
+)
+@pytest.mark.parametrize("transform", ["NONE", "SOFTMAX", "LOGISTIC"])
+def test_outputs_that_some_leaves_give_no_weight(kind, entries, attributes, is_refused, transform):
+    model = stump(f"TreeEnsemble{kind}", entries, post_transform=transform, **attributes)
+    if is_refused:
+        with pytest.raises(
+            UnsupportedModelError, match=r"must give a weight to each target or class .* add weights of"
+        ):
+            read_model(model)
+        return
+    forest, X = read_model(model), np.float32([[-1, 0, 0], [1, 0, 0]])
+    if kind == "Classifier" and forest.schema.link != "other":
+        np.testing.assert_allclose(class_probabilities(forest.schema, forest.score(X)), run(model, X), atol=2e-6)
+    elif forest.schema.link != "other":
+        np.testing.assert_allclose(respond(forest.schema, forest.score(X)), run(model, X), atol=2e-6)
+
+
 def test_probabilities_of_two_classes_are_one_output():
     inner, leaves = nodes(np.random.default_rng(0))
     both = weights(np.random.default_rng(0), leaves, "class", [0, 1])

@@ -13,6 +13,10 @@ Facts, as onnxruntime 1.31 computes them (1.23 differs for some classifiers):
 - Scores are base values and the sum of the leaves' weights, or their mean over trees; MIN and MAX are refused.
 - A classifier of two classes whose weights are all for the first gives one score s of the second, after which the
   probabilities are (1 - s, s) if no weight is negative, and the logistic function of (-s, s) for LOGISTIC.
+- A target or class to which no leaf of a row gives a weight has no score there: its base value is dropped, and the
+  label is another class. Models where that may happen and matters are refused.
+- Labels here are those of the largest probability or score. Those of onnxruntime contradict its own probabilities for
+  two classes with weights for both (the second if its score is positive), and for LOGISTIC if no weight is negative.
 - A regressor of one target has no post_transform in onnxruntime, but other runtimes may apply it: link "other".
 
 The score is the sum before `post_transform`, which is the link. No part of `onnx` is needed: files are read here.
@@ -55,6 +59,7 @@ _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 class Ensemble:
     conditions: Conditions
     roots: Ints
+    trees: Ints
     weight_node: Ints
     weight_output: Ints
     weights: Floats
@@ -82,6 +87,8 @@ def forest_of(kind: str, attributes: dict[str, Any], *, is_double: bool, n_colum
     check_size("columns", n_columns, _MAX_COLUMNS)
     schema = Schema(tuple(Feature(f"x{j}") for j in range(n_columns)))
     values = _values(ensemble)
+    if kind != "TreeEnsemble":
+        _check_scored(ensemble, values, is_classifier=kind == "TreeEnsembleClassifier")
     if kind == "TreeEnsembleClassifier":
         return _classifier(dataclasses.replace(schema, classes=_labels(attributes)), ensemble, values)
     # onnxruntime applies neither LOGISTIC nor SOFTMAX to a single target, which other runtimes may.
@@ -116,6 +123,31 @@ def _values(ensemble: Ensemble) -> Floats:
     values = np.zeros((n_nodes, ensemble.n_outputs))
     np.add.at(values, (ensemble.weight_node, ensemble.weight_output), ensemble.weights)
     return values
+
+
+def _check_scored(ensemble: Ensemble, values: Floats, *, is_classifier: bool) -> None:
+    """Raise UnsupportedModelError if a row may have no score of an output, and onnxruntime's output is no sum then."""
+    is_leaf, (_, tree) = ensemble.conditions.mode < 0, np.unique(ensemble.trees, return_inverse=True)
+    n_weights = np.zeros((tree.max() + 1, ensemble.n_outputs), dtype=np.int64)
+    np.add.at(n_weights, (tree[ensemble.weight_node], ensemble.weight_output), 1)
+    lacks_score = ~(n_weights == np.bincount(tree[is_leaf])[:, None]).any(axis=0)
+    if len(ensemble.base) == 1 and ensemble.n_outputs <= 2:
+        matters = is_classifier & (ensemble.base != 0)
+        lacks_score = lacks_score[:1]
+    elif not is_classifier:
+        matters = ensemble.base != 0
+    elif ensemble.n_outputs == 2:
+        matters = np.ones(2, dtype=bool)
+    else:
+        leaf_values = values[is_leaf]
+        is_above_none = (leaf_values >= 0).all() and (leaf_values.max(axis=1) > 0).all()
+        matters = np.full(ensemble.n_outputs, not (is_above_none or ensemble.base.any()))
+    if (lacks_score & matters).any():
+        raise UnsupportedModelError(
+            "leaves of an ONNX model must give a weight to each target or class in at least one tree, got output "
+            f"{np.flatnonzero(lacks_score & matters)[0]} without a weight at some leaves, where onnxruntime drops base "
+            "values and does not choose this class; add weights of 0."
+        )
 
 
 # Classifiers
@@ -181,6 +213,7 @@ def _older_ensemble(attributes: dict[str, Any], *, is_double: bool, is_classifie
     return Ensemble(
         conditions=conditions,
         roots=_roots(conditions, trees),
+        trees=trees,
         weight_node=weight_node,
         weight_output=outputs,
         weights=_floats(attributes, f"{prefix}_weights", len(owners), is_double=is_double),
@@ -228,6 +261,7 @@ def _newer_ensemble(attributes: dict[str, Any], *, is_double: bool) -> Ensemble:
     return Ensemble(
         conditions=with_chains(conditions, sets),
         roots=_integers(attributes, "tree_roots"),
+        trees=np.empty(0, dtype=np.int64),
         weight_node=n_nodes + np.arange(len(leaves)),
         weight_output=targets[leaves],
         weights=weights[leaves],
