@@ -237,6 +237,17 @@ def test_validate_takes_a_loss_and_groups(folder, fx, rows, tmp_path, capsys):
     found = json.loads(printed([*asked, "--loss", "pairwise", "--group", "query"], capsys))
     expected = fx.validate(X, noisy, loss="pairwise", group=np.arange(len(y)) // 8)
     assert found["model_loss"] == pytest.approx(expected.model_loss)
+    pairs = np.arange(len(y)) // 2
+    codes = np.where(
+        pairs % 2, pairs // 2, np.char.add("0", (pairs // 2).astype(str)).astype(object)
+    )  # 0, 00, 1, 01, …
+    X.assign(y=noisy, query=codes).to_csv(tmp_path / "codes.csv")
+    coded = [tmp_path / "codes.csv" if part == tmp_path / "held.csv" else part for part in asked]
+    found = json.loads(printed([*coded, "--loss", "pairwise", "--group", "query"], capsys))
+    expected = fx.validate(X, noisy, loss="pairwise", group=pairs)
+    assert found["model_loss"] == pytest.approx(expected.model_loss)
+    with pytest.raises(ValueError, match="`group` must be known for all rows, got 1 of 800 missing"):
+        fx.validate(X, noisy, loss="pairwise", group=[None, *pairs[1:]])
     assert "`loss` must be one of squared" in refused([*asked, "--loss", "mse"], capsys)
     assert "`group` must name the group of each row" in refused([*asked, "--loss", "pairwise"], capsys)
 

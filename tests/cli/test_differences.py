@@ -192,6 +192,70 @@ def test_groups_named_by_numbers(folder, halves, capsys):
     assert [row["route"] for row in found["routes"]] == ["b by itself", "interactions of b", "other features"]
 
 
+@pytest.fixture(scope="module")
+def coded(folder, rows, tmp_path_factory):
+    """The rows with columns of codes, as CSV and as Parquet; and the model's score of each row."""
+    pytest.importorskip("pyarrow")
+    made, X = tmp_path_factory.mktemp("coded"), rows[0].iloc[:300]
+    place = np.arange(len(X)) % 3
+    codes = {
+        "code": np.array(["01", "1", "NA"], dtype=object)[place],
+        "holed": np.array(["1", "2", None], dtype=object)[place],
+        "size": np.array(["9", "10"], dtype=object)[place % 2],
+        "yes": np.array(["True", "False"], dtype=object)[place % 2],
+        "day": np.array(["2021-01-01", "2021-02-01"], dtype=object)[place % 2],
+    }
+    table = X.assign(**codes)
+    table.to_csv(made / "rows.csv", index=False)
+    whole = pd.Series([1, 2, None], dtype="Int64").take(place).set_axis(X.index)
+    typed = {
+        "holed": whole + 2**60,
+        "small": whole,
+        "yes": table["yes"] == "True",
+        "day": pd.to_datetime(table["day"]),
+    }
+    table.drop(columns="code").assign(**typed).to_parquet(made / "rows.parquet")
+    (made / "several").mkdir()
+    table.drop(columns="code").assign(**typed).to_parquet(made / "several" / "1.parquet")
+    return made, place, treeanova.read_model(folder / "model.json").score(X)[:, 0]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("rows.csv", "code", "1", None, ([1], [0, 2])),
+        ("rows.csv", "code", "01", "NA", ([0], [2])),
+        ("rows.csv", "code", "01", "1", ([0], [1])),
+        ("rows.csv", "holed", "1", "2", ([0], [1])),
+        ("rows.csv", "yes", "true", None, ([0, 2], [1])),
+        ("rows.csv", "size", None, None, ([1], [0, 2])),  # 9 comes before 10
+        ("rows.parquet", "small", "1", "2", ([0], [1])),
+        ("rows.parquet", "holed", 2**60 + 1, 2**60 + 2, ([0], [1])),  # one number as a float
+        ("rows.parquet", "yes", "true", None, ([0, 2], [1])),
+        ("rows.parquet", "day", "2021-01-01", None, ([0, 2], [1])),
+        ("several", "day", "2021-01-01", None, ([0, 2], [1])),
+        ("several", "small", "1", "2.0", ([0], [1])),
+    ],
+)
+def test_groups_are_what_the_file_says(folder, coded, capsys, asked):
+    name, column, value, against, places = asked
+    made, place, score = coded
+    options = [*(() if value is None else ("--value", value)), *(() if against is None else ("--against", against))]
+    rows = ["--data", made / name, "--group", column, *options]
+    found = json.loads(printed(["gap", folder / "fx.tav", *rows, "--json"], capsys))
+    second, first = (np.isin(place, some) for some in places)
+    assert found["sizes"] == [first.sum(), second.sum()]
+    assert found["total"] == pytest.approx(score[second].mean() - score[first].mean(), abs=1e-10)
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet", "several"])
+@pytest.mark.parametrize("options", [(), ("--value", "1")])
+def test_rows_without_a_group_are_refused(folder, coded, capsys, name, options):
+    column = "holed" if name == "rows.csv" else "small"
+    message = refused(["gap", folder / "fx.tav", "--data", coded[0] / name, "--group", column, *options], capsys)
+    assert f"`--group` must be known for all rows, got 100 of 300 missing in {column}; leave these rows out" in message
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
+import datetime as dt
 import difflib
 import itertools
+import math
 import os
 import warnings
 from collections import Counter
@@ -22,7 +25,7 @@ from treeanova.core.arrays import Names, labels_of, quoted, split_label
 from treeanova.core.files import ARCHIVE, CSV, PAGE, PARQUET, check_suffix, is_same_file
 from treeanova.core.progress import Progress, one_step, within
 from treeanova.data.columns import printable
-from treeanova.data.features import Schema
+from treeanova.data.features import Schema, is_missing
 from treeanova.data.sources import parquet_files, would_read
 from treeanova.decomposition.change import Change, change
 from treeanova.decomposition.decomposition import Decomposition, load
@@ -324,7 +327,7 @@ class Groups:
 def gap_in(fx: Decomposition, request: Request, groups: Groups, feature: str | None, progress: Progress) -> Gap:
     if request.data is None:
         raise ValueError("`--data` must be given for the groups, got no rows; add the rows.")
-    labels = np.array([str(label) for label in request.column(groups.column)], dtype=object)
+    labels = np.array([_label_text(label) for label in request.labels(groups.column)], dtype=object)
     if feature is None and groups.column in fx.schema.names:
         feature = groups.column
     table = request.table_in_memory(fx.schema)
@@ -339,13 +342,28 @@ def gap_in(fx: Decomposition, request: Request, groups: Groups, feature: str | N
     return dataclasses.replace(gap, groups=names)
 
 
+def _label_text(label: Any) -> str | None:
+    """Return what --value names: whole numbers without decimals, days without a time; None if missing."""
+    if is_missing(label):
+        return None
+    if isinstance(label, float) and label.is_integer():
+        return f"{label:.0f}"
+    return str(label).removesuffix(" 00:00:00") if isinstance(label, dt.datetime) else str(label)
+
+
 def _compared_rows(labels: Any, groups: Groups) -> tuple[Any, Any, tuple[str, str]]:
-    values = sorted(set(labels.tolist()))
-    for option, value in (("--value", groups.value), ("--against", groups.against)):
-        if value is not None and value not in values:
-            raise ValueError(
-                f"`{option}` must be a value of {groups.column}, got {value!r}; there are {_some(values)}."
-            )
+    values = sorted({label for label in labels if label is not None}, key=_sort_key)
+    groups = dataclasses.replace(
+        groups,
+        value=_label_named("--value", groups.value, groups.column, values),
+        against=_label_named("--against", groups.against, groups.column, values),
+    )
+    n_missing = sum(label is None for label in labels)
+    if n_missing and (groups.value is None or groups.against is None):
+        raise ValueError(
+            f"`--group` must be known for all rows, got {n_missing:,} of {len(labels):,} missing in {groups.column}; "
+            "leave these rows out, or compare two values by --value and --against."
+        )
     if groups.value is None and (groups.against is not None or len(values) != 2):
         raise ValueError(
             f"`--group` must be a column of two values, or come with --value, got {len(values)} in {groups.column} "
@@ -359,6 +377,29 @@ def _compared_rows(labels: Any, groups: Groups) -> tuple[Any, Any, tuple[str, st
         _name_of_group(second, groups),
     )
     return is_compared, labels[is_compared] == second, names
+
+
+def _label_named(option: str, text: str | None, column: str, values: Sequence[str]) -> str | None:
+    """Return the value that a text is, or the only one that means the same: true is True, 1 is 1.0."""
+    if text is None or text in values:
+        return text
+    equal = [value for value in values if _meaning(value) == _meaning(text)]
+    if len(equal) != 1:
+        raise ValueError(f"`{option}` must be a value of {column}, got {text!r}; there are {_some(values) or 'none'}.")
+    return equal[0]
+
+
+def _meaning(text: str) -> Any:
+    for read in (float, dt.datetime.fromisoformat):
+        with contextlib.suppress(ValueError):
+            return read(text)
+    return text.lower() if text.lower() in {"true", "false"} else text
+
+
+def _sort_key(text: str) -> tuple[bool, float, str]:
+    number = _meaning(text)
+    is_number = isinstance(number, float) and math.isfinite(number)
+    return not is_number, number if is_number else 0.0, text
 
 
 def _name_of_group(value: str, groups: Groups) -> str:

@@ -324,7 +324,7 @@ def validate(
     with progress() as report:
         fx = answers.decomposed(answers.open_model(model, held_out, report), held_out, request.density, report)
         with one_step(report, f"reading {data.name}"):
-            outcome, groups = held_out.columns(target), held_out.column(group) if group else None
+            outcome, groups = held_out.columns(target), held_out.labels(group) if group else None
             rows = held_out.table_in_memory(fx.schema)
             weights = held_out.column(held_out.weight) if held_out.weight else None
         validation = fx.validate(

@@ -106,12 +106,26 @@ class Request:
         return self.weight if is_in_batches(self.data) else self.column(self.weight)
 
     def column(self, name: str) -> Any:
-        from treeanova.data.files import read_column  # noqa: PLC0415  slow to load
+        from treeanova.data.columns import raw_column  # noqa: PLC0415  slow to load
+        from treeanova.data.files import read_column  # noqa: PLC0415
         from treeanova.data.sources import parquet_files  # noqa: PLC0415
 
         if self.data is None:
             return None
-        return parquet_files(self.data).column(name) if is_in_batches(self.data) else read_column(self.data, name)
+        if is_in_batches(self.data):
+            return raw_column(parquet_files(self.data).column(name))
+        return read_column(self.data, name)
+
+    def labels(self, name: str) -> list[Any]:
+        """Return the values of a column that are names, such as codes, not numbers to compute with."""
+        from treeanova.data.files import read_labels  # noqa: PLC0415  slow to load
+        from treeanova.data.sources import parquet_files  # noqa: PLC0415
+
+        if self.data is None:
+            return []
+        if is_in_batches(self.data):
+            return parquet_files(self.data).column(name).to_list()
+        return read_labels(self.data, name)
 
     def columns(self, names: Sequence[str]) -> Any:
         import numpy as np  # noqa: PLC0415  slow to load

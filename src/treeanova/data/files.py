@@ -529,12 +529,24 @@ def read_table(
 
 def read_column(path: str | os.PathLike[str], name: str, *, library: str | None = None) -> npt.NDArray[Any]:
     table = nw.from_native(read_table(path, library=library), eager_only=True)
+    return raw_column(_column(table, name, path))
+
+
+def read_labels(path: str | os.PathLike[str], name: str, *, library: str | None = None) -> list[Any]:
+    """Return the cells of a column, None if missing; those of CSV as text, as it stands there, such as 01 or NA."""
+    table, _ = read_file(pathlib.Path(path), library, lambda column: column == name)
+    cells = _column(table, name, path).to_list()
+    is_text = _kind_of(pathlib.Path(path)) == "csv"
+    return [None if is_missing(cell) or (is_text and not cell.strip()) else cell for cell in cells]
+
+
+def _column(table: nw.DataFrame[Any], name: str, path: str | os.PathLike[str]) -> nw.Series[Any]:
     if name not in table.columns:
         remedy = blanks_around([name], table.columns) or "check its name"
         raise ValueError(
             f"{pathlib.Path(path).name} must have the column {name!r}, got {some_names(table.columns)}; {remedy}."
         )
-    return raw_column(table[name])
+    return table[name]
 
 
 def records(table: Any) -> list[dict[str, Any]]:

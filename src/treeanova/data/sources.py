@@ -31,7 +31,7 @@ import scipy.sparse
 from treeanova.core.arrays import memo
 from treeanova.core.files import is_same_file
 from treeanova.data import streams
-from treeanova.data.columns import free_name, n_rows_of, raw_column
+from treeanova.data.columns import free_name, n_rows_of
 from treeanova.data.features import Schema
 from treeanova.data.streams import (
     ALL_COLUMNS,
@@ -116,10 +116,11 @@ class Files(Batches):
             raise ValueError("`X` must have at least one row, got 0 rows; pass other files.")
         return _pyarrow().concat_tables(tables, promote_options="permissive")
 
-    def column(self, name: str) -> Any:
+    def column(self, name: str) -> nw.Series[Any]:
         selection = Selection(Schema((), named=True), keep=(name,))
         tables = [batch.kept for batch in self.reading(selection)]
-        return raw_column(nw.from_native(_pyarrow().concat_tables(tables, promote_options="permissive"))[name])
+        table = _pyarrow().concat_tables(tables, promote_options="permissive")
+        return nw.from_native(table.column(name), series_only=True)
 
     def _name(self, number: int) -> str:
         return str(getattr(self.fragments[number], "path", "") or f"part {number + 1}")

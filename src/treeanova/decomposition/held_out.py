@@ -274,6 +274,11 @@ def held_out(
             "`group` must name the group of each row (its query) to judge a ranking, got none; rows are compared "
             "within groups."
         )
+    n_missing = sum(map(is_missing, group.tolist()))
+    if n_missing:
+        raise ValueError(
+            f"`group` must be known for all rows, got {n_missing} of {len(group)} missing; leave them out."
+        )
     places = np.unique(group.astype(str) if group.dtype == object else group, return_inverse=True)[1]
     return RankedRows(loss, score, outcome[:, 0], weights, places)
 
