@@ -261,6 +261,28 @@ def test_ends_of_curves_without_rows_of_a_class_cost_no_p_values():
     assert (found[:, 3:] < 0.05).mean() < 0.12
 
 
+@pytest.mark.parametrize("noise", [0.5, 0.2, 0.05])
+def test_strong_terms_count_where_they_nearly_separate_the_classes(noise):
+    """Rows near the boundary alone could not distinguish them: there, one real feature follows from the other."""
+    schema = Schema(tuple(Feature(f"x{j}") for j in range(4)))
+    keys, p = [(0,), (1,), (2,), (0, 1)], []
+    for seed in range(15):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(400, 4))
+        outcome = (2 * x[:, 0] + x[:, 1] + noise * rng.logistic(size=400) > 0).astype(float)
+        steps = np.sign(x[:, :2]) * np.minimum(np.abs(x[:, :2]), 1.5)
+        terms = np.stack([2 * steps[:, 0], steps[:, 1], 0.2 * np.sin(3 * x[:, 2]), 0.3 * steps.prod(axis=1)])[..., None]
+        rows = rows_of(LogLoss(), terms.sum(axis=0), outcome[:, None])
+        found = evidence_of(rows, terms, keys, x, schema)
+        assert not any(found.terms)
+        p.append(found.p_values)
+    real, noise_terms = np.array(p)[:, :2], np.array(p)[:, 2:]
+    assert np.isnan(real).mean() < 0.4
+    assert (real[~np.isnan(real)] < 0.05).all()
+    assert (real[~np.isnan(real)] < 0.001).mean() > 0.8
+    assert (noise_terms < 0.05).mean() < 0.15
+
+
 @pytest.mark.parametrize("loss", [*LOSSES, PinballLoss(0.7)], ids=lambda loss: loss.name)
 def test_slopes_have_the_smallest_loss(loss):
     rows, terms, _ = case(loss)

@@ -20,6 +20,7 @@ from treeanova.data.features import Schema, is_missing
 from treeanova.decomposition.losses import (
     LOSS_NAMES,
     FunctionLoss,
+    LogLoss,
     Loss,
     MulticlassLogLoss,
     PinballLoss,
@@ -231,6 +232,20 @@ class HeldOut(abc.ABC):
     @property
     def is_differentiable(self) -> bool:
         return self.loss.outcome != "anything"
+
+    @property
+    def can_be_certain(self) -> bool:
+        """Whether the loss is flat at scores that make a class certain: such rows say nothing about coefficients."""
+        return isinstance(self.loss, LogLoss | MulticlassLogLoss)
+
+    def n_informative(self, score: Floats) -> float:
+        """Return the number of units that say as much as the most uncertain one."""
+        if not self.can_be_certain:
+            return self.n_units
+        two = np.concatenate([np.zeros_like(score), score], axis=1) if score.shape[1] == 1 else score
+        shares = scipy.special.softmax(two, axis=1)
+        spread = (shares * (1 - shares)).sum(axis=1) / (1 - 1 / shares.shape[1])
+        return float(self.row_weights @ spread)
 
     @abc.abstractmethod
     def mean_loss(self, score: Floats) -> float: ...

@@ -16,6 +16,7 @@ curves of their features.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -39,6 +40,8 @@ from treeanova.views import percent
 
 _MOST_KNOTS = 16
 _UNITS_PER_COLUMN = 5
+_INFORMATIVE_PER_COLUMN = 2.5  # at the fit; with fewer, a regression nearly separates the classes by chance
+_FEWEST_COLUMNS = 8
 _ROWS_PER_PIECE = 20
 _MOST_NUMBERS = 40_000_000
 _STEPS = 25
@@ -48,6 +51,11 @@ _MOST_INFLATION = 10.0  # of the variance of a coefficient by other columns: a c
 _SAFE_INFLATION = 1e4  # up to which a column can be taken out of an inverse without a loss of digits
 _MOST_OF_ONE_ROW = 0.5  # share of what tells a term from all others, beyond which one row decides about it
 _ROUNDING = 1e-12  # size of a term relative to the score, below which it is zero
+_MOST_LEFT = 0.25  # gain left after the step to the fit without a term, in mean losses of one unit; else it is fitted
+_CLEARLY = 0.001  # p-value below which a term counts, though a single outcome makes up most of its error
+_ONE_ROW = "a single row distinguishes it from all other terms"
+_ONE_OUTCOME = "a single outcome, which the regression without it makes nearly impossible, decides about it"
+_SEPARATED = "the regression without it has no finite solution at these rows"
 
 
 def slope_of(held: HeldOut, values: Floats) -> float:
@@ -70,7 +78,7 @@ def _fitted(held: HeldOut, columns: Floats, offset: Floats, start: Floats) -> tu
     coefficients, score = start, offset + np.tensordot(start, columns, axes=1)
     loss, gain = held.mean_loss(score), np.inf
     for _ in range(_STEPS):
-        step = _newton_step(held, columns, score)
+        step, hoped_gain = _newton_step(held, columns, score)
         for _ in range(_STEPS):
             changed = score + np.tensordot(step, columns, axes=1)
             new_loss = held.mean_loss(changed)
@@ -78,7 +86,7 @@ def _fitted(held: HeldOut, columns: Floats, offset: Floats, start: Floats) -> tu
                 break
             step = step / 2
         else:
-            gain = 0.0
+            gain = hoped_gain
             break
         coefficients, score, gain, loss = coefficients + step, changed, loss - new_loss, new_loss
         if gain <= 1e-12 * max(abs(loss), 1e-300):
@@ -86,10 +94,13 @@ def _fitted(held: HeldOut, columns: Floats, offset: Floats, start: Floats) -> tu
     return coefficients, gain * held.n_units <= _CONVERGED * max(abs(loss), 1e-300)
 
 
-def _newton_step(held: HeldOut, columns: Floats, score: Floats) -> Floats:
+def _newton_step(held: HeldOut, columns: Floats, score: Floats) -> tuple[Floats, float]:
+    """Return the step, and the mean loss that it gains if the loss is quadratic."""
     n = len(columns)
     flat, curved = columns.reshape(n, -1), held.curved(score, columns).reshape(n, -1)
-    return -_inverse(flat @ curved.T) @ (flat @ held.gradient(score).ravel())
+    slopes = flat @ held.gradient(score).ravel()
+    step = -_inverse(flat @ curved.T) @ slopes
+    return step, -float(slopes @ step) / (2 * held.n_units)
 
 
 def _inverse(matrix: Floats) -> Floats:
@@ -104,12 +115,13 @@ def _inverse(matrix: Floats) -> Floats:
 
 
 class Evidence(NamedTuple):
-    """One-sided p-values, and positions of what each term is tested with; `reason`: why there are none."""
+    """One-sided p-values, and positions of what each term is tested with; why there is none for a term, or for all."""
 
     p_values: Floats
     terms: list[tuple[int, ...]]
     features: list[tuple[int, ...]]
-    reason: str
+    reasons: list[str]
+    reason: str = ""
 
 
 def evidence_of(held: HeldOut, values: Floats, keys: Sequence[Key | None], encoded: Floats, schema: Schema) -> Evidence:
@@ -117,20 +129,30 @@ def evidence_of(held: HeldOut, values: Floats, keys: Sequence[Key | None], encod
 
     Standard errors are robust (HC3; HC2 for hazards and quantiles): they hold for any variance of the outcome.
     """
-    none: list[tuple[int, ...]] = [()] * len(values)
     if not held.is_differentiable:
-        reason = f"{held.loss.name} has no derivatives, by which the regression is fitted"
-        return Evidence(np.full(len(values), np.nan), none, none, reason)
+        return _no_evidence(len(values), f"{held.loss.name} has no derivatives, by which the regression is fitted")
     rows = held.smooth() if isinstance(held, LossRows) else held
     values = rows.loss.invariant(values)
-    regression = _Regression(rows, _design(rows, values, keys, encoded, schema), values)
+    most = int(min(rows.n_units, rows.n_informative(rows.score)) / _UNITS_PER_COLUMN)
+    regression = _Regression(rows, _design(rows, values, keys, encoded, schema, most=most), values)
+    while not regression.is_determined and most > _FEWEST_COLUMNS:
+        most = max(most // 2, _FEWEST_COLUMNS)
+        regression = _Regression(rows, _design(rows, values, keys, encoded, schema, most=most), values)
     if not regression.has_converged:
         reason = "the regression on all terms and curves has no finite solution at these rows, which are too few for it"
-        return Evidence(np.full(len(values), np.nan), none, none, reason)
+        return _no_evidence(len(values), reason)
     tests = [_tested(regression, u, key) for u, key in enumerate(keys)]
     return Evidence(
-        np.array([p for p, _ in tests]), [one.partners for _, one in tests], [one.features for _, one in tests], ""
+        np.array([p for p, _, _ in tests]),
+        [one.partners for _, _, one in tests],
+        [one.features for _, _, one in tests],
+        [reason for _, reason, _ in tests],
     )
+
+
+def _no_evidence(n_terms: int, reason: str) -> Evidence:
+    nothing: list[tuple[int, ...]] = [()] * n_terms
+    return Evidence(np.full(n_terms, np.nan), nothing, nothing, [""] * n_terms, reason)
 
 
 class _Hypothesis(NamedTuple):
@@ -141,11 +163,12 @@ class _Hypothesis(NamedTuple):
     features: tuple[int, ...]
 
 
-def _tested(regression: _Regression, u: int, key: Key | None) -> tuple[float, _Hypothesis]:
+def _tested(regression: _Regression, u: int, key: Key | None) -> tuple[float, str, _Hypothesis]:
+    """Return the p-value, why there is none, and what was tested."""
     main_key = key if key is not None and len(key) == 1 else ()
     alone = _Hypothesis(u, (), tuple(main_key))
     if not regression.size(u) > 0:
-        return 1.0, alone
+        return 1.0, "", alone
     hypothesis = alone
     while regression.inflation(hypothesis) > _MOST_INFLATION:
         wider = regression.with_partner(hypothesis)
@@ -153,7 +176,7 @@ def _tested(regression: _Regression, u: int, key: Key | None) -> tuple[float, _H
             break
         hypothesis = wider
     curves = tuple(j for j in hypothesis.features if j not in main_key)
-    return regression.p_value(hypothesis), hypothesis._replace(features=curves)
+    return *regression.p_value(hypothesis), hypothesis._replace(features=curves)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -174,52 +197,74 @@ class _Design:
         return (self.term < 0) & ~self.is_curve
 
 
+class _Metric:
+    """Columns of a regression, weighted by the second derivative of the loss at a score."""
+
+    def __init__(self, held: HeldOut, columns: Floats, score: Floats) -> None:
+        self._held, self._columns, self.score = held, columns, score
+        self.flat = columns.reshape(len(columns), -1)
+        self.curved = held.curved(score, columns).reshape(len(columns), -1)
+        self._matrix = self.flat @ self.curved.T
+        self.inverse = _inverse(self._matrix)
+
+    @functools.cached_property
+    def shrinkage(self) -> Any:
+        curved = self.curved.reshape(self._columns.shape)
+        return self._held.shrinkage(self.score, self._columns, curved, self.inverse)
+
+    def curve(self, column: Floats) -> Floats:
+        return self._held.curved(self.score, column.reshape(1, *self.score.shape)).ravel()
+
+    def residual_size(self, column: Floats, is_fitted: Bools) -> tuple[float, Floats]:
+        """Return the squared norm of a column's residual on the fitted columns, and their coefficients."""
+        curved = self.curve(column)
+        cross = self.flat[is_fitted] @ curved
+        coefficients = self.inverse_of(is_fitted) @ cross
+        return float(column @ curved - cross @ coefficients), coefficients
+
+    def inverse_of(self, is_fitted: Bools) -> Floats:
+        dropped = np.flatnonzero(~is_fitted)
+        if len(dropped) == 1 and self.inverse[dropped, dropped] * self._matrix[dropped, dropped] < _SAFE_INFLATION:
+            cross = self.inverse[is_fitted, dropped]
+            correction = np.outer(cross, cross) / self.inverse[dropped, dropped]
+            return np.asarray(self.inverse[np.ix_(is_fitted, is_fitted)] - correction)
+        return _inverse(self._matrix[np.ix_(is_fitted, is_fitted)])
+
+
 class _Regression:
-    """The regression at its fit; coefficients of terms add to the model's own, which are 1."""
+    """The regression at its fit; coefficients of terms add to the model's own, which are 1.
+
+    Copies of terms are found among all rows alike: rows of which a fit is certain say nothing about a coefficient, but
+    they do distinguish terms.
+    """
 
     def __init__(self, held: HeldOut, design: _Design, values: Floats) -> None:
         columns = design.columns
         self._held, self._design, self._values = held, design, values
         self._coefficients, self.has_converged = _fitted(held, columns, held.score, np.zeros(len(columns)))
-        self._score = held.score + np.tensordot(self._coefficients, columns, axes=1)
-        self._flat = columns.reshape(len(columns), -1)
-        curved = held.curved(self._score, columns)
-        self._curved = curved.reshape(len(columns), -1)
-        self._matrix = self._flat @ self._curved.T
-        self._inverse = _inverse(self._matrix)
-        self._residual = -held.gradient(self._score).ravel()
-        n_free = max(int(self._score.shape[1]) - 1, 1)
-        self._degrees = max(held.n_units - len(columns) / n_free, 1)
-        self._shrinkage = held.shrinkage(self._score, columns, curved, self._inverse)
+        score = held.score + np.tensordot(self._coefficients, columns, axes=1)
+        self._fit = _Metric(held, columns, score)
+        self._alike = _Metric(held, columns, np.zeros_like(score)) if held.can_be_certain else self._fit
+        self._residual = -held.gradient(score).ravel()
+        self._n_columns = len(columns) / max(score.shape[1] - 1, 1)
+        self._degrees = max(held.n_units - self._n_columns, 1)
 
-    def _curve(self, column: Floats) -> Floats:
-        return self._held.curved(self._score, column.reshape(1, *self._score.shape)).ravel()
+    @property
+    def is_determined(self) -> bool:
+        """Whether the fit has converged, and the rows still say more than the columns can absorb."""
+        n_informative = self._held.n_informative(self._fit.score)
+        return self.has_converged and n_informative >= _INFORMATIVE_PER_COLUMN * self._n_columns
 
     def size(self, u: int) -> float:
         column = self._values[u].ravel()
         if not np.abs(column).max(initial=0.0) > _ROUNDING * np.abs(self._held.score).max(initial=0.0):
             return 0.0
-        size, _ = self._residual_size(column, self._design.is_constant)
-        return size if size > 1e-12 * float(column @ self._curve(column)) else 0.0
-
-    def _residual_size(self, column: Floats, is_fitted: Bools) -> tuple[float, Floats]:
-        """Return the squared norm of a column's residual on the fitted columns, and their coefficients."""
-        curved = self._curve(column)
-        cross = self._flat[is_fitted] @ curved
-        coefficients = self._inverse_of(is_fitted) @ cross
-        return float(column @ curved - cross @ coefficients), coefficients
-
-    def _inverse_of(self, is_fitted: Bools) -> Floats:
-        dropped = np.flatnonzero(~is_fitted)
-        if len(dropped) == 1 and self._inverse[dropped, dropped] * self._matrix[dropped, dropped] < _SAFE_INFLATION:
-            cross = self._inverse[is_fitted, dropped]
-            correction = np.outer(cross, cross) / self._inverse[dropped, dropped]
-            return np.asarray(self._inverse[np.ix_(is_fitted, is_fitted)] - correction)
-        return _inverse(self._matrix[np.ix_(is_fitted, is_fitted)])
+        size, _ = self._alike.residual_size(column, self._design.is_constant)
+        return size if size > 1e-12 * float(column @ self._alike.curve(column)) else 0.0
 
     def inflation(self, hypothesis: _Hypothesis) -> float:
         column = self._values[hypothesis.term].ravel()
-        unexplained_size, _ = self._residual_size(column, self._design.without(hypothesis))
+        unexplained_size, _ = self._alike.residual_size(column, self._design.without(hypothesis))
         size = self.size(hypothesis.term)
         return size / unexplained_size if unexplained_size > 0 else np.inf
 
@@ -230,7 +275,7 @@ class _Regression:
         if not blocks:
             return hypothesis
         column = self._values[hypothesis.term].ravel()
-        block = min(blocks, key=lambda one: self._residual_size(column, design.is_constant | one)[0])
+        block = min(blocks, key=lambda one: self._alike.residual_size(column, design.is_constant | one)[0])
         terms = {*hypothesis.partners, *design.term[block & (design.term >= 0)].tolist()}
         features = {*hypothesis.features, *design.feature[block & (design.feature >= 0)].tolist()}
         return hypothesis._replace(partners=tuple(sorted(terms)), features=tuple(sorted(features)))
@@ -242,41 +287,75 @@ class _Regression:
         alone = np.flatnonzero((design.term >= 0) & (design.feature < 0))
         return [*features, *(np.arange(len(design.term)) == place for place in alone)]
 
-    def p_value(self, hypothesis: _Hypothesis) -> float:
-        """Return the one-sided p-value of the sum of the terms, by one step from the full fit."""
-        in_null = self._design.without(hypothesis)
+    def p_value(self, hypothesis: _Hypothesis) -> tuple[float, str]:
+        """Return the one-sided p-value of the sum of the terms, or NaN and why there is none.
+
+        The test takes one step from the full fit to that without the terms. Where that step does not get there, as
+        without a strong term of a classifier, the loss is fitted again without them.
+        """
+        fit, in_null = self._fit, self._design.without(hypothesis)
         column = self._values[[hypothesis.term, *hypothesis.partners]].sum(axis=0).ravel()
-        size, coefficients = self._residual_size(column, in_null)
-        whole = float(column @ self._curve(column))
-        if not size > 1e-9 * whole:
-            return 1.0  # the terms cancel each other
-        unexplained = column - coefficients @ self._flat[in_null]
-        sizes = np.maximum((unexplained * self._curve(unexplained)).reshape(self._score.shape).sum(axis=1), 0.0)
-        if sizes.max() > _MOST_OF_ONE_ROW * sizes.sum():
-            return np.nan  # one row decides, whose residual is zero: no robust error says how much it varies
-        left_out = self._coefficients[~in_null]
-        pull = left_out @ self._curved[~in_null] + self._residual
+        size, coefficients = fit.residual_size(column, in_null)
+        if not size > 1e-9 * float(column @ fit.curve(column)):
+            return 1.0, ""  # the terms cancel each other
+        unexplained = column - coefficients @ fit.flat[in_null]
+        left_out, inverse = self._coefficients[~in_null], fit.inverse_of(in_null)
+        pull = left_out @ fit.curved[~in_null] + self._residual
         excess = float(unexplained @ pull) / size
-        null_step = self._inverse_of(in_null) @ (self._flat[in_null] @ pull) - excess * coefficients
-        step = excess * column + null_step @ self._flat[in_null] - left_out @ self._flat[~in_null]
-        shape = self._score.shape
-        influence = self._held.by_unit(
-            self._score + step.reshape(shape), (unexplained / size).reshape(shape), self._shrinkage
-        )
+        null_step = inverse @ (fit.flat[in_null] @ pull) - excess * coefficients
+        step = excess * column + null_step @ fit.flat[in_null] - left_out @ fit.flat[~in_null]
+        score = fit.score + step.reshape(fit.score.shape)
+        slopes = fit.flat[in_null] @ self._held.gradient(score).ravel()
+        gain_left = float(slopes @ inverse @ slopes) / 2
+        if gain_left <= _MOST_LEFT * abs(self._held.mean_loss(fit.score)):
+            return self._one_sided(score, unexplained, fit.curve(unexplained), 1 + excess, fit.shrinkage)
+        return self._p_value_at_null(column, in_null)
+
+    def _p_value_at_null(self, column: Floats, in_null: Bools) -> tuple[float, str]:
+        """Test by the derivative of the loss where it is fitted without some terms, with errors HC2."""
+        held, columns = self._held, self._design.columns[in_null]
+        offset = held.score - column.reshape(held.score.shape)
+        fitted, has_converged = _fitted(held, columns, offset, np.zeros(len(columns)))
+        if not has_converged:
+            return np.nan, _SEPARATED
+        null = _Metric(held, columns, offset + np.tensordot(fitted, columns, axes=1))
+        size, coefficients = null.residual_size(column, np.ones(len(columns), dtype=bool))
+        if not size > 0:
+            return 1.0, ""
+        unexplained = column - coefficients @ null.flat
+        estimate = -float(unexplained @ held.gradient(null.score).ravel()) / size
+        shrinkage = np.sqrt(null.shrinkage) if isinstance(held, LossRows) else null.shrinkage
+        p_value, reason = self._one_sided(null.score, unexplained, null.curve(unexplained), estimate, shrinkage)
+        influence = held.by_unit(null.score, unexplained.reshape(held.score.shape), shrinkage) ** 2
+        if p_value > _CLEARLY and influence.max() > _MOST_OF_ONE_ROW * influence.sum():
+            return np.nan, _ONE_OUTCOME
+        return p_value, reason
+
+    def _one_sided(
+        self, score: Floats, unexplained: Floats, curve: Floats, estimate: float, shrinkage: Any
+    ) -> tuple[float, str]:
+        """Compare an estimated coefficient with its robust error at a score without the terms."""
+        size, shape = float(unexplained @ curve), score.shape
+        sizes = np.maximum((unexplained * curve).reshape(shape).sum(axis=1), 0.0)
+        if sizes.max() > _MOST_OF_ONE_ROW * sizes.sum():
+            return np.nan, _ONE_ROW  # its residual is zero: no robust error says how much it varies
+        influence = self._held.by_unit(score, (unexplained / size).reshape(shape), shrinkage)
         error = np.sqrt((influence**2).sum())
-        ratio = (1 + excess) / error if error > 0 else np.inf * np.sign(1 + excess)
+        ratio = estimate / error if error > 0 else np.inf * np.sign(estimate)
         n_effective = sizes.sum() ** 2 / (sizes**2).sum()  # rows that tell this term from all others
-        return float(scipy.special.stdtr(min(self._degrees, max(n_effective - 1, 1)), -ratio))
+        return float(scipy.special.stdtr(min(self._degrees, max(n_effective - 1, 1)), -ratio)), ""
 
 
 # Columns.
 
 
-def _design(held: HeldOut, values: Floats, keys: Sequence[Key | None], encoded: Floats, schema: Schema) -> _Design:
+def _design(
+    held: HeldOut, values: Floats, keys: Sequence[Key | None], encoded: Floats, schema: Schema, *, most: int
+) -> _Design:
     """Build as many columns as the rows allow: main effects, the strongest terms, curves of all features."""
     n_rows, n_outputs = held.score.shape
     n_free = max(n_outputs - 1, 1)
-    most = max(int(min(held.n_units / _UNITS_PER_COLUMN, _MOST_NUMBERS / (n_rows * n_outputs))) - n_free, 2)
+    most = max(min(most, _MOST_NUMBERS // (n_rows * n_outputs)) - n_free, 2)
     used = sorted({j for key in keys if key is not None for j in key})
     n_knots = min(_MOST_KNOTS, 1 + most // (2 * n_free * max(len(used), 1)))
     curves = {j: curve_columns(encoded[:, j], n_knots, is_category=schema.features[j].is_category) for j in used}
@@ -620,8 +699,7 @@ def _alias_labels(evidence: Evidence, labels: Sequence[str], features: Sequence[
 def _notes(evidence: Evidence, labels: Sequence[str]) -> list[str]:
     if evidence.reason:
         return [f"no p-values: {evidence.reason}"]
-    untested = [label for label, p in zip(labels, evidence.p_values, strict=True) if np.isnan(p)]
-    return [f"no p-value for {label}: a single row distinguishes it from all other terms" for label in untested]
+    return [f"no p-value for {label}: {why}" for label, why in zip(labels, evidence.reasons, strict=True) if why]
 
 
 def _distinct_groups(groups: Sequence[tuple[str, ...]], ranked: Sequence[str]) -> tuple[tuple[str, ...], ...]:
