@@ -8,7 +8,7 @@ import pytest
 from tests.support.forests import BOUNDS_NEAR_ZERO, random_forest, rows_on_bounds
 from treeanova.core.compiled import has_numba
 from treeanova.data.columns import encode
-from treeanova.model.forest import NEAR_ZERO, Nodes, leaves_reached
+from treeanova.model.forest import NEAR_ZERO, NODE_ARRAYS, leaves_reached
 
 ways = [
     pytest.param(leaves_reached.function, id="plain"),
@@ -29,7 +29,7 @@ def forest_and_rows(seed):
 def test_leaves_are_those_of_numpy(seed, walk):
     forest, rows = forest_and_rows(seed)
     encoded = encode(rows, forest.schema)
-    nodes = Nodes(*(getattr(forest, name) for name in Nodes._fields))
+    nodes = tuple(getattr(forest, name) for name in NODE_ARRAYS)
     for some in (encoded, np.asfortranarray(encoded), encoded[:0]):
         np.testing.assert_array_equal(walk(some, nodes, NEAR_ZERO), forest.leaves(some))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,22 +16,15 @@ from treeanova.errors import ModelFileError
 from treeanova.model.axes import Axis
 from treeanova.model.rows import Rows
 
-
-class Nodes(NamedTuple):
-    roots: Ints
-    feature: Ints
-    bound: Floats
-    left: Ints
-    right: Ints
-    missing_left: Bools
-    zero_missing: Bools
-    category_start: Ints
-    category_left: Bools
-    leaf: Ints
+# What the compiled walk needs of a Forest.
+NODE_ARRAYS = (
+    "roots", "feature", "bound", "left", "right", "missing_left", "zero_missing", "category_start", "category_left",
+    "leaf",
+)  # fmt: skip
 
 
 @Kernel
-def leaves_reached(encoded: Floats, nodes: Nodes, near_zero: float) -> Ints:
+def leaves_reached(encoded: Floats, nodes: tuple[npt.NDArray[Any], ...], near_zero: float) -> Ints:
     """Return positions among all leaves, shape (n_rows, n_trees)."""
     roots, feature, bound, left, right, missing_left, zero_missing, category_start, category_left, leaf = nodes
     reached = np.empty((len(encoded), len(roots)), dtype=np.int64)
@@ -194,7 +187,7 @@ class Forest:
     def _leaves_in_chunks(self, encoded: Floats) -> Iterator[tuple[slice, Ints]]:
         """Yield rows and their leaves, found by the compiled kernel if there are many in all."""
         is_large = is_worthwhile(len(encoded) * self.n_trees * _SECONDS_PER_WALK)
-        nodes = Nodes(*(getattr(self, name) for name in Nodes._fields)) if is_large else None
+        nodes = tuple(getattr(self, name) for name in NODE_ARRAYS) if is_large else None
         n_rows = max(1, _CHUNK // max(1, self.n_trees))
         for rows in (slice(start, start + n_rows) for start in range(0, len(encoded), n_rows)):
             yield rows, leaves_reached(encoded[rows], nodes, NEAR_ZERO) if nodes else self.leaves(encoded[rows])
@@ -417,7 +410,16 @@ def bound_up_to(threshold: npt.ArrayLike) -> Floats:
 def weighted_sum(forests: Sequence[Forest], factors: Sequence[float]) -> Forest:
     first = forests[0]
     for forest in forests[1:]:
-        _check_combinable(first.schema, forest.schema)
+        # Labels of classes may differ, since files do not store them.
+        schema, other = (dataclasses.replace(one.schema, classes=()) for one in (first, forest))
+        if schema != other:
+            # By text, because NaN does not equal itself.
+            names = [field.name for field in dataclasses.fields(schema)]
+            different = next(name for name in names if repr(getattr(schema, name)) != repr(getattr(other, name)))
+            raise ValueError(
+                "models must have the same features, categories, outputs and link to be combined, got different "
+                f"{different}; train them on the same columns."
+            )
     nodes = np.cumsum([0, *(len(forest.feature) for forest in forests)])
     leaves = np.cumsum([0, *(forest.n_leaves for forest in forests)])
     sets = np.cumsum([0, *(len(forest.category_left) for forest in forests)])
@@ -438,18 +440,6 @@ def weighted_sum(forests: Sequence[Forest], factors: Sequence[float]) -> Forest:
 def _shifted(positions: Sequence[Ints], starts: Ints) -> Ints:
     pairs = zip(positions, starts, strict=False)
     return np.concatenate([np.where(array >= 0, array + start, array) for array, start in pairs])
-
-
-def _check_combinable(schema: Schema, other: Schema) -> None:
-    """Raise ValueError unless two schemas agree; labels of classes may differ, since files do not store them."""
-    if dataclasses.replace(schema, classes=()) != dataclasses.replace(other, classes=()):
-        names = [field.name for field in dataclasses.fields(schema) if field.name != "classes"]
-        # By text, because NaN does not equal itself.
-        different = next(name for name in names if repr(getattr(schema, name)) != repr(getattr(other, name)))
-        raise ValueError(
-            "models must have the same features, categories, outputs and link to be combined, got different "
-            f"{different}; train them on the same columns."
-        )
 
 
 def goes_left(forest: Forest, axis: Axis, nodes: Ints) -> Bools:

@@ -93,16 +93,25 @@ def bin_feature(model: Any, j: int, name: str, tensors: Sequence[Floats]) -> Bin
         starts = np.append(-np.inf, cuts)
         # A tensor's index at each interval between the cuts of all terms, then at missing.
         fine = [np.append(np.searchsorted(term_cuts, starts, side="right") + 1, 0) for term_cuts in bins]
-        slice_numbers = _slice_numbers(slices, fine)
-        axis, fine_bins = _interval_axis(name, cuts, slice_numbers)
     else:
         # In the order of the first term's bins; categories that it lacks come last.
         unsorted = dict.fromkeys(label for term_bins in bins for label in term_bins)
         labels = tuple(sorted(unsorted, key=lambda label: bins[0].get(label, np.inf)))
         encoder = Labels(labels, "short text")
-        fine = [_category_index(labels, term_bins) for term_bins in bins]
-        slice_numbers = _slice_numbers(slices, fine)
-        axis, fine_bins = _category_axis(name, labels, slice_numbers)
+        unseen = [n_places(term_bins) - 1 for term_bins in bins]
+        fine = [
+            np.array([*(term_bins.get(label, last) for label in labels), last, 0], dtype=np.int64)
+            for term_bins, last in zip(bins, unseen, strict=True)
+        ]
+    slice_numbers = np.column_stack([numbers[index] for numbers, index in zip(slices, fine, strict=True)])
+    if isinstance(encoder, Labels):
+        unseen_bin, fine_bins = _place_extra(slice_numbers, np.arange(len(labels)), len(labels))
+        missing_bin, fine_bins = _place_extra(slice_numbers, fine_bins, len(labels) + 1)
+        axis = CategoryAxis(name, missing_bin, labels, unseen_bin)
+    else:
+        is_used = (slice_numbers[1:-1] != slice_numbers[:-2]).any(axis=1)
+        missing_bin, fine_bins = _place_extra(slice_numbers, np.flatnonzero(np.append(True, is_used)), len(cuts) + 1)
+        axis = IntervalAxis(name, missing_bin, np.nextafter(cuts[is_used], -np.inf))
     tensor_index = {k: index[fine_bins] for k, index in zip(terms, fine, strict=True)}
     by_order = {int(k): _order_binning(axis, slice_numbers[fine_bins][:, orders == k]) for k in np.unique(orders)}
     return BinnedFeature(Feature(name, encoder), axis, tensor_index, by_order)
@@ -115,10 +124,6 @@ def _equal_slices(tensor: Floats, axis: int) -> Ints:
     return np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in rows], dtype=np.int64)
 
 
-def _slice_numbers(slices: Sequence[Ints], fine: Sequence[Ints]) -> Ints:
-    return np.column_stack([numbers[index] for numbers, index in zip(slices, fine, strict=True)])
-
-
 def _order_binning(axis: Axis, slice_numbers: Ints) -> Binning:
     """Return the bins that some of the terms distinguish; categories and missing values stay separate."""
     if not axis.is_ordered:
@@ -127,25 +132,6 @@ def _order_binning(axis: Axis, slice_numbers: Ints) -> Binning:
     differs = (regular[1:] != regular[:-1]).any(axis=1)
     coarse = np.append(0, np.cumsum(differs))
     return binning_by(np.append(coarse, coarse[-1] + 1 + np.arange(axis.n_extra)))
-
-
-def _interval_axis(name: str, cuts: Floats, slice_numbers: Ints) -> tuple[IntervalAxis, Ints]:
-    missing = len(cuts) + 1
-    used = (slice_numbers[1:missing] != slice_numbers[: missing - 1]).any(axis=1)
-    fine_bins = np.flatnonzero(np.append(True, used))
-    missing_bin, fine_bins = _place_extra(slice_numbers, fine_bins, missing)
-    return IntervalAxis(name, missing_bin, np.nextafter(cuts[used], -np.inf)), fine_bins
-
-
-def _category_index(labels: Sequence[str], term_bins: Mapping[str, int]) -> Ints:
-    unseen = n_places(term_bins) - 1
-    return np.array([*(term_bins.get(label, unseen) for label in labels), unseen, 0], dtype=np.int64)
-
-
-def _category_axis(name: str, labels: tuple[str, ...], slice_numbers: Ints) -> tuple[CategoryAxis, Ints]:
-    unseen_bin, fine_bins = _place_extra(slice_numbers, np.arange(len(labels)), len(labels))
-    missing_bin, fine_bins = _place_extra(slice_numbers, fine_bins, len(labels) + 1)
-    return CategoryAxis(name, missing_bin, labels, unseen_bin), fine_bins
 
 
 def _place_extra(slice_numbers: Ints, fine_bins: Ints, extra: int) -> tuple[int, Ints]:

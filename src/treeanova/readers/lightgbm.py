@@ -283,19 +283,17 @@ def _training_columns(text: ModelText, n_features: int) -> list[TrainingColumn]:
         raise damaged(f"`feature_infos` must have {n_features} entries, got {len(infos)}")
     tokens = text.tail_entry("[categorical_feature: ", "").rstrip("]").split(",")
     declared = {int(token) for token in tokens if token.strip().isdecimal()}
-    return [_training_column(info, is_category=j in declared) for j, info in enumerate(infos)]
-
-
-def _training_column(info: str, *, is_category: bool) -> TrainingColumn:
-    if info.startswith("["):
-        low, _, high = info.strip("[]").partition(":")
-        return () if is_category else None, decimal_number(low), decimal_number(high)
-    if info == "none":
-        return () if is_category else None, 0.0, -1.0
-    codes = tuple(sorted({whole_number(token) for token in info.split(":")} - {-1}))  # -1 is the bin of missing values
-    if codes and not 0 <= codes[0] <= codes[-1] < 1 << 31:
-        raise damaged(f"the model's categories must be codes of 31 bits, got {codes[0]} to {codes[-1]}")
-    return codes, 0.0, float(max(codes, default=-1))
+    columns: list[TrainingColumn] = []
+    for j, info in enumerate(infos):
+        if info.startswith("[") or info == "none":
+            low, high = (0.0, -1.0) if info == "none" else map(decimal_number, info.strip("[]").split(":"))
+            columns.append((() if j in declared else None, low, high))
+            continue
+        codes = tuple(sorted({whole_number(token) for token in info.split(":")} - {-1}))  # -1: of missing values
+        if codes and not 0 <= codes[0] <= codes[-1] < 1 << 31:
+            raise damaged(f"the model's categories must be codes of 31 bits, got {codes[0]} to {codes[-1]}")
+        columns.append((codes, 0.0, float(max(codes, default=-1))))
+    return columns
 
 
 def _pandas_labels(text: ModelText, columns: list[TrainingColumn]) -> dict[int, tuple[Hashable, ...]]:

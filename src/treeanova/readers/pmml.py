@@ -389,12 +389,6 @@ class Values:
         before = np.searchsorted(low[1:], self.numbers, side="left")
         return np.asarray((before > 0) & (self.numbers <= high[before]), dtype=bool)
 
-    def is_up_to(self, text: str, operator: str) -> Bools:
-        """Where numbers are below a bound of the document; scorers disagree on the order of texts."""
-        if self.field.categories is not None:
-            raise refusal(f"texts must be compared by equal or notEqual, got {operator} {text!r:.40}")
-        return self.numbers <= self.field.bound(text, is_closed=_CLOSED[operator])
-
     def at(self, places: Ints) -> Values:
         return Values(self.field, self.numbers[places])
 
@@ -445,8 +439,10 @@ def _compared(predicate: Element, operator: str, values: Values) -> Bools:
         return values.is_in(predicate.members) ^ (not is_wanted)
     if operator in {"equal", "notEqual"}:
         return values.is_in([predicate.get("value")]) ^ (operator == "notEqual")
-    _known(operator, set(_CLOSED))
-    return values.is_up_to(predicate.get("value"), operator) ^ operator.startswith("greater")
+    is_closed, text = _CLOSED[_known(operator, set(_CLOSED))], predicate.get("value")
+    if values.field.categories is not None:  # scorers disagree on the order of texts
+        raise refusal(f"texts must be compared by equal or notEqual, got {operator} {text!r:.40}")
+    return (values.numbers <= values.field.bound(text, is_closed=is_closed)) ^ operator.startswith("greater")
 
 
 def _known(operator: str, names: set[str]) -> str:

@@ -108,10 +108,6 @@ def loss_objective(model: Any) -> str:
     return _OBJECTIVES.get(loss, loss)
 
 
-def accepts_missing(tree: Any) -> bool:
-    return bool(tree._support_missing_values(np.empty((0, 0))))  # noqa: SLF001  predict asks the same
-
-
 def _check_trees(model: Any, trees: Sequence[Any]) -> None:
     kind = "DecisionTreeClassifier" if hasattr(model, "classes_") else "DecisionTreeRegressor"
     for cls in {type(tree) for tree in trees}:
@@ -137,12 +133,10 @@ def _structure(trees: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
     }
 
 
-def read_tree(model: Any) -> Forest:
-    return _average(model, [model], _structure([model]))
-
-
 def read_forest(model: Any) -> Forest:
-    return _average(model, model.estimators_, _structure(model.estimators_))
+    """Read a forest, or one tree."""
+    trees = getattr(model, "estimators_", [model])
+    return _average(model, trees, _structure(trees))
 
 
 def read_bagging(model: Any) -> Forest:
@@ -166,7 +160,8 @@ def _average(model: Any, trees: Sequence[Any], structure: dict[str, npt.NDArray[
         outputs, link = output_names(values.shape[1]), "identity"
         # Leaves that are medians minimise the absolute error, means the squared error, whatever chooses the splits.
         objective = "absolute" if trees[0].criterion == "absolute_error" else "squared"
-    schema = numeric_schema(model, outputs, link, accepts_missing=accepts_missing(trees[0]), objective=objective)
+    accepts_missing = bool(trees[0]._support_missing_values(np.empty((0, 0))))  # noqa: SLF001  predict asks the same
+    schema = numeric_schema(model, outputs, link, accepts_missing=accepts_missing, objective=objective)
     return assemble(schema, np.zeros(len(outputs)), values=values / len(trees), **structure)
 
 
@@ -357,8 +352,8 @@ _REFUSED = {
 }
 # How each class is read, and an attribute that it has after training.
 _READERS: dict[str, tuple[Callable[[Any], Forest], str]] = {
-    "DecisionTreeRegressor": (read_tree, "tree_"),
-    "DecisionTreeClassifier": (read_tree, "tree_"),
+    "DecisionTreeRegressor": (read_forest, "tree_"),
+    "DecisionTreeClassifier": (read_forest, "tree_"),
     "RandomForestRegressor": (read_forest, "estimators_"),
     "RandomForestClassifier": (read_forest, "estimators_"),
     "ExtraTreesRegressor": (read_forest, "estimators_"),

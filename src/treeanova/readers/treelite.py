@@ -46,7 +46,6 @@ _TREE_FIELDS = (
     ("gain", "<f8"), ("gain_present", "<u1"),
 )  # fmt: skip
 _PER_NODE = tuple(name for name, _ in _TREE_FIELDS[:9])
-_SEGMENTS = ("leaf_vector_begin", "leaf_vector_end", "category_list_begin", "category_list_end")
 Tree = dict[str, npt.NDArray[Any]]
 
 
@@ -54,7 +53,6 @@ Tree = dict[str, npt.NDArray[Any]]
 class Checkpoint:
     is_double: bool
     n_features: int
-    task: int
     average: bool
     num_class: npt.NDArray[Any]
     leaf_vector_shape: npt.NDArray[Any]
@@ -104,7 +102,6 @@ def parse(data: bytes) -> Checkpoint:
     return Checkpoint(
         is_double=types[0] == 3,
         n_features=n_features,
-        task=task,
         average=bool(average),
         base_scores=base_scores,
         trees=trees,
@@ -119,12 +116,9 @@ def _tree(stream: _Stream, value_type: np.dtype[Any]) -> Tree:
         tree[name] = stream.array(value_type if kind == "value" else kind, n_nodes if name in _PER_NODE else None)
     stream.no_optional_fields()
     stream.no_optional_fields()
-    for name in _SEGMENTS:
-        content = tree[name.rpartition("_")[0]]
-        if len(tree[name]) != n_nodes or (tree[name] > len(content)).any():
-            raise ModelFileError(f"trees of a treelite checkpoint must have whole lists, got another {name}; damaged?")
     for name in ("leaf_vector", "category_list"):
-        if (tree[f"{name}_begin"] > tree[f"{name}_end"]).any():
+        begin, end = tree[f"{name}_begin"], tree[f"{name}_end"]
+        if not len(begin) == len(end) == n_nodes or (begin > end).any() or (end > len(tree[name])).any():
             raise ModelFileError(f"trees of a treelite checkpoint must have whole lists, got another {name}; damaged?")
     return tree
 

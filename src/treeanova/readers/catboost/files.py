@@ -103,8 +103,17 @@ class Model:
     category_names: Mapping[int, str]
 
 
-def symmetric_nodes(sizes: Ints, splits: Ints) -> Nodes:
-    """Make full binary trees: level d has split d, and a node's place in its level is the leaf number so far."""
+def symmetric_nodes(sizes: Ints, splits: Ints, n_values: int, n_outputs: int) -> Nodes:
+    """Make full binary trees: level d has split d, and a node's place in its level is the leaf number so far.
+
+    Raises ModelFileError unless sizes match the numbers of splits and values, before anything is allocated.
+    """
+    fits = n_outputs > 0 and (sizes >= 0).all() and (sizes <= MAX_DEPTH).all() and sizes.sum() == len(splits)
+    if not fits or int((1 << sizes).sum()) * n_outputs != n_values:
+        raise damaged(
+            f"the model's symmetric trees must have a value per leaf, got {n_values} values for trees of "
+            f"{str(sizes.tolist())[:40]} splits"
+        )
     n_nodes, n_leaves = (2 << sizes) - 1, 1 << sizes
     roots, first_leaf, first_split = (np.cumsum(n) - n for n in (n_nodes, n_leaves, sizes))
     split, left, right = (np.full(n_nodes.sum(), -1, dtype=np.int64) for _ in range(3))
@@ -123,16 +132,6 @@ def symmetric_nodes(sizes: Ints, splits: Ints) -> Nodes:
         leaf[node] = first_leaf[of_size][:, None] + place
         label[node] = place
     return Nodes(roots, split, left, right, leaf, label)
-
-
-def check_symmetric(sizes: Ints, splits: Ints, n_values: int, n_outputs: int) -> None:
-    """Raise ModelFileError unless sizes match the numbers of splits and values, before anything is allocated."""
-    fits = n_outputs > 0 and (sizes >= 0).all() and (sizes <= MAX_DEPTH).all() and sizes.sum() == len(splits)
-    if not fits or int((1 << sizes).sum()) * n_outputs != n_values:
-        raise damaged(
-            f"the model's symmetric trees must have a value per leaf, got {n_values} values for trees of "
-            f"{str(sizes.tolist())[:40]} splits"
-        )
 
 
 def training_note(info: Mapping[str, Any], key: str) -> Mapping[str, Any]:
@@ -404,12 +403,11 @@ def _ctr_counts(table: _Table, kind: str) -> Counts:
 def _trees(trees: _Table) -> tuple[Nodes, Floats]:
     n_outputs, values = int(trees.scalar(0, "i", 1)), trees.array(8, "<f8")
     sizes, splits = trees.array(2, "<i4").astype(np.int64), trees.array(1, "<i4").astype(np.int64)
-    steps = trees.array(10, "<u4")
-    if len(steps):
-        leaf_at = trees.array(11, "<u4").astype(np.int64)
-        return _step_nodes(sizes, splits, steps, leaf_at, n_outputs), values.reshape(-1, n_outputs)
-    check_symmetric(sizes, splits, len(values), n_outputs)
-    return symmetric_nodes(sizes, splits), values.reshape(-1, n_outputs)
+    if len(steps := trees.array(10, "<u4")):
+        nodes = _step_nodes(sizes, splits, steps, trees.array(11, "<u4").astype(np.int64), n_outputs)
+    else:
+        nodes = symmetric_nodes(sizes, splits, len(values), n_outputs)
+    return nodes, values.reshape(-1, n_outputs)
 
 
 def _step_nodes(sizes: Ints, splits: Ints, steps: npt.NDArray[np.uint32], leaf_at: Ints, n_outputs: int) -> Nodes:
@@ -563,14 +561,14 @@ def _symmetric_trees(trees: Sequence[Mapping[str, Any]] | None, n_bias: int) -> 
     leaves = [tree["leaf_values"] for tree in trees]
     values = _numbers(list(itertools.chain.from_iterable(leaves)))
     n_outputs = len(leaves[0]) >> min(len(splits_by_tree[0]), MAX_DEPTH) if leaves else n_bias
-    check_symmetric(sizes, splits, len(values), n_outputs)
+    nodes = symmetric_nodes(sizes, splits, len(values), n_outputs)
     for tree, (tree_leaves, tree_splits) in enumerate(zip(leaves, splits_by_tree, strict=True)):
         if len(tree_leaves) != n_outputs << len(tree_splits):
             raise damaged(
                 f"the model's symmetric trees must have a value per leaf, got {len(tree_leaves)} for tree {tree} of "
                 f"{len(tree_splits)} splits"
             )
-    return symmetric_nodes(sizes, splits), values.reshape(-1, n_outputs)
+    return nodes, values.reshape(-1, n_outputs)
 
 
 def _nested_trees(trees: Sequence[Mapping[str, Any]]) -> tuple[Nodes, Floats]:

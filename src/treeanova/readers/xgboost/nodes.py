@@ -458,8 +458,13 @@ def features_of(learner: Document, nodes: Nodes, missing: float, *, counts_bytes
         raise damaged(f"cats must have {n_features} entries, one per feature, got {len(stored)}")
     single = float(singles(missing))
     readings = [_readings(category_names)[:: -1 if counts_bytes else 1] for category_names in stored]
-    encoders = [_encoder(n, ways, single) for n, ways in zip(n_codes, readings or [()] * n_features, strict=True)]
-    return tuple(Feature(name, encoder) for name, encoder in zip(names, encoders, strict=True))
+    features = []
+    for name, n, ways in zip(names, n_codes, readings or [()] * n_features, strict=True):
+        if ways and n > len(ways[0][0]):
+            raise damaged(f"categories must be below {len(ways[0][0])}, which have names, got {n - 1}")
+        codes = Numeric(single, "float32") if n < 0 else _codes(n, single)
+        features.append(Feature(name, NamedCategory(ways, single) if ways else codes))
+    return tuple(features)
 
 
 def _per_feature(learner: Document, key: str, n_features: int) -> list[str]:
@@ -502,15 +507,6 @@ def _check_splits(nodes: Nodes, n_features: int) -> None:
 
 def _codes(n_codes: int, missing: float) -> IntegerCategory:
     return IntegerCategory(n_codes, missing=missing, cast="float32", cuts_negative=False)
-
-
-def _encoder(n_codes: int, readings: tuple[Reading, ...], missing: float) -> Encoder:
-    if readings:
-        n_names = len(readings[0][0])
-        if n_codes > n_names:
-            raise damaged(f"categories must be below {n_names}, which have names, got {n_codes - 1}")
-        return NamedCategory(readings, missing)
-    return Numeric(missing, "float32") if n_codes < 0 else _codes(n_codes, missing)
 
 
 def _readings(stored: Document) -> tuple[Reading, ...]:
