@@ -137,7 +137,15 @@ class Effects:
             if key in terms:
                 raise ValueError(f"`tables` must have each set of features once, got {names} twice; add them up.")
             terms[key] = values[..., None]
-        sizes = _sizes_of_features(terms, features)
+        sizes = {features[j]: values.shape[axis] for key, values in terms.items() for axis, j in enumerate(key)}
+        for key, values in terms.items():
+            names = tuple(features[j] for j in key)
+            expected = tuple(sizes[name] for name in names)
+            if values.shape[:-1] != expected:
+                raise ValueError(
+                    f"`tables` must give each feature as many bins as all others do, got {names} with shape "
+                    f"{values.shape[:-1]} where {expected} was expected."
+                )
         bins = [_bins_of_table(name, sizes[name], categories.get(name), thresholds.get(name)) for name in features]
         schema = Schema(tuple(feature for feature, _ in bins), link=link, named=True)
         return cls(Grid(schema, tuple(axis for _, axis in bins)), np.array([float(intercept)]), terms)
@@ -220,19 +228,6 @@ class Effects:
     def on_binnings(self, key: Key, binnings: Sequence[Binning]) -> Floats:
         own = self.binnings_of(key)
         return taken(self.terms[key], [coarse.within(fine) for coarse, fine in zip(own, binnings, strict=True)])
-
-
-def _sizes_of_features(terms: Mapping[Key, Floats], features: Sequence[str]) -> dict[str, int]:
-    sizes = {features[j]: values.shape[axis] for key, values in terms.items() for axis, j in enumerate(key)}
-    for key, values in terms.items():
-        names = tuple(features[j] for j in key)
-        expected = tuple(sizes[name] for name in names)
-        if values.shape[:-1] != expected:
-            raise ValueError(
-                f"`tables` must give each feature as many bins as all others do, got {names} with shape "
-                f"{values.shape[:-1]} where {expected} was expected."
-            )
-    return sizes
 
 
 def _ordered_table(names: tuple[str, ...], table: Any, features: Sequence[str]) -> tuple[Key, Floats]:

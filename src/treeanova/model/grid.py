@@ -206,7 +206,10 @@ def _widest(features: Sequence[Feature]) -> Feature:
                 f"feature {feature.name!r} must have the same kind and categories to be combined, got {kinds}; train "
                 "the models on the same columns."
             )
-    readings = dict.fromkeys(_reading(feature) for feature in features)
+    readings: dict[tuple[str, object], None] = {}
+    for feature in features:
+        names = None if feature.is_category else getattr(feature.encoder, "names", None)
+        readings[repr(float(getattr(feature.encoder, "missing", np.nan))), names] = None
     if len(readings) > 1:
         raise ValueError(
             f"feature {widest.name!r} must have the same missing value and labels to be combined, got "
@@ -223,12 +226,6 @@ def _widest(features: Sequence[Feature]) -> Feature:
         accepts_missing=all(feature.accepts_missing for feature in features),
         accepts_unseen=all(feature.accepts_unseen for feature in features),
     )
-
-
-def _reading(feature: Feature) -> tuple[str, object]:
-    encoder = feature.encoder
-    names = None if feature.is_category else getattr(encoder, "names", None)
-    return repr(float(getattr(encoder, "missing", np.nan))), names
 
 
 def _union_axis(feature: Feature, axes: Sequence[Axis]) -> tuple[Axis, list[Ints]]:

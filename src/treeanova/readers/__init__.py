@@ -124,7 +124,8 @@ class LibraryReader:
 
     def recognises(self, model: Any) -> bool:
         if not isinstance(model, pathlib.Path):
-            return _library_of(model) == self.library
+            names = (cls.__module__.partition(".")[0] for cls in type(model).__mro__)
+            return next((name for name in names if name in _NAMES), None) == self.library
         if model.is_dir():
             return bool(self.names_in_folder) and all((model / name).exists() for name in self.names_in_folder)
         suffix = model.suffix.lower()
@@ -156,11 +157,6 @@ def in_words() -> str:
     names = ", ".join(reader.title for reader in LIBRARIES)
     files = ", ".join(f"{'/'.join(reader.files)} ({reader.title})" for reader in LIBRARIES if reader.files)
     return f"models of {names} and wrappers of scikit-learn, and files {files}"
-
-
-def _library_of(model: Any) -> str | None:
-    names = (cls.__module__.partition(".")[0] for cls in type(model).__mro__)
-    return next((name for name in names if name in _NAMES), None)
 
 
 def json_keys(path: pathlib.Path) -> frozenset[str]:

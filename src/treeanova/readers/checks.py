@@ -17,7 +17,7 @@ import pathlib
 import re
 import struct
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -336,12 +336,9 @@ def raw_rows(schema: Schema, rows: Floats) -> npt.NDArray[Any]:
     raw = rows.astype(object)
     for j, feature in enumerate(schema.features):
         if feature.encoder.labels is not None:
-            labels = (*feature.encoder.labels, _unseen_label(feature.encoder.labels))
+            numeric = [label for label in feature.encoder.labels if isinstance(label, (int, float))]
+            are_numbers = numeric and len(numeric) == len(feature.encoder.labels)
+            labels = (*feature.encoder.labels, max(numeric) + 1 if are_numbers else "no such category")
             raw[:, j] = [np.nan if np.isnan(code) else labels[int(code)] for code in rows[:, j]]
     has_text = any(isinstance(value, str) or value is None for value in raw.ravel())
     return raw if has_text else raw.astype(np.float64)
-
-
-def _unseen_label(labels: Sequence[Hashable]) -> Hashable:
-    largest = [label for label in labels if isinstance(label, (int, float))]
-    return max(largest) + 1 if len(largest) == len(labels) and largest else "no such category"

@@ -188,25 +188,20 @@ def read_splits(text: ModelText, n_splits: Ints, n_sets: Ints, n_features: int) 
     bound = np.where((threshold < 0) & (threshold >= -NEAR_ZERO), np.nextafter(-NEAR_ZERO, -np.inf), bound)
     missing_left = np.where(missing_type == _MISSING_AS_ZERO, threshold >= 0, decision & 2 > 0)
     tree = np.repeat(np.arange(len(text.trees)), n_splits)
+    in_tree, set_number = threshold[is_category], np.full(len(threshold), -1)
+    is_valid = (in_tree >= 0) & (in_tree < n_sets[tree[is_category]]) & (np.trunc(in_tree) == in_tree)
+    check_values("the model's category splits must name sets that exist", in_tree, is_valid)
+    set_number[is_category] = block_starts(n_sets)[tree[is_category]] + in_tree.astype(np.int64)
+    if len(np.unique(set_number[is_category])) < len(in_tree):
+        raise damaged("the model's category splits must have a set each, got one used twice")
     return Splits(
         tree=tree,
         feature=feature,
         bound=np.where(is_category, np.nan, bound),
         missing_left=missing_left & ~is_category,
         zero_missing=(missing_type == _ZERO_IS_MISSING) & ~is_category,
-        set_number=_set_numbers(threshold, is_category, tree, n_sets),
+        set_number=set_number,
     )
-
-
-def _set_numbers(threshold: Floats, is_category: Bools, tree: Ints, n_sets: Ints) -> Ints:
-    numbers = np.full(len(threshold), -1)
-    in_tree, n_in_tree = threshold[is_category], n_sets[tree[is_category]]
-    is_valid = (in_tree >= 0) & (in_tree < n_in_tree) & (np.trunc(in_tree) == in_tree)
-    check_values("the model's category splits must name sets that exist", in_tree, is_valid)
-    numbers[is_category] = block_starts(n_sets)[tree[is_category]] + in_tree.astype(np.int64)
-    if len(np.unique(numbers[is_category])) < len(in_tree):
-        raise damaged("the model's category splits must have a set each, got one used twice")
-    return numbers
 
 
 Members = tuple[Ints, Ints]  # pairs of a split (its position) and a code in its category set
@@ -355,8 +350,13 @@ def forest_of(text: ModelText, classes: Any) -> Forest:
             "`model` must have constant leaves, got linear_tree=True, whose leaves are linear functions; train it "
             "without."
         )
-    names, n_outputs = feature_names(text), _n_outputs(text)
-    n_leaves, n_sets = _tree_sizes(text)
+    names, n_outputs = feature_names(text), text.count("num_tree_per_iteration")
+    if n_outputs > _MAX_OUTPUTS or len(text.trees) % n_outputs:
+        raise damaged(f"the model must have as many trees for each of {n_outputs} outputs, got {len(text.trees)}")
+    one_each = np.ones(len(text.trees), dtype=np.int64)
+    n_leaves, n_sets = text.integers("num_leaves", one_each), text.integers("num_cat", one_each)
+    check_values("the model's trees must have leaves", n_leaves, n_leaves >= 1)
+    check_values("the model's trees must have 0 or more category sets", n_sets, n_sets >= 0)
     splits = read_splits(text, n_leaves - 1, n_sets, len(names))
     members = read_members(text, splits, n_sets)
     encoders = encoders_of(text, splits, members, len(names))
@@ -387,21 +387,6 @@ def forest_of(text: ModelText, classes: Any) -> Forest:
         values=_values(text, n_leaves, n_outputs),
         leaf_label=np.concatenate([np.zeros(n_splits, dtype=np.int64), label]),
     )
-
-
-def _n_outputs(text: ModelText) -> int:
-    n_outputs = text.count("num_tree_per_iteration")
-    if n_outputs > _MAX_OUTPUTS or len(text.trees) % n_outputs:
-        raise damaged(f"the model must have as many trees for each of {n_outputs} outputs, got {len(text.trees)}")
-    return n_outputs
-
-
-def _tree_sizes(text: ModelText) -> tuple[Ints, Ints]:
-    one_each = np.ones(len(text.trees), dtype=np.int64)
-    n_leaves, n_sets = text.integers("num_leaves", one_each), text.integers("num_cat", one_each)
-    check_values("the model's trees must have leaves", n_leaves, n_leaves >= 1)
-    check_values("the model's trees must have 0 or more category sets", n_sets, n_sets >= 0)
-    return n_leaves, n_sets
 
 
 def _children(text: ModelText, key: str, tree: Ints, n_leaves: Ints) -> Ints:

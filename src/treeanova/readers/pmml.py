@@ -113,14 +113,6 @@ class Element:
             raise damaged(f"an Array must have {array.get('n')} entries, got {len(entries)}")
         return entries
 
-    def check_names(self) -> None:
-        attributes, names = _ALLOWED.get(self.name, (set(self.attributes), {child.name for child in self.children}))
-        below = [child.name for child in self.children]
-        unknown = {name for name in self.attributes if not name.startswith("x-")} - attributes
-        unknown |= {name for name in below if not name.startswith(("x-", "Extension"))} - names
-        if unknown:
-            raise damaged(f"the element {self.name} must have what PMML knows, got {min(unknown)!r:.60}")
-
 
 def parse(data: bytes) -> Element:
     top = Element("", {})
@@ -134,7 +126,14 @@ def parse(data: bytes) -> Element:
         path.append(element)
 
     def end(_tag: str) -> None:
-        path.pop().check_names()
+        element = path.pop()
+        if element.name not in _ALLOWED:
+            return
+        attributes, names = _ALLOWED[element.name]
+        unknown = {name for name in element.attributes if not name.startswith("x-")} - attributes
+        unknown |= {child.name for child in element.children if not child.name.startswith(("x-", "Extension"))} - names
+        if unknown:
+            raise damaged(f"the element {element.name} must have what PMML knows, got {min(unknown)!r:.60}")
 
     def add_text(text: str) -> None:
         if path[-1].name == "Array":
@@ -703,7 +702,11 @@ def _members(model: Element, *, is_classifier: bool) -> tuple[list[_Member], flo
         raise refusal(f"segments must be added up or averaged, got multipleModelMethod={method!r}")
     segments = segmentation.all("Segment")
     members: list[_Member] = []
-    for segment, factor in zip(segments, _factors(segments, method), strict=True):
+    weights = np.array([decimal_number(segment.get("weight", "1")) for segment in segments])
+    factors = weights if method.startswith("weighted") else np.ones(len(segments))
+    if method not in {"sum", "weightedSum"}:
+        factors = factors / factors.sum()
+    for segment, factor in zip(segments, factors, strict=True):
         if predicate_of(segment).name != "True":
             raise refusal("segments must be for all rows, got a predicate")
         inner = [child for child in segment.children if child.name.endswith("Model")]
@@ -715,13 +718,6 @@ def _members(model: Element, *, is_classifier: bool) -> tuple[list[_Member], flo
         members += [(m, slope * factor * f, is_vote or method in _VOTES) for m, f, is_vote in nested]
         constant += slope * factor * shift
     return members, constant
-
-
-def _factors(segments: list[Element], method: str) -> Floats:
-    weights = np.array([decimal_number(segment.get("weight", "1")) for segment in segments])
-    if not method.startswith("weighted"):
-        weights = np.ones(len(segments))
-    return weights if method in {"sum", "weightedSum"} else weights / weights.sum()
 
 
 def _rescaling(model: Element) -> tuple[float, float]:

@@ -71,7 +71,8 @@ def feature_names(model: Any) -> tuple[list[str], bool]:
 def numeric_schema(model: Any, outputs: tuple[str, ...], link: str, *, accepts_missing: bool, objective: str) -> Schema:
     names, named = feature_names(model)
     features = tuple(Feature(name, Numeric(), accepts_missing=accepts_missing) for name in names)
-    return Schema(features, outputs, link, named, classes=class_labels(model), objective=objective)
+    classes = plain_labels(getattr(model, "classes_", ()))
+    return Schema(features, outputs, link, named, classes=classes, objective=objective)
 
 
 def _class_outputs(model: Any) -> tuple[str, ...]:
@@ -82,10 +83,6 @@ def _class_outputs(model: Any) -> tuple[str, ...]:
     if len(model.classes_) == 1:
         raise UnsupportedModelError(f"{type(model).__name__} cannot be read: it was trained on one class only.")
     return class_outputs(model.classes_.tolist())
-
-
-def class_labels(model: Any) -> tuple[Hashable, ...]:
-    return plain_labels(getattr(model, "classes_", ()))
 
 
 def boosted_outputs(model: Any) -> tuple[str, ...]:
@@ -286,7 +283,7 @@ def _hist_schema(model: Any) -> Schema:
         boosted_outputs(model),
         loss_link(model),
         named,
-        classes=class_labels(model),
+        classes=plain_labels(getattr(model, "classes_", ())),
         objective=loss_objective(model),
     )
 

@@ -151,10 +151,14 @@ def columns_of(stages: Sequence[Stage], model: Stage) -> tuple[tuple[Column, ...
             f"its VectorAssembler must join {n_features} columns of single numbers, got {len(names)} columns"
         )
     keeps = _keeps_invalid(assembler)
-    columns = [
-        _indexed(*indexers[name]) if name in indexers else Column(Feature(name, accepts_missing=keeps))
-        for name in names
-    ]
+    columns = [Column(Feature(name, accepts_missing=keeps)) for name in names]
+    for j, output in enumerate(names):
+        if output not in indexers:
+            continue
+        name, labels, keeps_others = indexers[output]
+        other = float(len(labels)) if keeps_others else np.nan
+        feature = Feature(name, Labels(labels, "text"), accepts_missing=keeps_others, accepts_unseen=keeps_others)
+        columns[j] = Column(feature, np.array([*range(len(labels)), other, other], dtype=np.float64))
     raw = [column.feature.name for column in columns]
     doubled = sorted({name for name in raw if raw.count(name) > 1})
     if doubled:
@@ -205,12 +209,6 @@ def _indexers(stages: Sequence[Stage]) -> dict[str, _Indexer]:
                 raise ModelFileError("labels of a StringIndexer must be different texts, got others; folder damaged?")
             indexers[output] = name, tuple(labels), keeps
     return indexers
-
-
-def _indexed(name: str, labels: tuple[str, ...], keeps: bool) -> Column:
-    feature = Feature(name, Labels(labels, "text"), accepts_missing=keeps, accepts_unseen=keeps)
-    other = float(len(labels)) if keeps else np.nan
-    return Column(feature, np.array([*range(len(labels)), other, other], dtype=np.float64))
 
 
 def _mapped(columns: Sequence[Column], indexer: Stage) -> list[Column]:

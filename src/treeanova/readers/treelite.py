@@ -170,10 +170,17 @@ def forest_of(checkpoint: Checkpoint) -> Forest:
     check_size("columns", checkpoint.n_features, _MAX_COLUMNS)
     nodes = {name: np.concatenate([tree[name] for tree in checkpoint.trees]) for name in _PER_NODE}
     sizes = np.array([len(tree["node_type"]) for tree in checkpoint.trees], dtype=np.int64)
-    _check_nodes(nodes, sizes)
+    kind = nodes["node_type"]
+    check_values("trees of a treelite model must have nodes", sizes, sizes > 0)
+    check_values("nodes of a treelite model must be leaves or tests", kind, np.isin(kind, (_LEAF, *_TESTS)))
+    for child in (nodes["cleft"], nodes["cright"]):
+        is_valid = np.where(kind == _LEAF, child == -1, (child > 0) & (child < np.repeat(sizes, sizes)))
+        check_values("nodes of a treelite model must have two children that exist, or none", child, is_valid)
+    for name in ("default_left", "category_list_right_child"):
+        check_values(f"{name} of a treelite model must be 0 or 1", nodes[name], nodes[name] <= 1)
     values, intercept = _values(checkpoint)
     features, category_start, category_left = _categories(checkpoint, nodes, sizes)
-    swaps = np.isin(nodes["cmp"], (_GT, _GE)) & (nodes["node_type"] == _NUMERICAL)
+    swaps = np.isin(nodes["cmp"], (_GT, _GE)) & (kind == _NUMERICAL)
     left, right = (nodes[side].astype(np.int64) for side in ("cleft", "cright"))
     schema, values, intercept = _outputs(checkpoint, features, values, intercept)
     forest = assemble(
@@ -193,18 +200,6 @@ def forest_of(checkpoint: Checkpoint) -> Forest:
 
 
 Nodes = dict[str, npt.NDArray[Any]]
-
-
-def _check_nodes(nodes: Nodes, sizes: Ints) -> None:
-    kind, size = nodes["node_type"], np.repeat(sizes, sizes)
-    check_values("trees of a treelite model must have nodes", sizes, sizes > 0)
-    check_values("nodes of a treelite model must be leaves or tests", kind, np.isin(kind, (_LEAF, *_TESTS)))
-    for side in ("cleft", "cright"):
-        child = nodes[side]
-        is_valid = np.where(kind == _LEAF, child == -1, (child > 0) & (child < size))
-        check_values("nodes of a treelite model must have two children that exist, or none", child, is_valid)
-    for name in ("default_left", "category_list_right_child"):
-        check_values(f"{name} of a treelite model must be 0 or 1", nodes[name], nodes[name] <= 1)
 
 
 def _bounds(nodes: Nodes, *, is_double: bool) -> Floats:

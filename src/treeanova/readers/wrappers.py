@@ -43,7 +43,7 @@ from treeanova.readers.outputs import (
     objective_text,
     plain_labels,
 )
-from treeanova.readers.sklearn import check_methods, in_column, is_sklearn
+from treeanova.readers.sklearn import check_methods, feature_names, in_column, is_sklearn
 
 Content = Forest | Effects
 ReadMember = Callable[[Any], Content]
@@ -156,13 +156,10 @@ def _common(wrapper: Any, j: int, features: Sequence[Feature]) -> Feature:
 
 def _names(wrapper: Any, whole: Sequence[Forest], n_features: int) -> tuple[list[str], bool]:
     """Return names of the wrapper's columns: its own, else those of a member that sees all of them, else numbers."""
-    names = getattr(wrapper, "feature_names_in_", None)
-    if names is not None:
-        return [str(name) for name in names], True
-    named = [forest.schema for forest in whole if forest.schema.named]
-    if named:
-        return list(named[0].names), True
-    return [f"x{j}" for j in range(n_features)], False
+    if hasattr(wrapper, "feature_names_in_"):
+        return feature_names(wrapper)
+    named = [list(forest.schema.names) for forest in whole if forest.schema.named]
+    return named[0] if named else [f"x{j}" for j in range(n_features)], bool(named)
 
 
 _FUNCTIONS = {"log": np.log, "log1p": np.log1p, "sqrt": np.sqrt}

@@ -512,22 +512,16 @@ def _check_tables(ctrs: Sequence[Ctr], params: Mapping[str, Any], n_outputs: int
     loss = (params.get("loss_function") or {}).get("type")
     if n_outputs == 1 or loss in _ONE_TARGET:
         notes = params.get("cat_feature_params") or {}
-        groups = (
-            notes.get("simple_ctrs"),
-            notes.get("combinations_ctrs"),
-            *(notes.get("per_feature_ctrs") or {}).values(),
-        )
-        if groups[0] and all(_divides_in_one_way(group or ()) for group in groups):
+        simple, combined = notes.get("simple_ctrs") or (), notes.get("combinations_ctrs") or ()
+        groups = (simple, combined, *(notes.get("per_feature_ctrs") or {}).values())
+        kinds = [[ctr["ctr_type"] for ctr in group or ()] for group in groups]
+        divided = [{(ctr["ctr_type"], str(ctr.get("target_binarization"))) for ctr in group or ()} for group in groups]
+        if simple and all(len(ways) == len(set(kind)) for ways, kind in zip(divided, kinds, strict=True)):
             return
     raise UnsupportedModelError(
         "`model` must have CTRs of one target that is divided in one way, got others, or no note of it, in a .json "
         "file, into which CatBoost writes one table for all of them; save the model as .cbm."
     )
-
-
-def _divides_in_one_way(group: Sequence[Mapping[str, Any]]) -> bool:
-    divisions = {(ctr["ctr_type"], str(ctr.get("target_binarization"))) for ctr in group}
-    return len(divisions) == len({kind for kind, _ in divisions})
 
 
 def _counts(table: Mapping[str, Any]) -> Counts:

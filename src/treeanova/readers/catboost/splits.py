@@ -99,16 +99,10 @@ def known_categories(model: Model, used: Iterable[Ctr]) -> dict[int, Ints]:
         if len(np.unique(values & _HASH)) < len(values):
             raise damaged(f"the model's one-hot values must differ, got {str(values)[:40]} for feature {index}")
         hashes[index].append(values & _HASH)
-    for index, solved in _categories_of_tables(used):
-        hashes[index].append(solved)
-    return {index: np.unique(np.concatenate(lists)) for index, lists in hashes.items()}
-
-
-def _categories_of_tables(used: Iterable[Ctr]) -> Iterable[tuple[int, Ints]]:
     solved: dict[int, Ints] = {}
     waiting = sorted(used, key=lambda ctr: len(ctr.categories))
-    for ctr in waiting:
-        yield from ((index, np.array([value & _HASH])) for index, value in ctr.equal)
+    for index, value in (pair for ctr in waiting for pair in ctr.equal):
+        hashes[index].append(np.array([value & _HASH]))
     while waiting:
         solvable = [place for place, ctr in enumerate(waiting) if len(set(ctr.categories) - set(solved)) <= 1]
         if not solvable:
@@ -127,7 +121,8 @@ def _categories_of_tables(used: Iterable[Ctr]) -> Iterable[tuple[int, Ints]]:
         else:
             continue
         solved[index] = np.union1d(solved.get(index, categories), categories)
-        yield index, categories
+        hashes[index].append(categories)
+    return {index: np.unique(np.concatenate(lists)) for index, lists in hashes.items()}
 
 
 def _solved(ctr: Ctr, index: int, solved: Mapping[int, Ints]) -> Ints:

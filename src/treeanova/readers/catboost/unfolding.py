@@ -62,7 +62,12 @@ def tabulate(
     first = {feature: _first_places(number) for feature, number in class_numbers.items()}
     if math.prod(map(len, first.values())) > max_cells:
         return None
-    on_cells = {number: _on_cells(array, conditions[number].features, first) for number, array in refined.items()}
+    # Conditions are evaluated at one value of each class, with an axis for each feature of the table.
+    on_cells = {}
+    for number, array in refined.items():
+        features = conditions[number].features
+        cells = array[np.ix_(*(first[feature] for feature in features))]
+        on_cells[number] = cells.reshape([len(places) if f in features else 1 for f, places in first.items()])
     shape = [len(places) for places in first.values()]
     return Table(
         bounds=bounds,
@@ -120,12 +125,6 @@ def _numbered(rows: npt.NDArray[np.generic], *, in_order: bool) -> list[int]:
 
 def _first_places(numbers: Sequence[int]) -> Sequence[int]:
     return _merged(range(len(numbers)), numbers, is_category=False)
-
-
-def _on_cells(array: Bools, features: Sequence[int], first: Mapping[int, Sequence[int]]) -> Bools:
-    """Evaluate a condition at one value of each class, with an axis for each feature of the table."""
-    cells = array[np.ix_(*(first[feature] for feature in features))]
-    return cells.reshape([len(places) if feature in features else 1 for feature, places in first.items()])
 
 
 def grow(table: Table) -> Subtree:
@@ -232,7 +231,12 @@ class _Builder:
         old, new = self._splits, list(self._new_splits)
         features = np.array([feature for feature, _ in new], dtype=np.int64)
         bounds = [np.nan if feature in self._n_bins else value for feature, value in new]
-        sets = [_unpacked(int(mask), self._n_bins[feature]) for feature, mask in new if feature in self._n_bins]
+        sets = []
+        for feature, mask in new:
+            if (size := self._n_bins.get(feature, 0)) == 0:
+                continue
+            data = np.frombuffer(int(mask).to_bytes(-(-size // 8), "little"), dtype=np.uint8)
+            sets.append(np.unpackbits(data, count=size, bitorder="little").astype(bool))
         sizes = np.array([self._n_bins.get(feature, 0) for feature, _ in new], dtype=np.int64)
         starts = np.where(sizes > 0, len(old.category_left) + np.cumsum(sizes) - sizes, -1)
         return Splits(
@@ -369,11 +373,6 @@ def _merged(old: Sequence[int], new: Sequence[int], *, is_category: bool) -> Seq
 
 def _before_last(old: npt.NDArray[_Item], new: npt.ArrayLike) -> npt.NDArray[_Item]:
     return np.concatenate([old[:-1], np.asarray(new, dtype=old.dtype), old[-1:]])
-
-
-def _unpacked(mask: int, size: int) -> Bools:
-    data = np.frombuffer(mask.to_bytes(-(-size // 8), "little"), dtype=np.uint8)
-    return np.unpackbits(data, count=size, bitorder="little").astype(bool)
 
 
 def _size_error() -> UnsupportedModelError:

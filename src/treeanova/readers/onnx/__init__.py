@@ -210,6 +210,12 @@ def _older_ensemble(attributes: dict[str, Any], *, is_double: bool, is_classifie
     n_outputs = len(_labels(attributes)) if is_classifier else _n_targets(attributes)
     outputs = _integers(attributes, f"{prefix}_ids", len(owners))
     n_scores = 1 if is_classifier and n_outputs == 2 and not outputs.any() else n_outputs
+    base = _floats(attributes, "base_values", None, is_double=is_double)
+    if len(base) not in {0, n_scores}:
+        raise UnsupportedModelError(
+            f"an ONNX model must have a base value for each of its {n_scores} scores or none, got {len(base)}; "
+            "convert the model again."
+        )
     return Ensemble(
         conditions=conditions,
         roots=_roots(conditions, trees),
@@ -217,7 +223,7 @@ def _older_ensemble(attributes: dict[str, Any], *, is_double: bool, is_classifie
         weight_node=weight_node,
         weight_output=outputs,
         weights=_floats(attributes, f"{prefix}_weights", len(owners), is_double=is_double),
-        base=_checked_base(_floats(attributes, "base_values", None, is_double=is_double), n_scores),
+        base=base if len(base) else np.zeros(n_scores),
         n_outputs=n_outputs,
         aggregate=attributes.get("aggregate_function", b"SUM").decode(errors="replace"),
         transform=attributes.get("post_transform", b"NONE").decode(errors="replace"),
@@ -346,15 +352,6 @@ def _roots(conditions: Conditions, trees: Ints) -> Ints:
     if len(np.unique(trees[roots])) != len(roots) or len(roots) != len(np.unique(trees)):
         raise damaged("ONNX trees must have one root each, got none or several")
     return roots
-
-
-def _checked_base(base: Floats, n_outputs: int) -> Floats:
-    if len(base) not in {0, n_outputs}:
-        raise UnsupportedModelError(
-            f"an ONNX model must have a base value for each of its {n_outputs} scores or none, got {len(base)}; "
-            "convert the model again."
-        )
-    return base if len(base) else np.zeros(n_outputs)
 
 
 def read(model: Any) -> Forest:

@@ -36,7 +36,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from treeanova.core.arrays import Bools, Floats, Ints
-from treeanova.data.features import Feature, IgnoredColumn, Numeric, Schema
+from treeanova.data.features import Feature, IgnoredColumn, Numeric, Schema, is_missing
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.effects import Effects
 from treeanova.model.forest import NEAR_ZERO, Forest, assemble
@@ -216,7 +216,11 @@ class _Pulled:
         self._source = source = np.array([column.source for column in columns], dtype=np.int64)
         self._computed = {column.source for column in columns if not column.is_raw}
         self._labels: dict[int, list[Hashable]] = {
-            j: maps.plain_labels(list(dict.fromkeys([*raw.labels, *raw.sentinels])))
+            j: [
+                label
+                for label in dict.fromkeys([*raw.labels, *raw.sentinels])
+                if label is None or not is_missing(label)
+            ]
             for j, raw in enumerate(walk.raw)
             if raw.labels is not None
         }

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.data.columns import encode
-from treeanova.data.features import Labels, Schema, is_missing
+from treeanova.data.features import Labels, Schema
 from treeanova.errors import UnsupportedModelError
 from treeanova.readers.sklearn import is_sklearn
 
@@ -371,24 +371,6 @@ def objects(values: Sequence[Any]) -> npt.NDArray[Any]:
     return column
 
 
-def plain_labels(labels: Sequence[Hashable]) -> list[Hashable]:
-    return [label for label in labels if label is None or not is_missing(label)]
-
-
-def category_map(labels: Sequence[Hashable], answer: Answer, outputs: Ints) -> CategoryMap:
-    n = len(labels)
-    rows = list(range(n))
-    names = list(labels)
-    none = "category" if None in labels else "missing" if len(answer.refused) == n + 2 else _none(answer, outputs)
-    if none == "category" and None not in labels:
-        rows.append(n + 2)
-        names.append(None)
-    encoder = Labels(tuple(names), none=none, refuses_na=True)
-    return CategoryMap(
-        encoder, answer.values[[*rows, n]], answer.values[n + 1], not answer.refused[n], not answer.refused[n + 1]
-    )
-
-
 def _none(answer: Answer, outputs: Ints) -> str:
     nan_is_refused, none_is_refused = answer.refused[-2:]
     if none_is_refused:
@@ -409,10 +391,20 @@ def category_maps(
         unseen = max(names, default=0) + 1 if is_numeric(names) else "no such category"  # type: ignore[type-var, operator]
         while isinstance(unseen, str) and unseen in names:
             unseen += "!"
-        values = [*names, unseen, np.nan]
-        queries[j] = objects([*values, None]) if j in as_objects else np.array(values, dtype=np.float64)
+        tokens = [*names, unseen, np.nan]
+        queries[j] = objects([*tokens, None]) if j in as_objects else np.array(tokens, dtype=np.float64)
     answers = transformation.answers(queries)
-    return {j: category_map(labels[j], answers[j], outputs[j]) for j in labels}
+    result: dict[int, CategoryMap] = {}
+    for j, names in labels.items():
+        n, values, is_refused = len(names), answers[j].values, answers[j].refused
+        rows, none = [*range(n), n], "category" if None in names else "missing"
+        if None not in names and j in as_objects:
+            none = _none(answers[j], outputs[j])
+        if none == "category" and None not in names:
+            rows, names = [*range(n), n + 2, n], [*names, None]
+        encoder = Labels(tuple(names), none=none, refuses_na=True)
+        result[j] = CategoryMap(encoder, values[rows], values[n + 1], not is_refused[n], not is_refused[n + 1])
+    return result
 
 
 _LARGEST = int(np.array(np.inf).view(np.int64))

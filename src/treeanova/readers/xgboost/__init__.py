@@ -224,24 +224,22 @@ _KIND = "an XGBoost model"
 def read(model: Any) -> Forest:
     booster = _booster(model)
     last = None if model is booster else getattr(model, "best_iteration", None)
-    return checks.read_live(
-        "xgboost", lambda: _read_live(model, booster, last), lambda _: functools.partial(_margin_of, booster, last)
-    )
 
+    def read_booster() -> Forest:
+        raw, missing = _raw(booster), getattr(model, "missing", np.nan)
+        with damage_reported(_KIND):
+            document = decode_ubjson(raw)
+            learner = learner_of(document)
+            return forest_of(
+                learner,
+                document["version"],
+                margin=predicted_margin(booster, learner, document["version"]),
+                last=last,
+                missing=np.nan if missing is None else float(missing),
+                is_custom=callable(getattr(model, "objective", None)),
+            )
 
-def _read_live(model: Any, booster: Any, last: int | None) -> Forest:
-    raw, missing = _raw(booster), getattr(model, "missing", np.nan)
-    with damage_reported(_KIND):
-        document = decode_ubjson(raw)
-        learner = learner_of(document)
-        return forest_of(
-            learner,
-            document["version"],
-            margin=predicted_margin(booster, learner, document["version"]),
-            last=last,
-            missing=np.nan if missing is None else float(missing),
-            is_custom=callable(getattr(model, "objective", None)),
-        )
+    return checks.read_live("xgboost", read_booster, lambda _: functools.partial(_margin_of, booster, last))
 
 
 def read_file(path: pathlib.Path) -> Forest:
