@@ -19,10 +19,9 @@ from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.effects import respond
 from treeanova.model.grid import grid_of
 from treeanova.readers import read_model
-from treeanova.readers.catboost import HashedCategory, read, read_file, unfolding
+from treeanova.readers.catboost import HashedCategory, read, read_file, splits
 from treeanova.readers.catboost.files import category_hash, from_json
-from treeanova.readers.catboost.splits import ctr_values
-from treeanova.readers.catboost.unfolding import Table, grow
+from treeanova.readers.catboost.splits import Table, ctr_values, grow
 
 catboost = pytest.importorskip("catboost")
 pd = pytest.importorskip("pandas")
@@ -609,7 +608,7 @@ def test_large_trees_are_unfolded_split_by_split(monkeypatch):
     rng = np.random.default_rng(29)
     model, _ = combined_model(rng, one_hot_max_size=1, max_ctr_complexity=2)
     at_once = read(model)
-    monkeypatch.setattr(unfolding, "_MAX_CELLS", 150)
+    monkeypatch.setattr(splits, "_MAX_CELLS", 150)
     forest = read(model)
     assert forest.n_leaves > at_once.n_leaves
     assert_equal(model, forest, adversarial_table(forest, rng))
@@ -618,7 +617,7 @@ def test_large_trees_are_unfolded_split_by_split(monkeypatch):
 @pytest.mark.parametrize("limit", ["_MAX_LEAVES", "_MAX_CELLS"])
 def test_too_many_leaves_are_refused(limit, monkeypatch):
     model, _ = combined_model(np.random.default_rng(30))
-    monkeypatch.setattr(unfolding, limit, 10)
+    monkeypatch.setattr(splits, limit, 10)
     with pytest.raises(UnsupportedModelError, match="CTRs of combinations of features"):
         read(model)
 

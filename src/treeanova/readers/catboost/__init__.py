@@ -35,8 +35,7 @@ from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest, assemble
 from treeanova.readers import checks
 from treeanova.readers.catboost.files import Model, category_hash, from_cbm, from_json
-from treeanova.readers.catboost.splits import read_splits
-from treeanova.readers.catboost.unfolding import unfold
+from treeanova.readers.catboost.splits import read_splits, unfold
 from treeanova.readers.checks import check_values, damage_reported, damaged, parsed_json
 from treeanova.readers.outputs import link_and_objective, objective_text, output_names, plain_labels
 

@@ -4,13 +4,21 @@ A table's key of a combination with elements v_1, …, v_n, in the order of `Ctr
 modulo 2^64, where a category is its hash and a condition 0 or 1. A key alone does not give its elements, but one
 unknown element follows from the others. CatBoost adds one categorical feature at a time to the combinations of a tree,
 so all categories can be found one feature after the other.
+
+Trees with splits on combinations of features are unfolded into trees that split one feature at a time. A branch splits
+one feature into all its classes and continues with the slices, in which classes that became equal are merged. It takes
+the feature whose slices then have the fewest cells. Equal slices are grown once.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
+import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +26,7 @@ import numpy.typing as npt
 from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import bound_up_to
-from treeanova.readers.catboost.files import COUNTERS, CTR_KINDS, EMPTY_KEY, MEANS, Counts, Ctr, Model, Singles
+from treeanova.readers.catboost.files import COUNTERS, CTR_KINDS, EMPTY_KEY, MEANS, Counts, Ctr, Model, Nodes, Singles
 from treeanova.readers.checks import block_starts, check_size, damaged
 
 # A CTR table's key of category hash c is MULTIPLIER² · c modulo 2^64, with c sign-extended from 32 bits.
@@ -77,7 +85,7 @@ def _good_and_total(ctr: Ctr, counts: Counts) -> tuple[Floats, Floats, float]:
     return rows[:, 1 if n_classes <= 2 else ctr.target_border + 1 :].sum(axis=1), rows.sum(axis=1), 0.0
 
 
-_MAX_CELLS = 1 << 24
+_MAX_COMBINATIONS = 1 << 24
 _HASH = 0xFFFFFFFF
 Words = npt.NDArray[np.uint64]
 
@@ -137,7 +145,7 @@ def _solved(ctr: Ctr, index: int, solved: Mapping[int, Ints]) -> Ints:
     options[place] = np.zeros(1, np.int64)
     counts = counts_of(ctr)
     partial_keys = _keys_of_cells(np.ix_(*(_word(option) for option in options)))
-    check_size("combinations of categories", partial_keys.size * len(counts.keys), _MAX_CELLS)
+    check_size("combinations of categories", partial_keys.size * len(counts.keys), _MAX_COMBINATIONS)
     differences = counts.keys[counts.keys != EMPTY_KEY][:, None] - partial_keys.reshape(1, -1)
     power = len(options) - place + 1
     numbers = (differences * np.uint64(pow(MULTIPLIER, -power, 1 << 64))).astype(np.int64)
@@ -163,7 +171,7 @@ def conditions_of(
         unsorted[number_places[index]] = bounds, len(bounds) + 1
     axes = dict(sorted(unsorted.items()))
     n_cells = int(np.prod([size for _, size in axes.values()], dtype=np.float64))
-    check_size("combinations of categories", n_cells, _MAX_CELLS)
+    check_size("combinations of categories", n_cells, _MAX_COMBINATIONS)
     values = _cell_values(ctr, axes, known_hashes, number_places, category_places)
     features, all_bounds = tuple(axes), tuple(bounds for bounds, _ in axes.values())
     return [Condition(features, all_bounds, values > ctr.borders[border]) for border in borders]
@@ -321,3 +329,361 @@ def _category_sets(groups: Sequence[_Group], known_hashes: Mapping[int, Ints]) -
     sets = [~goes_right(known_hashes[index]).ravel() for index, _, goes_right in groups if goes_right is not None]
     empty = np.empty(0, dtype=np.int64)
     return np.concatenate([empty, *starts]), np.concatenate([empty.astype(bool), *sets])
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Outcomes in the cells of features; values that no condition distinguishes are one class."""
+
+    bounds: Mapping[int, Floats | None]  # upper ends of all intervals but the last; None for categories
+    classes: Mapping[int, Sequence[int]]  # the first of the intervals of each class, or a mask of its categories
+    outcomes: Ints  # a number per cell, an axis per feature
+
+
+@dataclasses.dataclass(frozen=True)
+class Subtree:
+    """What is grown from cells: new classes of the old ones, for features that matter, and a branch or one outcome."""
+
+    merged: Mapping[int, Sequence[int]]
+    content: Branch | int
+
+    @property
+    def n_leaves(self) -> int:
+        return 1 if isinstance(self.content, int) else self.content[2]
+
+
+Branch = tuple[int, Sequence[Subtree], int]  # a feature, a subtree for each of its classes, and the number of leaves
+
+
+def tabulate(
+    conditions: Mapping[int, Condition], outcomes: Callable[[Mapping[int, Bools]], Ints], max_cells: int
+) -> Table | None:
+    """Return the table of conditions; None if it has too many cells.
+
+    `outcomes` gives a number per cell from the conditions on the cells, which broadcast against each other.
+    """
+    bounds = _common_bounds(conditions.values())
+    refined = {number: _refined(condition, bounds) for number, condition in conditions.items()}
+    class_numbers = {feature: _class_numbers(feature, conditions, refined, bounds) for feature in bounds}
+    first = {feature: _first_places(number) for feature, number in class_numbers.items()}
+    if math.prod(map(len, first.values())) > max_cells:
+        return None
+    # Conditions are evaluated at one value of each class, with an axis for each feature of the table.
+    on_cells = {}
+    for number, array in refined.items():
+        features = conditions[number].features
+        cells = array[np.ix_(*(first[feature] for feature in features))]
+        on_cells[number] = cells.reshape([len(places) if f in features else 1 for f, places in first.items()])
+    shape = [len(places) for places in first.values()]
+    return Table(
+        bounds=bounds,
+        classes={
+            feature: first[feature]
+            if bounds[feature] is not None
+            else _merged([1 << code for code in range(len(numbers))], numbers, is_category=True)
+            for feature, numbers in class_numbers.items()
+        },
+        outcomes=np.ascontiguousarray(np.broadcast_to(outcomes(on_cells), shape)),
+    )
+
+
+def _common_bounds(conditions: Iterable[Condition]) -> dict[int, Floats | None]:
+    common: dict[int, Floats | None] = {}
+    for condition in conditions:
+        for feature, bounds in zip(condition.features, condition.bounds, strict=True):
+            earlier = common.get(feature)
+            common[feature] = bounds if bounds is None or earlier is None else np.union1d(earlier, bounds)
+    return dict(sorted(common.items()))
+
+
+def _refined(condition: Condition, common: Mapping[int, Floats | None]) -> Bools:
+    result = condition.goes_right
+    for axis, (feature, bounds) in enumerate(zip(condition.features, condition.bounds, strict=True)):
+        finer = common[feature]
+        if bounds is not None and finer is not None and len(finer) > len(bounds):
+            result = result.take(np.append(np.searchsorted(bounds, finer), len(bounds)), axis=axis)
+    return result
+
+
+def _class_numbers(
+    feature: int,
+    conditions: Mapping[int, Condition],
+    refined: Mapping[int, Bools],
+    bounds: Mapping[int, Floats | None],
+) -> list[int]:
+    """Give intervals or categories with the same outcome of all conditions the same class."""
+    slices = [
+        np.moveaxis(array, conditions[number].features.index(feature), 0)
+        for number, array in refined.items()
+        if feature in conditions[number].features
+    ]
+    rows = np.concatenate([one.reshape(len(one), -1) for one in slices], axis=1)
+    return _numbered(np.packbits(rows, axis=1), in_order=bounds[feature] is not None)
+
+
+def _numbered(rows: npt.NDArray[np.generic], *, in_order: bool) -> list[int]:
+    """Number the rows; equal rows (`in_order`: only equal neighbours) share a number."""
+    if in_order:
+        return [0, *np.cumsum((rows[1:] != rows[:-1]).any(axis=1)).tolist()]
+    number_of: dict[bytes, int] = {}
+    return [number_of.setdefault(row.tobytes(), len(number_of)) for row in rows]
+
+
+def _first_places(numbers: Sequence[int]) -> Sequence[int]:
+    return _merged(range(len(numbers)), numbers, is_category=False)
+
+
+def grow(table: Table) -> Subtree:
+    return _Growth(table).subtree(table.outcomes, tuple(table.bounds))
+
+
+class _Growth:
+    """Subtrees that were grown already, and random numbers to compare slices by."""
+
+    def __init__(self, table: Table) -> None:
+        rng = np.random.default_rng(0)
+        sizes = {"outcome": int(table.outcomes.max()) + 1, "class": max(table.outcomes.shape)}
+        self._of_outcome, self._of_class = (
+            rng.integers(0, 1 << 63, size, dtype=np.uint64) * np.uint64(2) + np.uint64(1) for size in sizes.values()
+        )
+        self._in_order = {feature: bounds is not None for feature, bounds in table.bounds.items()}
+        self._grown: dict[tuple[tuple[int, ...], tuple[int, ...], bytes], Branch] = {}
+
+    def subtree(self, outcomes: Ints, features: tuple[int, ...]) -> Subtree:
+        merged: dict[int, Sequence[int]] = {}
+        for axis, feature in enumerate(features):
+            rows = outcomes.swapaxes(axis, 0).reshape(outcomes.shape[axis], -1)
+            numbers = _numbered(rows, in_order=self._in_order[feature])
+            places = _first_places(numbers)
+            if len(places) < len(numbers):
+                outcomes = outcomes.take(places, axis=axis)
+            if len(places) > 1:
+                merged[feature] = numbers
+        outcomes = outcomes.reshape([size for size in outcomes.shape if size > 1])
+        return Subtree(merged, self._branch(outcomes, tuple(merged)) if merged else int(outcomes))
+
+    def _branch(self, outcomes: Ints, features: tuple[int, ...]) -> Branch:
+        if outcomes.ndim == 1:
+            return features[0], [Subtree({}, outcome) for outcome in outcomes.tolist()], len(outcomes)
+        key = features, outcomes.shape, outcomes.tobytes()
+        if key not in self._grown:
+            axis = self._best_axis(outcomes)
+            subtrees = [
+                self.subtree(outcomes.take([place], axis=axis), features) for place in range(outcomes.shape[axis])
+            ]
+            self._grown[key] = features[axis], subtrees, sum(subtree.n_leaves for subtree in subtrees)
+        return self._grown[key]
+
+    def _best_axis(self, outcomes: Ints) -> int:
+        """Return the axis with the fewest cells after merging equal slices, found by sums with random weights."""
+        words = self._of_outcome[outcomes]
+        n_cells = [np.ones(size) for size in outcomes.shape]
+        for pair in itertools.combinations(range(outcomes.ndim), 2):
+            sums = words
+            for axis in reversed(range(words.ndim)):
+                if axis not in pair:
+                    weights = self._of_class[: words.shape[axis]] + np.uint64(2 * axis)
+                    sums = np.tensordot(sums, weights, axes=([axis], [0]))
+            n_cells[pair[0]] *= _n_distinct(sums)
+            n_cells[pair[1]] *= _n_distinct(sums.T)
+        return int(np.argmin([cells.sum() for cells in n_cells]))
+
+
+def _n_distinct(rows: Words) -> Floats:
+    ordered = np.sort(rows, axis=1)
+    changes = np.count_nonzero(ordered[:, 1:] != ordered[:, :-1], axis=1)
+    return np.asarray(1 + changes, dtype=np.float64)
+
+
+_MAX_CELLS = 1 << 22  # of one tree; larger trees are unfolded split by split
+_MAX_LEAVES = 1 << 21  # of all trees
+
+_Bounds = Mapping[int, Floats | None]
+_Classes = Mapping[int, Sequence[int]]
+_Grown = tuple[Table, Sequence[int], Subtree]  # with the old nodes at its ends, by the numbers of outcomes
+_Item = TypeVar("_Item", bound=np.generic)
+
+
+def unfold(
+    nodes: Nodes, splits: Splits, missing_left: Mapping[int, bool], n_bins: Mapping[int, int]
+) -> tuple[Nodes, Splits]:
+    """Return nodes and splits of the same trees without splits on combinations; unreached nodes remain.
+
+    `missing_left` tells for each numeric feature, by position, whether missing values are below all borders; `n_bins`
+    is for each categorical feature the number of its known categories, plus one for all others.
+    """
+    if not splits.conditions:
+        return nodes, splits
+    builder = _Builder(nodes, splits, n_bins)
+    roots = [builder.root(root) for root in nodes.roots.tolist()]
+    return builder.nodes(roots), builder.splits(missing_left)
+
+
+class _Builder:
+    def __init__(self, nodes: Nodes, splits: Splits, n_bins: Mapping[int, int]) -> None:
+        self._split, self._left, self._right = nodes.split.tolist(), nodes.left.tolist(), nodes.right.tolist()
+        self._leaf, self._label = nodes.leaf.tolist(), nodes.label.tolist()
+        self._splits = splits
+        self._n_bins = n_bins
+        self._new_splits: dict[tuple[int, float], int] = {}
+        self._grown: dict[int, _Grown | None] = {}
+        self._n_leaves = 0
+
+    def nodes(self, roots: Sequence[int]) -> Nodes:
+        columns = (roots, self._split, self._left, self._right, self._leaf, self._label)
+        return Nodes(*(np.array(column, dtype=np.int64) for column in columns))
+
+    def splits(self, missing_left: Mapping[int, bool]) -> Splits:
+        old, new = self._splits, list(self._new_splits)
+        features = np.array([feature for feature, _ in new], dtype=np.int64)
+        bounds = [np.nan if feature in self._n_bins else value for feature, value in new]
+        sets = []
+        for feature, mask in new:
+            if (size := self._n_bins.get(feature, 0)) == 0:
+                continue
+            data = np.frombuffer(int(mask).to_bytes(-(-size // 8), "little"), dtype=np.uint8)
+            sets.append(np.unpackbits(data, count=size, bitorder="little").astype(bool))
+        sizes = np.array([self._n_bins.get(feature, 0) for feature, _ in new], dtype=np.int64)
+        starts = np.where(sizes > 0, len(old.category_left) + np.cumsum(sizes) - sizes, -1)
+        return Splits(
+            feature=_before_last(old.feature, features),
+            bound=_before_last(old.bound, bounds),
+            missing_left=_before_last(old.missing_left, [missing_left.get(feature, False) for feature, _ in new]),
+            category_start=_before_last(old.category_start, starts),
+            category_left=np.concatenate([old.category_left, *sets]),
+            conditions={},
+        )
+
+    def root(self, node: int) -> int:
+        """Return the root of the unfolded tree: the same if there is nothing to unfold."""
+        root = self.unfolded(node) if self._combines(self._splits_below(node)) else node
+        self._grown.clear()
+        return root
+
+    def _combines(self, splits: Sequence[int]) -> bool:
+        return any(split in self._splits.conditions for split in splits)
+
+    def _splits_below(self, node: int) -> list[int]:
+        below: dict[int, None] = {}
+        waiting = [node]
+        while waiting:
+            node = waiting.pop()
+            if self._left[node] >= 0:
+                below[self._split[node]] = None
+                waiting += [self._right[node], self._left[node]]
+        return list(below)
+
+    def unfolded(self, node: int) -> int:
+        split, left, right = self._split[node], self._left[node], self._right[node]
+        if left < 0:
+            self._reserve_leaves(1)
+            self._n_leaves += 1
+            return self._append(split, left, right, self._leaf[node], self._label[node])
+        if node not in self._grown:
+            self._grown[node] = self._grow(node)
+        grown = self._grown[node]
+        if grown is None:
+            return self._append(split, self.unfolded(left), self.unfolded(right))
+        table, ends, subtree = grown
+        self._reserve_leaves(subtree.n_leaves)
+        return self._emit(table.bounds, ends, subtree, table.classes)
+
+    def _reserve_leaves(self, n_leaves: int) -> None:
+        if self._n_leaves + n_leaves > _MAX_LEAVES:
+            raise _size_error()
+
+    def _grow(self, node: int) -> _Grown | None:
+        """Return what replaces a subtree, or its first split if the subtree is large; None if that split can stay."""
+        below = self._splits_below(node)
+        if not self._combines(below):
+            return None
+        conditions = {split: self._condition(split) for split in below}
+        table = tabulate(conditions, functools.partial(self._leaf_in_cells, node), _MAX_CELLS)
+        if table is None:
+            split, left, right = self._split[node], self._left[node], self._right[node]
+            if split not in self._splits.conditions:
+                return None
+            table = tabulate({split: conditions[split]}, lambda goes: np.where(goes[split], right, left), _MAX_CELLS)
+        if table is None:
+            raise _size_error()
+        ends, outcomes = np.unique(table.outcomes, return_inverse=True)
+        smallest = np.min_scalar_type(len(ends))
+        outcomes = outcomes.reshape(table.outcomes.shape).astype(smallest)
+        return table, ends.tolist(), grow(dataclasses.replace(table, outcomes=outcomes))
+
+    def _condition(self, split: int) -> Condition:
+        old = self._splits
+        if split in old.conditions:
+            return old.conditions[split]
+        feature, start = int(old.feature[split]), int(old.category_start[split])
+        if start < 0:
+            return Condition((feature,), (old.bound[split : split + 1],), np.array([False, True]))
+        return Condition((feature,), (None,), ~old.category_left[start : start + self._n_bins[feature]])
+
+    def _leaf_in_cells(self, node: int, goes_right: Mapping[int, Bools]) -> Ints:
+        if self._left[node] < 0:
+            return np.array(node)
+        left, right = (self._leaf_in_cells(child, goes_right) for child in (self._left[node], self._right[node]))
+        return np.where(goes_right[self._split[node]], right, left)
+
+    def _emit(self, bounds: _Bounds, ends: Sequence[int], subtree: Subtree, classes: _Classes) -> int:
+        """Append nodes for what was grown from a table, and return the first."""
+        if isinstance(subtree.content, int):
+            return self.unfolded(ends[subtree.content])
+        merged = {
+            feature: _merged(classes[feature], new, is_category=bounds[feature] is None)
+            for feature, new in subtree.merged.items()
+        }
+        feature, subtrees, _ = subtree.content
+        branched, borders = merged.pop(feature), bounds[feature]
+
+        def halves(low: int, high: int) -> int:
+            if high - low == 1:
+                return self._emit(bounds, ends, subtrees[low], merged)
+            middle = (low + high) // 2
+            left, right = halves(low, middle), halves(middle, high)
+            if borders is None:
+                return self._branch(feature, functools.reduce(operator.or_, branched[low:middle]), left, right)
+            return self._branch(feature, float(borders[branched[middle] - 1]), left, right)
+
+        return halves(0, len(branched))
+
+    def _branch(self, feature: int, value: float, left: int, right: int) -> int:
+        first = len(self._splits.feature) - 1
+        split = self._new_splits.setdefault((feature, value), first + len(self._new_splits))
+        return self._append(split, left, right, 0, 0)
+
+    def _append(self, split: int, left: int, right: int, leaf: int = 0, label: int = 0) -> int:
+        self._split.append(split)
+        self._left.append(left)
+        self._right.append(right)
+        self._leaf.append(leaf)
+        self._label.append(label)
+        return len(self._split) - 1
+
+
+def _merged(old: Sequence[int], new: Sequence[int], *, is_category: bool) -> Sequence[int]:
+    """Merge values of classes by their new numbers: masks of categories are united, of intervals the first is taken."""
+    size = max(new) + 1
+    if size == len(new):
+        return old
+    merged = [0] * size
+    if is_category:
+        for mask, number in zip(old, new, strict=True):
+            merged[number] |= mask
+    else:
+        for first, number in zip(reversed(old), reversed(new), strict=True):
+            merged[number] = first
+    return merged
+
+
+def _before_last(old: npt.NDArray[_Item], new: npt.ArrayLike) -> npt.NDArray[_Item]:
+    return np.concatenate([old[:-1], np.asarray(new, dtype=old.dtype), old[-1:]])
+
+
+def _size_error() -> UnsupportedModelError:
+    return UnsupportedModelError(
+        f"`model` must have at most {_MAX_LEAVES:,} leaves with splits on one feature at a time, got CTRs of "
+        "combinations of features that need more; train with a smaller max_ctr_complexity, fewer trees or fewer "
+        "categories."
+    )
