@@ -13,7 +13,7 @@ import treeanova
 from treeanova import read_model
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.effects import class_probabilities
-from treeanova.readers.pmml import words
+from treeanova.readers.pmml.document import words
 
 pd = pytest.importorskip("pandas")
 KEPT = pathlib.Path(__file__).parent / "models" / "pmml.zip"
