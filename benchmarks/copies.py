@@ -25,7 +25,7 @@ _HEAD = """How do copies of rows change the effects under "auto"? Rows are drawn
 oversampled (the tenth with the largest c, each about six times), or left as they are. Features are as drawn, rounded
 to one digit, or rounded to whole numbers. "weights" is the error with each row once and the number of its copies as
 `sample_weight`. The next columns are errors with copies, divided by it: as if every row were evidence of its own, and
-by the rule of `density/sample.py`. Model: {setting}. Geometric means over {seeds} seeds from {first} on; the numbers
+by the rule of `density/counting.py`. Model: {setting}. Geometric means over {seeds} seeds from {first} on; the numbers
 of the rule were set on seeds 0 to 3 of the same dependences and on real tables. Written by
 `python -m benchmarks copies --full`."""
 _SEEDS = 2

@@ -22,7 +22,7 @@ import treeanova
 from treeanova.core.arrays import Floats, Key
 from treeanova.decomposition.predictions import function_of
 from treeanova.density.counting import Request
-from treeanova.density.row_sources import statistics_of
+from treeanova.density.statistics import statistics_of
 from treeanova.model.forest import Forest
 from treeanova.model.grid import Grid
 from treeanova.readers import read_for_rows

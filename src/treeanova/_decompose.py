@@ -26,8 +26,7 @@ from treeanova.decomposition.comparison import Sensitivity, sensitivity
 from treeanova.decomposition.decomposition import Decomposition, counted_for, decomposed, mean
 from treeanova.density.counting import Request
 from treeanova.density.kinds import density_of
-from treeanova.density.row_sources import check_weighted_rows, checked_weights, statistics_of
-from treeanova.density.statistics import Statistics
+from treeanova.density.statistics import Statistics, check_weighted_rows, checked_weights, statistics_of
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.readers import read_for_rows, unpickled

@@ -7,8 +7,8 @@ import pytest
 
 from treeanova.data import streams
 from treeanova.data.features import Feature, Schema
-from treeanova.data.sources import batches_of
-from treeanova.data.streams import Selection, Stream, arrow_tables
+from treeanova.data.sources import arrow_tables, batches_of
+from treeanova.data.streams import Selection, Stream
 
 SCHEMA = Schema((Feature("b"), Feature("a")), named=True)
 

@@ -9,7 +9,7 @@ import treeanova
 from tests.support.simulated import deep_model, dependent_rows, high_order_rows
 from treeanova.decomposition.function import Components, components_at, components_of, mean_components
 from treeanova.decomposition.importance import largest_first
-from treeanova.density.row_sources import statistics_of
+from treeanova.density.statistics import statistics_of
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.densities import MIXED_GRID, MIXED_KEYS, mixed_cell, mixed_rows
 from treeanova.data.columns import encode
 from treeanova.data.streams import Batch
-from treeanova.density.counting import Accumulator, Counting, Request, count_batches, merge_parts
+from treeanova.density.counting import Accumulator, Counting, Request, count_parts, merge_parts
 from treeanova.model.grid import binning_by
 from treeanova.model.rows import Rows
 
@@ -28,6 +28,10 @@ def in_batches(rows, cuts, weights=None):
     return [
         Batch(rows[p], f"batch {i}", 0, p.start, None if weights is None else weights[p]) for i, p in enumerate(pieces)
     ]
+
+
+def counted(batches, counting):
+    return Accumulator.of_parts(counting, count_parts(batches, counting))
 
 
 def counted_by_hand(rows, request, weights):
@@ -45,15 +49,15 @@ def test_batches_of_any_size_and_order_give_the_counts_of_all_rows(seed, n_rows,
     weights = np.random.default_rng(seed).exponential(size=n_rows) + 0.01 if weighted else None
     counting = Counting(MIXED_GRID, REQUESTS, n_sampled=20, has_weights=weighted)
     batches = in_batches(rows, [cut % (n_rows + 1) for cut in cuts], weights)
-    whole = count_batches(in_batches(rows, [], weights), counting)
+    whole = counted(in_batches(rows, [], weights), counting)
     random.shuffle(batches)
     middle = len(batches) // 2
-    by_key = [count_batches(some, counting).parts() for some in (batches[:middle], batches[middle:])]
+    by_key = [count_parts(some, counting) for some in (batches[:middle], batches[middle:])]
     names = by_key[0].keys() | by_key[1].keys()
     merged = {name: [parts[name] for parts in by_key if name in parts] for name in names}
     merge = functools.partial(merge_parts, n_sampled=20)
     reduced = {name: merge(*some) if len(some) == 2 else some[0] for name, some in merged.items()}
-    for found in (count_batches(batches, counting), Accumulator.of_parts(counting, reduced)):
+    for found in (counted(batches, counting), Accumulator.of_parts(counting, reduced)):
         for number, request in enumerate(REQUESTS):
             expected = counted_by_hand(rows, request, np.ones(n_rows) if weights is None else weights)
             if weighted:
@@ -77,7 +81,7 @@ def test_scores_are_added_up_in_each_cell():
         return np.stack([codes[:, 0] + 0.5, 2.0 * codes[:, 1]], axis=1)
 
     counting = Counting(MIXED_GRID, [Request((0, 1))], has_weights=True, score=score)
-    found = count_batches(in_batches(rows, [7, 30], weights), counting).scores[0]
+    found = counted(in_batches(rows, [7, 30], weights), counting).scores[0]
     expected = np.zeros((*MIXED_GRID.sizes[:2], 2))
     for weight, codes in zip(weights, MIXED_GRID.index(Rows(encoded)), strict=True):
         expected[codes[0], codes[1]] += weight * np.array([codes[0] + 0.5, 2.0 * codes[1]])
@@ -87,12 +91,10 @@ def test_scores_are_added_up_in_each_cell():
 def test_rows_of_no_weight_are_left_out():
     rows, weights = mixed_rows(n_rows=30), np.tile([0.0, 1.0, 1e-14], 10)
     counting = Counting(MIXED_GRID, [Request((0,))], n_sampled=100, has_weights=True)
-    found = count_batches(in_batches(rows, [5], weights), counting)
+    found = counted(in_batches(rows, [5], weights), counting)
     assert found.totals.n_rows == 20
     assert found.totals.needs_cut
-    cut = count_batches(
-        in_batches(rows, [5], weights), Counting(MIXED_GRID, (), 100, has_weights=True, least_weight=1e-12)
-    )
+    cut = counted(in_batches(rows, [5], weights), Counting(MIXED_GRID, (), 100, has_weights=True, least_weight=1e-12))
     assert (cut.totals.n_rows, cut.totals.needs_cut) == (10, False)
     assert cut.sample().rows.tolist() == list(range(1, 30, 3))
 
@@ -105,4 +107,4 @@ def test_bad_weights_name_the_batch_and_the_row(bad):
     with pytest.raises(
         ValueError, match=rf"batch 1: `sample_weight` must be finite and not negative, got {bad:g} at row 12"
     ):
-        count_batches(in_batches(mixed_rows(n_rows=30), [10], weights), counting)
+        counted(in_batches(mixed_rows(n_rows=30), [10], weights), counting)

@@ -22,7 +22,7 @@ from tests.support.densities import (
 from treeanova.data.features import Feature, Schema
 from treeanova.density import Empirical, Table, Uniform, density_of
 from treeanova.density.kinds import KINDS
-from treeanova.density.row_sources import statistics_of
+from treeanova.density.statistics import statistics_of
 from treeanova.model.axes import IntervalAxis
 from treeanova.model.grid import Grid
 

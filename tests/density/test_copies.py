@@ -9,8 +9,8 @@ import treeanova
 from tests.support.densities import grid_of_axes, normals, quantile_axes
 from tests.support.training import fit
 from treeanova.density import costs
-from treeanova.density.row_sources import statistics_of
-from treeanova.density.sample import sample_of, without_copies
+from treeanova.density.counting import sample_of, without_copies
+from treeanova.density.statistics import statistics_of
 from treeanova.model.axes import IntervalAxis
 
 RNG = np.random.default_rng(0)

@@ -8,7 +8,7 @@ import pytest
 from tests.support.densities import MIXED_GRID, MIXED_KEYS, mixed_rows
 from treeanova.density import costs
 from treeanova.density.counting import Request
-from treeanova.density.row_sources import statistics_of
+from treeanova.density.statistics import statistics_of
 from treeanova.model.grid import binning_by
 
 BINNINGS = [binning_by(np.array([0, 0, 1, 2])), binning_by(np.array([0, 1])), binning_by(np.array([0, 1, 0]))]

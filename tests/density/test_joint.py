@@ -8,7 +8,7 @@ import pytest
 from tests.support.densities import MIXED_GRID, MIXED_KEYS, MIXED_SIZES, marginal, mixed_rows, mixed_shares
 from treeanova.density import costs
 from treeanova.density.base import Blocks, EmpiricalJoint, Mixture, Product, draw_bins
-from treeanova.density.row_sources import statistics_of
+from treeanova.density.statistics import statistics_of
 
 MASSES = [np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.25, 0.75]), np.array([0.5, 0.0, 0.5])]
 TABLE = np.random.default_rng(0).dirichlet(np.ones(24)).reshape(MIXED_SIZES)

@@ -32,7 +32,7 @@ from treeanova import decompose
 from treeanova.data.features import Feature, Schema
 from treeanova.density import Empirical, Laplace, Shrinkage, Uniform, density_of
 from treeanova.density.kinds import KINDS
-from treeanova.density.row_sources import statistics_of
+from treeanova.density.statistics import statistics_of
 from treeanova.model.axes import IntervalAxis
 from treeanova.model.grid import Grid
 

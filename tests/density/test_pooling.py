@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from treeanova.data.features import Feature, Labels, Schema
 from treeanova.density import Auto, Empirical, Independent, Kernel, Laplace, Shrinkage, Table, Uniform
-from treeanova.density.row_sources import statistics_of
+from treeanova.density.statistics import statistics_of
 from treeanova.model.axes import CategoryAxis, IntervalAxis
 from treeanova.model.grid import Grid, binning_by, unmerged
 

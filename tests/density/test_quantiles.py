@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from treeanova.density.costs import N_QUANTILES
-from treeanova.density.sample import Quantiles
+from treeanova.density.counting import Quantiles
 
 
 def test_quantiles_and_histogram_are_those_of_the_values():

@@ -8,7 +8,7 @@ import pytest
 from tests.support.densities import MIXED_GRID, MIXED_KEYS, mixed_rows
 from treeanova.density import costs
 from treeanova.density.counting import Request
-from treeanova.density.row_sources import statistics_of
+from treeanova.density.statistics import statistics_of
 
 pd = pytest.importorskip("pandas")
 WANTED = list(map(Request, MIXED_KEYS))

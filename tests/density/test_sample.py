@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treeanova.density.costs import MAX_SAMPLE_ROWS
-from treeanova.density.sample import enough_hashes, hashes_of, joined, sample_of, sample_size
+from treeanova.density.counting import enough_hashes, hashes_of, joined, sample_of, sample_size
 
 
 def lot(source, first, n_rows, *, weighted=False):

@@ -22,7 +22,7 @@ from tests.support.densities import (
     mixed_shares,
 )
 from treeanova.density import Uniform
-from treeanova.density.row_sources import check_weighted_rows, statistics_of
+from treeanova.density.statistics import check_weighted_rows, statistics_of
 from treeanova.model.axes import IntervalAxis
 from treeanova.model.grid import binning_by
 

@@ -6,7 +6,7 @@ import pytest
 import treeanova
 from treeanova.data.dates import DateNumber
 from treeanova.data.features import Feature, Numeric, Schema
-from treeanova.density.row_sources import statistics_of
+from treeanova.density.statistics import statistics_of
 from treeanova.model.axes import IntervalAxis
 from treeanova.model.grid import Grid
 from treeanova.report.tables import plain_dates, plain_features, window

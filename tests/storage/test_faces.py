@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from treeanova.model.grid import Binning, unmerged
-from treeanova.storage import compact as faces
-from treeanova.storage.compact import n_cells_of_faces, pack_tables, unpack_tables
+from treeanova.storage import saved as faces
+from treeanova.storage.saved import n_cells_of_faces, pack_tables, unpack_tables
 
 SIZES = (7, 8, 5, 8)
 LIMITS = {2: 8, 3: 4, 4: 2}

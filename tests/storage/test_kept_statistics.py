@@ -12,7 +12,7 @@ from tests.support.densities import MIXED_GRID
 from tests.support.training import fit
 from treeanova.decomposition import importance
 from treeanova.density import costs
-from treeanova.density.row_sources import statistics_of
+from treeanova.density.statistics import statistics_of
 from treeanova.storage import statistics as kept_statistics
 from treeanova.storage.statistics import pack_statistics, unpack_statistics
 

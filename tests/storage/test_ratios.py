@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.storage import compact as ratios
-from treeanova.storage.compact import n_cells_of_ratios, pack_weights, unpack_weights
+from treeanova.storage import saved as ratios
+from treeanova.storage.saved import n_cells_of_ratios, pack_weights, unpack_weights
 
 FIRST, SECOND = np.array([0.1, 0.2, 0.0, 0.3, 0.4]), np.array([0.25, 0.25, 0.2, 0.3])
 # Three groups of rows, of which the second starts after a bin without mass, and two groups of columns.

@@ -12,10 +12,10 @@ import treeanova
 from tests.support.archives import arrays_in_file, saved_and_loaded
 from tests.support.library_models import number_rows
 from tests.support.training import fit
-from treeanova.storage import compact as faces
-from treeanova.storage import compact as ratios
-from treeanova.storage import compact as rests
-from treeanova.storage.compact import pack_pairs, unpack_pairs
+from treeanova.storage import saved as faces
+from treeanova.storage import saved as ratios
+from treeanova.storage import saved as rests
+from treeanova.storage.saved import pack_pairs, unpack_pairs
 
 tree = pytest.importorskip("sklearn.tree")
 

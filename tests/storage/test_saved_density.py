@@ -13,7 +13,7 @@ from tests.support.decompositions import purified
 from tests.support.library_models import number_rows
 from treeanova.data.features import Feature, Numeric, Schema
 from treeanova.density.kinds import KINDS, Empirical, Laplace, Shrinkage, Table, Uniform
-from treeanova.density.row_sources import statistics_of
+from treeanova.density.statistics import statistics_of
 from treeanova.model import Effects, Grid
 from treeanova.model.axes import IntervalAxis
 

@@ -16,7 +16,7 @@ from treeanova.core.arrays import Arrays
 from treeanova.data.features import Feature, Labels, Numeric, Schema
 from treeanova.decomposition.decomposition import Decomposition, load
 from treeanova.density.kinds import Empirical
-from treeanova.density.row_sources import statistics_of
+from treeanova.density.statistics import statistics_of
 from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid

@@ -24,7 +24,7 @@ from treeanova.density import (
     Uniform,
     density_of,
 )
-from treeanova.density.row_sources import statistics_of
+from treeanova.density.statistics import statistics_of
 from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
 from treeanova.model.grid import Grid
 

@@ -15,7 +15,7 @@ from tests.support.oracles import brute_force
 from tests.support.strategies import SEEDS
 from treeanova.core.progress import quiet
 from treeanova.density import Empirical, Independent, Table, Uniform
-from treeanova.density.row_sources import statistics_of
+from treeanova.density.statistics import statistics_of
 from treeanova.model.effects import Effects
 from treeanova.model.grid import binning_by, unmerged
 from treeanova.model.rows import Rows

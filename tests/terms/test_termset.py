@@ -12,7 +12,7 @@ from tests.support.effects import grid_of_sizes, random_effects
 from tests.support.forests import all_cells
 from tests.support.strategies import SEEDS
 from treeanova.density import Empirical
-from treeanova.density.row_sources import statistics_of
+from treeanova.density.statistics import statistics_of
 from treeanova.model.effects import Effects
 from treeanova.model.grid import binning_by
 from treeanova.terms.terms import TermSet

@@ -11,7 +11,7 @@ import treeanova
 from tests.support.forests import chains
 from tests.support.simulated import deep_decomposition, deep_model
 from treeanova.density import Empirical
-from treeanova.density.row_sources import statistics_of
+from treeanova.density.statistics import statistics_of
 from treeanova.errors import BudgetError
 from treeanova.terms.closed_form import expand
 from treeanova.terms.layout import choose_layout, lay_out, leaves_of

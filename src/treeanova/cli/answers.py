@@ -33,7 +33,7 @@ from treeanova.decomposition.explanation import Explanation
 from treeanova.decomposition.gap import Gap
 from treeanova.decomposition.predictions import function_of
 from treeanova.density.kinds import KINDS
-from treeanova.density.row_sources import statistics_of
+from treeanova.density.statistics import statistics_of
 from treeanova.errors import DensityWarning
 from treeanova.readers import read_for_rows, unpickled
 from treeanova.views import effect_words, scale_of

@@ -32,6 +32,8 @@ Names = tuple[str, ...]
 """Names of the features of a term, in the order of the data."""
 ROUNDING = 16 * float(np.finfo(np.float64).eps)
 """Rounding of a sum, relative to the sizes of what is added."""
+SEPARATOR = " × "
+_LONGEST_WORD = 12
 
 
 def checked_whole(name: str, number: Any, least: int, remedy: str) -> int:
@@ -75,10 +77,6 @@ def count_cells(
     cells = number_cells(columns, sizes, n_rows)
     totals = np.bincount(cells, weights=weights, minlength=math.prod(sizes))
     return totals.astype(np.float64).reshape(sizes)
-
-
-SEPARATOR = " × "
-_LONGEST_WORD = 12
 
 
 def label_of(names: Iterable[object]) -> str:

@@ -37,8 +37,14 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     file keeps the mode of the old one, and its owner if that is allowed. Pipes and other special files are written to
     directly. Errors name `path`. Temporary files of killed processes are removed after a day.
     """
-    target = _link_target(path)
-    old = _status(target)
+    target = pathlib.Path(os.path.realpath(path))  # through all symbolic links, even to a file that does not exist
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
+    old: os.stat_result | None
+    try:
+        old = target.stat()
+    except FileNotFoundError:
+        old = None
     if old is not None and not stat.S_ISREG(old.st_mode) and not stat.S_ISDIR(old.st_mode):
         try:
             with target.open("wb") as file:
@@ -51,13 +57,18 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     _remove_stale(target.parent)
     temporary = target.with_name(f".treeanova-{secrets.token_hex(8)}")
     try:
-        with open(temporary, "xb", opener=None if old is None else _open_private) as file:
+        # A file that replaces another is private from the start, since that may be private.
+        opener = None if old is None else lambda name, flags: os.open(name, flags, 0o600)
+        with open(temporary, "xb", opener=opener) as file:
             _lock(file.fileno())
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if old is not None:
-            _make_like(temporary, old)
+        if old is not None:  # copy owner and mode, as far as the file system and the user's rights allow
+            with contextlib.suppress(PermissionError, AttributeError):  # Windows has no owners of this kind
+                os.chown(temporary, old.st_uid, old.st_gid)
+            with contextlib.suppress(PermissionError):
+                temporary.chmod(stat.S_IMODE(old.st_mode))
         temporary.replace(target)
     except BaseException as error:
         with contextlib.suppress(OSError):
@@ -119,7 +130,11 @@ def only_writer(folder: pathlib.Path, path: str | os.PathLike[str]) -> Iterator[
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        if not _lock(descriptor) or not _is_at(descriptor, folder):
+        is_at_path = False  # another process may remove the folder before it is locked
+        if _lock(descriptor):
+            with contextlib.suppress(FileNotFoundError):
+                is_at_path = os.path.samestat(os.fstat(descriptor), folder.stat())
+        if not is_at_path:
             raise ValueError(
                 f"`path` must be written by one process at a time, got {os.fspath(path)!r}, which another process "
                 "writes now; wait for it, or choose another name."
@@ -127,41 +142,6 @@ def only_writer(folder: pathlib.Path, path: str | os.PathLike[str]) -> Iterator[
         yield
     finally:
         os.close(descriptor)
-
-
-def _is_at(descriptor: int, folder: pathlib.Path) -> bool:
-    """Whether an open folder is still at its path: another process may remove it before it is locked."""
-    with contextlib.suppress(FileNotFoundError):
-        return os.path.samestat(os.fstat(descriptor), folder.stat())
-    return False
-
-
-def _link_target(path: str | os.PathLike[str]) -> pathlib.Path:
-    """Follow all symbolic links, even to a file that does not exist."""
-    target = pathlib.Path(os.path.realpath(path))
-    if target.is_symlink():
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
-    return target
-
-
-def _status(path: pathlib.Path) -> os.stat_result | None:
-    try:
-        return path.stat()
-    except FileNotFoundError:
-        return None
-
-
-def _open_private(path: str, flags: int) -> int:
-    """Open a file that only its owner may read, so that a private file is private from the start."""
-    return os.open(path, flags, 0o600)
-
-
-def _make_like(path: pathlib.Path, old: os.stat_result) -> None:
-    """Copy owner and mode, as far as the file system and the user's rights allow."""
-    with contextlib.suppress(PermissionError, AttributeError):  # Windows has no owners of this kind
-        os.chown(path, old.st_uid, old.st_gid)
-    with contextlib.suppress(PermissionError):
-        path.chmod(stat.S_IMODE(old.st_mode))
 
 
 def check_suffix(path: str | os.PathLike[str], suffixes: Sequence[str], argument: str = "path") -> None:

@@ -21,6 +21,8 @@ from tqdm import tqdm
 _SLOW = 2.0  # seconds after which a stage is worth a line that stays
 _COUNTED = "{desc:<28} |{bar:20}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}]"
 _NOT_COUNTED = "{desc} [{elapsed}]"
+Progress = Callable[[str, int, int], None]
+T = TypeVar("T")
 
 
 class _Line(tqdm):  # type: ignore[misc]  # tqdm has no types
@@ -38,11 +40,7 @@ class Bar:
     """
 
     def __init__(
-        self,
-        stream: TextIO | None = None,
-        *,
-        keeps_lines: bool = True,
-        clock: Callable[[], float] = time.monotonic,
+        self, stream: TextIO | None = None, *, keeps_lines: bool = True, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._stream = sys.stderr if stream is None else stream
         self._keeps_lines = keeps_lines
@@ -70,8 +68,9 @@ class Bar:
             self._stage = (stage, done, total)
             if self._line is not None:
                 self._line.update(done - self._line.n)
-            else:
-                self._log_step()
+            elif done < total and self._clock() - self._start >= 2 * self._logged:
+                counts = f"{done:,} of {total:,}, " if total > 1 else ""
+                self._log(f"{printable(stage)}: {counts}{duration(self._clock() - self._stage_start)} so far")
             if done >= total:
                 self._end()
 
@@ -94,12 +93,6 @@ class Bar:
             self._line = None
         elif self._is_log and seconds >= _SLOW and self._stage[1] >= self._stage[2] > 0:
             self._log(f"{printable(self._stage[0])}: done in {duration(seconds)}")
-
-    def _log_step(self) -> None:
-        stage, done, total = self._stage
-        if done < total and self._clock() - self._start >= 2 * self._logged:
-            counts = f"{done:,} of {total:,}, " if total > 1 else ""
-            self._log(f"{printable(stage)}: {counts}{duration(self._clock() - self._stage_start)} so far")
 
     def _log(self, words: str) -> None:
         """Write a line of a log; a closed stream or a missing character must not stop the work."""
@@ -154,11 +147,6 @@ def duration(seconds: float) -> str:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
     return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
-
-
-Progress = Callable[[str, int, int], None]
-
-T = TypeVar("T")
 
 
 def quiet(stage: str, done: int, total: int) -> None:

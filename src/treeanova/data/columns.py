@@ -17,7 +17,11 @@ import scipy.sparse
 
 from treeanova.core.arrays import Floats
 from treeanova.data.dates import date_column, found_dates, with_dates
-from treeanova.data.features import Feature, Schema
+from treeanova.data.features import Schema
+
+_LIBRARIES = ("pandas", "polars", "pyarrow")
+_LONGEST_CELL = 60
+_LONGEST_TABLE = 60
 
 
 def encode(X: Any, schema: Schema) -> Floats:
@@ -30,7 +34,19 @@ def encode(X: Any, schema: Schema) -> Floats:
     columns, n_rows = _raw_columns(X, schema)
     matrix = np.empty((n_rows, len(schema.features)), order="F")
     for j, (feature, column) in enumerate(zip(schema.features, columns, strict=True)):
-        matrix[:, j] = _encode_column(feature, column)
+        matrix[:, j] = encoded = feature.encoder.encode(column, feature.name)
+        is_missing = np.isnan(encoded)
+        if not feature.accepts_missing and is_missing.any():
+            raise ValueError(
+                f"column {feature.name!r} must have no missing values, got {is_missing.sum()} in {n_rows} rows; "
+                "the model's prediction for them is not defined."
+            )
+        is_unseen = encoded == feature.n_categories
+        if feature.is_category and not feature.accepts_unseen and is_unseen.any():
+            raise ValueError(
+                f"column {feature.name!r} must hold categories of the model, got {column[is_unseen][0]!r}; the model's "
+                "prediction for others is not defined."
+            )
     return matrix
 
 
@@ -94,23 +110,6 @@ def _raw_columns(data: Any, schema: Schema) -> tuple[Sequence[npt.NDArray[Any]],
         dates = date_column(table[:, j]) if feature.encoder.date_unit else None
         columns.append(feature.encoder.of_table(raw_column(table[:, j]), feature.name) if dates is None else dates)
     return columns, len(table)
-
-
-def _encode_column(feature: Feature, column: npt.NDArray[Any]) -> Floats:
-    encoded = feature.encoder.encode(column, feature.name)
-    is_missing = np.isnan(encoded)
-    if not feature.accepts_missing and is_missing.any():
-        raise ValueError(
-            f"column {feature.name!r} must have no missing values, got {is_missing.sum()} in {len(encoded)} rows; "
-            "the model's prediction for them is not defined."
-        )
-    is_unseen = encoded == feature.n_categories
-    if feature.is_category and not feature.accepts_unseen and is_unseen.any():
-        raise ValueError(
-            f"column {feature.name!r} must hold categories of the model, got {column[is_unseen][0]!r}; the model's "
-            "prediction for others is not defined."
-        )
-    return encoded
 
 
 def as_table(data: Any) -> nw.DataFrame[Any]:
@@ -278,11 +277,6 @@ def raw_column(series: nw.Series[Any]) -> npt.NDArray[Any]:
     return column
 
 
-_LIBRARIES = ("pandas", "polars", "pyarrow")
-_LONGEST_CELL = 60
-_LONGEST_TABLE = 60
-
-
 class Table:
     """A table of results if no data frame library is installed: columns by name, printed as text.
 
@@ -302,7 +296,11 @@ class Table:
     """
 
     def __init__(self, columns: Mapping[str, Sequence[Any] | Any]) -> None:
-        self._columns = {name: _array(column) for name, column in columns.items()}
+        self._columns: dict[str, npt.NDArray[Any]] = {}
+        for name, column in columns.items():
+            values = np.asarray(column)
+            is_plain = values.dtype.kind in "biufM"
+            self._columns[name] = values if is_plain else np.array([*column, None], dtype=object)[:-1]
 
     @property
     def columns(self) -> list[str]:
@@ -327,11 +325,6 @@ class Table:
 
     def __repr__(self) -> str:
         return table_text(self)
-
-
-def _array(column: Sequence[Any] | Any) -> npt.NDArray[Any]:
-    values = np.asarray(column)
-    return values if values.dtype.kind in "biufM" else np.array([*column, None], dtype=object)[:-1]
 
 
 def installed_library() -> str | None:
@@ -420,7 +413,16 @@ def is_number(text: str) -> bool:
 def as_rows(rows: Any, schema: Schema, *, name: str, backend: str | None = None) -> Any:
     """Return rows, at least one, as a table or matrix; errors name the argument `name`."""
     if isinstance(rows, Mapping):
-        return _of_mapping(rows, schema, name, backend)
+        named = {str(key): value for key, value in rows.items()}
+        spelling = next((names for names in schema.spellings if set(names) <= set(named)), None)
+        if spelling is None:
+            missing = [key for key in schema.names if key not in named]
+            raise ValueError(
+                f"`{name}` must have all features of the model, got none named {', '.join(map(repr, missing))}; "
+                f"{blanks_around(missing, named) or 'add them'}."
+            )
+        table = frame({key: [named[key]] for key in spelling}, backend)
+        return [[named[key] for key in spelling]] if isinstance(table, Table) else table
     data = _two_axes(rows, name)
     if not data.shape[0]:
         raise ValueError(f"`{name}` must have at least one row, got none; pass rows with all features of the model.")
@@ -442,19 +444,6 @@ def _two_axes(rows: Any, name: str) -> Any:
             f"{type(rows).__name__}; pass X.iloc[[i]] or X[i]."
         )
     return matrix[None] if matrix.ndim == 1 and len(matrix) else matrix
-
-
-def _of_mapping(row: Mapping[Any, Any], schema: Schema, name: str, backend: str | None) -> Any:
-    named = {str(key): value for key, value in row.items()}
-    spelling = next((names for names in schema.spellings if set(names) <= set(named)), None)
-    if spelling is None:
-        missing = [key for key in schema.names if key not in named]
-        remedy = blanks_around(missing, named) or "add them"
-        raise ValueError(
-            f"`{name}` must have all features of the model, got none named {', '.join(map(repr, missing))}; {remedy}."
-        )
-    table = frame({key: [named[key]] for key in spelling}, backend)
-    return [[named[key] for key in spelling]] if isinstance(table, Table) else table
 
 
 def encode_rows(rows: Any, schema: Schema, *, name: str) -> Floats:

@@ -52,7 +52,10 @@ class TableError(ValueError):
 def read_file(path: pathlib.Path, library: str | None, is_text: Callable[[str], bool]) -> tuple[nw.DataFrame[Any], str]:
     """Read a table and return the library that read it; `is_text` says which columns stay text."""
     kind = _kind_of(path)
-    library = library or _installed(LIBRARIES if kind in {"csv", "jsonl"} else _ARROW_FIRST)
+    libraries = LIBRARIES if kind in {"csv", "jsonl"} else _ARROW_FIRST
+    library = library or next((name for name in libraries if importlib.util.find_spec(name)), None)
+    if library is None:
+        raise ImportError("reading tables needs polars, pyarrow or pandas, none is installed; pip install polars.")
     try:
         table = _READERS[kind](path, library, is_text)
     except (ImportError, TableError):
@@ -70,13 +73,6 @@ def _kind_of(path: pathlib.Path) -> str:
     if kind is None or (packed and kind in {"parquet", "feather"}):
         raise TableError(f"`path` must be a table that treeanova reads, got {path.name!r}; it reads {_READABLE}.")
     return kind
-
-
-def _installed(libraries: Sequence[str]) -> str:
-    first = next((name for name in libraries if importlib.util.find_spec(name)), None)
-    if first is None:
-        raise ImportError("reading tables needs polars, pyarrow or pandas, none is installed; pip install polars.")
-    return first
 
 
 def _content(path: pathlib.Path) -> bytes:
@@ -346,9 +342,21 @@ def _fit(column: nw.Series[Any], feature: Feature, library: str) -> nw.Series[An
         if column.dtype not in {nw.String, nw.Object}:
             return column
         dates = _dates_of(column, library) if feature.encoder.date_unit and column.dtype == nw.String else None
-        return _numbers_of(column, library) if dates is None else dates
+        if dates is not None:
+            return dates
+        cells = [
+            None if is_missing(cell) or str(cell).strip() in MISSING_WORDS else cell for cell in raw_column(column)
+        ]
+        spelled = (read(cells) for read in (_as_floats, _as_booleans))
+        values = next((values for values in spelled if values is not None), None)
+        if values is not None:
+            return _series(column.name, _with_nan(values), library)
+        return _series(column.name, cells, library) if column.dtype == nw.String else column  # no missing words
     cells = raw_column(column).tolist()
-    return _series(column.name, _best_reading(_with_missing(cells, feature), feature), library)
+    texts = {cell for cell in cells if isinstance(cell, str)}
+    words = [word for word in MISSING_WORDS if word in texts and _share_known([word], feature) < 1]  # not its labels
+    present = [None if is_missing(cell) or cell in words else cell for cell in cells]
+    return _series(column.name, _best_reading(present, feature), library)
 
 
 def _best_reading(cells: list[Any], feature: Feature) -> Reading:
@@ -362,16 +370,6 @@ def _best_reading(cells: list[Any], feature: Feature) -> Reading:
         if share > best_share:
             best, best_share = reading, share
     return best
-
-
-def _numbers_of(column: nw.Series[Any], library: str) -> nw.Series[Any]:
-    """Return a column as numbers if all of it spells numbers or booleans; else as text."""
-    cells = [None if is_missing(cell) or str(cell).strip() in MISSING_WORDS else cell for cell in raw_column(column)]
-    for read in (_as_floats, _as_booleans):
-        values = read(cells)
-        if values is not None:
-            return _series(column.name, _with_nan(values), library)
-    return _series(column.name, cells, library) if column.dtype == nw.String else column  # errors name no missing word
 
 
 def _typed(column: nw.Series[Any], library: str) -> nw.Series[Any]:
@@ -403,13 +401,6 @@ def _dates_of(column: nw.Series[Any], library: str) -> nw.Series[Any] | None:
         date if date is None or date.tzinfo is None else date.astimezone(dt.UTC).replace(tzinfo=None) for date in dates
     ]
     return nw.new_series(column.name, plain, nw.Datetime("us"), backend=library)  # type: ignore[arg-type]
-
-
-def _with_missing(cells: list[Any], feature: Feature) -> list[Any]:
-    """Replace words that mean missing by None, unless the model has them as labels."""
-    texts = {cell for cell in cells if isinstance(cell, str)}
-    words = [word for word in MISSING_WORDS if word in texts and _share_known([word], feature) < 1]
-    return [None if is_missing(cell) or cell in words else cell for cell in cells]
 
 
 def _readings(cells: list[Any]) -> Iterator[Reading]:

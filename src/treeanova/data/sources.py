@@ -40,12 +40,9 @@ from treeanova.data.streams import (
     Batches,
     Selection,
     Stream,
-    arrow_tables,
-    duckdb_relation,
     frames_in_list,
     gathered,
     is_frame,
-    lazy_frame,
     naming,
     numbered,
     read_once,
@@ -54,6 +51,15 @@ from treeanova.data.streams import (
 
 _SUFFIXES = (".parquet", ".pq", ".parq")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+_PARTS = "name string, part binary, place long"
+__all__ = ["ROWS_PER_BATCH", "Batch", "Batches", "Distributed", "Selection", "batches_of"]
+Work = Callable[[Iterable[Batch]], Mapping[str, bytes]]
+"""Returns named parts for the batches of a partition."""
+Merge = Callable[[bytes, bytes], bytes]
+Map = Callable[[Any], Any]
+"""Takes a table and returns float64 columns."""
+_HEAD_ROWS = 10_000  # of the first rows that an engine is asked for
+_MERGED_AT_ONCE = 64  # neighbouring partitions of Spark, so that no task holds the tables of all
 
 
 def _pyarrow(module: str = "") -> Any:
@@ -177,26 +183,20 @@ def parquet_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str
     files = [path for each in locations for path in _files_of(each)]
     pyarrow, dataset = _pyarrow(), _pyarrow(".dataset")
     texts: dict[str, list[str]] = {}
-    for name, text in (pair for path in files for pair in _folder_keys(path)):
-        texts.setdefault(name, []).append(text)
-    kinds = {name: pyarrow.int64() if all(map(_is_whole, texts[name])) else pyarrow.string() for name in texts}
-    partitions = [pyarrow.field(name, kind) for name, kind in kinds.items()]
+    folders = (folder.partition("=") for path in files for folder in path.parts[:-1] if "=" in folder)
+    for name, _, text in folders:  # columns in the names of folders, as in year=2026
+        texts.setdefault(urllib.parse.unquote(name), []).append(urllib.parse.unquote(text))
+    partitions = []
+    for name, of_name in texts.items():
+        numbers = (text for text in of_name if text != _NO_VALUE)
+        is_whole = all(text.removeprefix("-").isdecimal() and str(int(text)) == text for text in numbers)
+        partitions.append(pyarrow.field(name, pyarrow.int64() if is_whole else pyarrow.string()))
     partitioning = dataset.partitioning(pyarrow.schema(partitions), flavor="hive")
     filesystem, file_format = _pyarrow(".fs").LocalFileSystem(), dataset.ParquetFileFormat()
     fragments = [
         file_format.make_fragment(str(path), filesystem, partitioning.parse(path.as_posix())) for path in files
     ]
     return Files(fragments, partitions=partitions, given=locations)
-
-
-def _folder_keys(path: pathlib.Path) -> list[tuple[str, str]]:
-    """Return columns in the names of folders, as in ``year=2026``."""
-    pairs = (folder.partition("=") for folder in path.parts[:-1] if "=" in folder)
-    return [(urllib.parse.unquote(name), urllib.parse.unquote(text)) for name, _, text in pairs]
-
-
-def _is_whole(text: str) -> bool:
-    return text == _NO_VALUE or (text.removeprefix("-").isdecimal() and str(int(text)) == text)
 
 
 def dataset_files(dataset: Any) -> Files:
@@ -267,17 +267,6 @@ def _is_data(file: pathlib.Path, folder: pathlib.Path) -> bool:
     """Whether a file holds rows: names that begin with . or _ do not."""
     segments = file.relative_to(folder).parts
     return file.suffix.lower() in _SUFFIXES and not any(segment.startswith((".", "_")) for segment in segments)
-
-
-__all__ = ["ROWS_PER_BATCH", "Batch", "Batches", "Distributed", "Selection", "batches_of"]
-
-Work = Callable[[Iterable[Batch]], Mapping[str, bytes]]
-"""Returns named parts for the batches of a partition."""
-Merge = Callable[[bytes, bytes], bytes]
-Map = Callable[[Any], Any]
-"""Takes a table and returns float64 columns."""
-_HEAD_ROWS = 10_000  # of the first rows that an engine is asked for
-_MERGED_AT_ONCE = 64  # neighbouring partitions of Spark, so that no task holds the tables of all
 
 
 def batches_of_part(tables: Iterable[Any], number: int, selection: Selection) -> Iterator[Batch]:
@@ -359,9 +348,6 @@ def _counted_part(shared: tuple[Work, Selection], table: Any, number: int) -> Ma
 def _mapped_part(table: Any, work: Map) -> Any:
     pandas = importlib.import_module("pandas")
     return pandas.DataFrame(work(table), index=getattr(table, "index", None))
-
-
-_PARTS = "name string, part binary, place long"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -448,6 +434,53 @@ def _mapping(work: Map, names: Sequence[str], unused: Sequence[str]) -> Callable
             yield from pyarrow.table(columns, names=names).to_batches()
 
     return explain
+
+
+def lazy_frame(frame: Any) -> Stream:
+    """Return the rows of a polars LazyFrame, computed anew each time."""
+    if not hasattr(frame, "collect_batches"):
+        raise ImportError("reading a LazyFrame in batches needs polars 1.34 or later; update it, or pass X.collect().")
+
+    def read(columns: Sequence[str] | None) -> Iterable[Any]:
+        selected = frame if columns is None else frame.select(columns)
+        batches: Iterable[Any] = selected.collect_batches(chunk_size=streams.ROWS_PER_BATCH)
+        return batches
+
+    names, files = frame.collect_schema().names(), lambda: _scanned_files(frame)
+    return Stream(read, names, preview=lambda: frame.head(streams.ROWS_PER_BATCH).collect(), files=files)
+
+
+def _scanned_files(frame: Any) -> list[pathlib.Path]:
+    """Return the files that a polars LazyFrame scans, as far as its plan shows them."""
+    files: list[pathlib.Path] = []
+    with contextlib.suppress(Exception):  # polars may change how it shows a plan, or not show it
+        plan = frame._ldf.visit()  # noqa: SLF001  polars has no public way
+        remaining = [plan.get_node()]
+        while remaining:
+            plan.set_node(remaining.pop())
+            remaining += plan.get_inputs()
+            with contextlib.suppress(NotImplementedError):  # functions of the user
+                files += map(pathlib.Path, getattr(plan.view_current_node(), "paths", None) or ())
+    return files
+
+
+def duckdb_relation(relation: Any) -> Stream:
+    """Return the rows of a DuckDB relation, whose query runs anew each time."""
+
+    def read(columns: Sequence[str] | None) -> Iterator[Any]:
+        escaped = (name.replace('"', '""') for name in columns or ())
+        selected = relation if columns is None else relation.project(", ".join(f'"{name}"' for name in escaped))
+        reader = selected.to_arrow_reader if hasattr(selected, "to_arrow_reader") else selected.fetch_record_batch
+        return arrow_tables(reader(streams.ROWS_PER_BATCH))
+
+    def preview() -> Any:
+        return next(arrow_tables(relation.limit(streams.ROWS_PER_BATCH)), None)
+
+    return Stream(read, list(relation.columns), preview=preview)
+
+
+def arrow_tables(stream: Any) -> Iterator[Any]:
+    return gathered(importlib.import_module("pyarrow").RecordBatchReader.from_stream(stream))
 
 
 def batches_of(X: Any) -> Batches | None:

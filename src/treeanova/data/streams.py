@@ -174,7 +174,7 @@ def select(batches: Iterable[Batch], selection: Selection) -> Iterator[Batch]:
 
 def _selected(batch: Batch, selection: Selection) -> Batch:
     if not nw.dependencies.is_into_dataframe(batch.table):
-        named = [*selection.drop, *selection.keep, *([] if selection.weight is None else [selection.weight])]
+        named = sorted(selection.beside)
         if named:
             raise TypeError(
                 f"`X` must have names of columns to find {', '.join(map(repr, named))}, got a matrix; pass data frames."
@@ -202,7 +202,12 @@ def _check_kinds(batch: Batch, schema: Schema | None, kinds: dict[str, tuple[str
         column = table[:, j]
         kind = _kind_of(column, feature)
         first_kind, source = kinds.get(feature.name, ("", ""))
-        if kind == first_kind or _is_all_missing(column):
+        if kind == first_kind:
+            continue
+        values = raw_column(column)
+        if values.dtype.kind == "f" and np.isnan(values).all():
+            continue
+        if values.dtype == object and all(map(is_missing, values)):
             continue
         if first_kind:
             raise TypeError(
@@ -225,13 +230,6 @@ def _kind_of(column: nw.Series[Any], feature: Feature) -> str:
     if dtype in {nw.Datetime, nw.Date}:
         return "dates"
     return "text" if dtype == nw.String else str(dtype)
-
-
-def _is_all_missing(column: nw.Series[Any]) -> bool:
-    values = raw_column(column)
-    if values.dtype.kind == "f":
-        return bool(np.isnan(values).all())
-    return values.dtype.kind not in "biu" and all(map(is_missing, values))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -338,53 +336,6 @@ def read_once(tables: Iterable[Any]) -> Stream:
         return seen[-1] if seen else None
 
     return Stream(read, preview=preview, is_rereadable=False)
-
-
-def lazy_frame(frame: Any) -> Stream:
-    """Return the rows of a polars LazyFrame, computed anew each time."""
-    if not hasattr(frame, "collect_batches"):
-        raise ImportError("reading a LazyFrame in batches needs polars 1.34 or later; update it, or pass X.collect().")
-
-    def read(columns: Sequence[str] | None) -> Iterable[Any]:
-        selected = frame if columns is None else frame.select(columns)
-        batches: Iterable[Any] = selected.collect_batches(chunk_size=ROWS_PER_BATCH)
-        return batches
-
-    names, files = frame.collect_schema().names(), lambda: _scanned_files(frame)
-    return Stream(read, names, preview=lambda: frame.head(ROWS_PER_BATCH).collect(), files=files)
-
-
-def _scanned_files(frame: Any) -> list[pathlib.Path]:
-    """Return the files that a polars LazyFrame scans, as far as its plan shows them."""
-    files: list[pathlib.Path] = []
-    with contextlib.suppress(Exception):  # polars may change how it shows a plan, or not show it
-        plan = frame._ldf.visit()  # noqa: SLF001  polars has no public way
-        remaining = [plan.get_node()]
-        while remaining:
-            plan.set_node(remaining.pop())
-            remaining += plan.get_inputs()
-            with contextlib.suppress(NotImplementedError):  # functions of the user
-                files += map(pathlib.Path, getattr(plan.view_current_node(), "paths", None) or ())
-    return files
-
-
-def duckdb_relation(relation: Any) -> Stream:
-    """Return the rows of a DuckDB relation, whose query runs anew each time."""
-
-    def read(columns: Sequence[str] | None) -> Iterator[Any]:
-        escaped = (name.replace('"', '""') for name in columns or ())
-        selected = relation if columns is None else relation.project(", ".join(f'"{name}"' for name in escaped))
-        reader = selected.to_arrow_reader if hasattr(selected, "to_arrow_reader") else selected.fetch_record_batch
-        return arrow_tables(reader(ROWS_PER_BATCH))
-
-    def preview() -> Any:
-        return next(arrow_tables(relation.limit(ROWS_PER_BATCH)), None)
-
-    return Stream(read, list(relation.columns), preview=preview)
-
-
-def arrow_tables(stream: Any) -> Iterator[Any]:
-    return gathered(importlib.import_module("pyarrow").RecordBatchReader.from_stream(stream))
 
 
 def gathered(batches: Iterable[Any]) -> Iterator[Any]:

@@ -462,7 +462,7 @@ def standard_errors_of_tables(
     with one_step(progress, "tables before purification"):
         raw = function.source.tables_to_purify(function.terms)
     for _ in counted(progress, "bootstrap resamples", range(n_resamples), n_resamples):
-        resampled = density.with_statistics(statistics.resampled(rng))
+        resampled = dataclasses.replace(density, statistics=statistics.resampled(rng))
         tables = purify_tensors(raw, resampled, settings).terms.effects
         for key, total in totals.items():
             change = tables.terms[key] - effects.terms[key]

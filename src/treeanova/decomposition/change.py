@@ -26,8 +26,7 @@ from treeanova.decomposition.function import Components, components_of, mean_com
 from treeanova.decomposition.importance import contributions_table, largest_first
 from treeanova.decomposition.predictions import backend_of_tables, function_of
 from treeanova.decomposition.result import Result, contribution_lines, rows_of_output
-from treeanova.density.row_sources import statistics_of
-from treeanova.density.statistics import NoRowsError, Statistics
+from treeanova.density.statistics import NoRowsError, Statistics, statistics_of
 from treeanova.model.axes import Axis
 from treeanova.model.grid import Grid, binning_by, common_classes, union
 from treeanova.views import scale_of

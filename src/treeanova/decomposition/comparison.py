@@ -24,8 +24,7 @@ from treeanova.decomposition.decomposition import Decomposition, check_decomposi
 from treeanova.decomposition.importance import strongest_first
 from treeanova.decomposition.predictions import backend_of_tables, function_of
 from treeanova.decomposition.result import Result, aligned_rows
-from treeanova.density.row_sources import check_weighted_rows, statistics_of
-from treeanova.density.statistics import Statistics
+from treeanova.density.statistics import Statistics, check_weighted_rows, statistics_of
 from treeanova.model.grid import bins_within, union
 from treeanova.terms.terms import each_in_one_piece
 from treeanova.views import percent

@@ -28,8 +28,7 @@ from treeanova.decomposition.function import (
 from treeanova.decomposition.importance import moments_take_long
 from treeanova.decomposition.predictions import function_of
 from treeanova.density.kinds import Density, density_of
-from treeanova.density.row_sources import check_weighted_rows, statistics_of
-from treeanova.density.statistics import Statistics
+from treeanova.density.statistics import Statistics, check_weighted_rows, statistics_of
 from treeanova.errors import ArchiveError, DensityWarning
 from treeanova.model.grid import Binning
 from treeanova.storage import codec

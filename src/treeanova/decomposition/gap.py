@@ -19,8 +19,7 @@ from treeanova.decomposition.function import Components, Function, components_at
 from treeanova.decomposition.importance import Families, contributions_table, families_of, largest_first, summed
 from treeanova.decomposition.predictions import Predictions, backend_of_tables, function_of
 from treeanova.decomposition.result import Result, contribution_lines, rows_of_output
-from treeanova.density.row_sources import checked_weights
-from treeanova.density.statistics import Statistics, rows_as_statistics
+from treeanova.density.statistics import Statistics, checked_weights, rows_as_statistics
 from treeanova.views import rows_words, scale_of
 
 _SHOWN_LABELS = 6

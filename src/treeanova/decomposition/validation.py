@@ -34,7 +34,7 @@ from treeanova.decomposition.function import Function
 from treeanova.decomposition.held_out import HeldOut, LossRows, held_out, outcome_of, questions_of
 from treeanova.decomposition.result import Result, aligned_rows, first_names
 from treeanova.density.counting import NEGLIGIBLE_WEIGHT
-from treeanova.density.row_sources import checked_weights
+from treeanova.density.statistics import checked_weights
 from treeanova.model.rows import Rows
 from treeanova.views import percent
 

@@ -212,9 +212,6 @@ class Density(abc.ABC):
             )
         return dataclasses.replace(self, grid=grid, statistics=statistics)
 
-    def with_statistics(self, statistics: Statistics) -> Self:
-        return dataclasses.replace(self, statistics=statistics)
-
     @property
     @abc.abstractmethod
     def joint(self) -> Joint:
@@ -242,7 +239,8 @@ class Density(abc.ABC):
 
     @property
     def is_one_cell(self) -> bool:
-        if self.statistics is None or not self.statistics.is_one_cell:
+        rows = self.statistics
+        if rows is None or not rows.is_complete or (rows.bins != rows.bins[:1]).any():
             return False
         sizes = self._bound_grid.sizes
         return max(sizes, default=1) > 1 and all(np.count_nonzero(self.table((j,))) == 1 for j in range(len(sizes)))
@@ -300,7 +298,11 @@ class Density(abc.ABC):
         grid = self._bound_grid
         codes = grid.index(X)
         pairs: list[Key] = list(itertools.combinations(range(len(grid.axes)), 2))
-        keys = (pairs or [(0,)]) if features is None else [_key_of(features, grid)]
+        names = grid.schema.names
+        unknown = [name for name in features or () if name not in names]
+        if unknown:
+            raise ValueError(f"`features` must be the model's, got {unknown[0]!r}; choose from {', '.join(names)}.")
+        keys = (pairs or [(0,)]) if features is None else [tuple(sorted(map(names.index, features)))]
         with np.errstate(divide="ignore"):
             means = [np.log(self.table(key)[tuple(codes[:, j] for j in key)]).mean() for key in keys]
         return float(np.mean(means))
@@ -316,11 +318,3 @@ class Density(abc.ABC):
         if self.statistics is None:
             raise ValueError(f"the density {self.name!r} must be bound to rows first; decompose() does that.")
         return self.statistics
-
-
-def _key_of(features: Sequence[str], grid: Grid) -> Key:
-    names = grid.schema.names
-    unknown = [name for name in features if name not in names]
-    if unknown:
-        raise ValueError(f"`features` must be the model's, got {unknown[0]!r}; choose from {', '.join(names)}.")
-    return tuple(sorted(names.index(name) for name in features))

@@ -21,6 +21,6 @@ CELLS_AT_ONCE = 1 << 19  # of the estimates that are compared together
 MAX_COMPARED_CELLS = 1 << 22  # of a table that kernels are compared by: categories of several features may give more
 MAX_TRIPLES = 200  # that are tried for dependence beyond pairs
 
-# Estimates of one number from many tables (`kinds`, `quantiles`)
+# Estimates of one number from many tables (`kinds`, `counting`)
 MAX_SHRINKAGE_PAIRS = 100  # that λ of `Shrinkage` is pooled over
 N_QUANTILES = 513  # of a feature that a file keeps

@@ -17,9 +17,8 @@ from treeanova.data.columns import encode_rows
 from treeanova.density import costs
 from treeanova.density.base import Density, EmpiricalJoint, Joint, Mixture, Product
 from treeanova.density.counting import Binnings, Request
-from treeanova.density.row_sources import shown_weights, statistics_of
 from treeanova.density.smooth import Auto, Kernel
-from treeanova.density.statistics import Statistics
+from treeanova.density.statistics import Statistics, shown_weights, statistics_of
 from treeanova.density.table import Table
 from treeanova.model.grid import Grid
 from treeanova.model.rows import Rows
@@ -80,10 +79,6 @@ class Uniform(Density):
     def joint(self) -> Joint:
         return Product([self._bin_weights(j) for j in range(len(self._bound_grid.axes))])
 
-    def _bin_weights(self, j: int) -> Floats:
-        by_length = self._weights_by_length(j) if self.measure == "length" else None
-        return self._equal_weights(j) if by_length is None else by_length
-
     def _weights_by_length(self, j: int) -> Floats | None:
         axis = self._bound_grid.axes[j]
         values = None if self.statistics is None else self.statistics.value_range(j)
@@ -98,8 +93,11 @@ class Uniform(Density):
         weights: Floats = lengths / lengths.sum()
         return weights
 
-    def _equal_weights(self, j: int) -> Floats:
-        """Weigh bins equally, except bins that hold only missing or unseen values and have no rows."""
+    def _bin_weights(self, j: int) -> Floats:
+        """Weigh by length, or equally except bins that hold only missing or unseen values and have no rows."""
+        by_length = self._weights_by_length(j) if self.measure == "length" else None
+        if by_length is not None:
+            return by_length
         axis = self._bound_grid.axes[j]
         has_weight = np.ones(axis.size, dtype=bool)
         if self.statistics is not None and axis.n_extra and axis.n_regular:

@@ -1,4 +1,8 @@
-"""Statistics of the rows that define a density: nothing else in a decomposition reads these rows."""
+"""Statistics of the rows that define a density: nothing else in a decomposition reads these rows.
+
+Rows in memory are kept and counted again when asked. Batches are read in one pass that counts all tables the
+decomposition will need.
+"""
 
 from __future__ import annotations
 
@@ -8,38 +12,47 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from treeanova.core.arrays import BinIndices, Floats, Ints, Key, memo_of
-from treeanova.data.features import Schema, have_same_categories, recoded_column
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key, memo, memo_of
+from treeanova.core.progress import listener, one_step
+from treeanova.data.columns import encode, without_column
+from treeanova.data.features import have_same_categories, recoded_column
+from treeanova.data.sources import batches_of
 from treeanova.density.counting import (
     NEGLIGIBLE_WEIGHT,
     Accumulator,
     Binnings,
     Counting,
     FeatureTotals,
+    Quantiles,
     Request,
     RowScore,
+    RowsInBatches,
     RowsInMemory,
     RowSource,
     RowTotals,
+    Sample,
     Sums,
     feature_totals,
-    merging,
-    pool_table,
-    table_of,
-    totals_of,
-)
-from treeanova.density.sample import (
-    Quantiles,
-    Sample,
     joined,
+    merging,
     order_of_contents,
+    pool_table,
     sample_of,
     sample_size,
     shares_in_intervals,
+    table_of,
+    totals_of,
 )
 from treeanova.model.grid import Binning, Grid, binning_by, first_unresolved, unmerged
 from treeanova.model.rows import Rows
+
+_LARGEST_EXPONENT = 40  # weights from 2**-40 to 2**40 are kept as they are given
+_GONE = (
+    "must be known for this, got none: a file keeps bins of rows only, and none at all with save(path, rows=False); "
+    "use with_density(density, X) first."
+)
 
 
 class NoRowsError(ValueError):
@@ -59,6 +72,10 @@ class CountedTable(NamedTuple):
     binnings: Binnings | None
     sums: Sums
     scores: Floats | None = None
+
+    def plus(self, other: CountedTable) -> CountedTable:
+        scores = None if self.scores is None or other.scores is None else self.scores + other.scores
+        return CountedTable(self.binnings, self.sums + other.sums, scores)
 
     def scaled(self, factor: float) -> CountedTable:
         sums: Floats = self.sums.astype(float) * factor
@@ -177,10 +194,6 @@ class Statistics:
         return len(self.sample) == self.n_rows
 
     @property
-    def is_one_cell(self) -> bool:
-        return self.is_complete and bool((self.bins == self.bins[:1]).all())
-
-    @property
     def is_estimated(self) -> bool:
         """Whether something was estimated from the sample because the rows cannot be read again."""
         return bool(self.estimated)
@@ -200,7 +213,13 @@ class Statistics:
         if sums is not None:
             return sums / self.totals.weight
         if not self.is_complete:
-            self._check_estimate(key, is_allowed=may_estimate and len(self.sample) > 0)
+            self.estimated.add(key)
+            if not may_estimate or not len(self.sample):
+                names = " and ".join(repr(self.grid.schema.names[j]) for j in key)
+                raise ValueError(
+                    f"rows must be read again to count {names} together, got rows that are gone, of which the tables "
+                    "of the terms are known only; use with_density(density, X) first."
+                )
         return self.sampled_counts(key, binnings)
 
     def sampled_counts(self, key: Key, binnings: Binnings | None = None) -> Floats:
@@ -210,15 +229,6 @@ class Statistics:
     def rows_counted(self, key: Key) -> float:
         """Return the effective number of the rows that `counts` counts: all, or the sample's if it estimates."""
         return self._without_excess(self._sampled_totals) if key in self.estimated else self.effective_rows
-
-    def _check_estimate(self, key: Key, *, is_allowed: bool) -> None:
-        self.estimated.add(key)
-        if not is_allowed:
-            names = " and ".join(repr(self.grid.schema.names[j]) for j in key)
-            raise ValueError(
-                f"rows must be read again to count {names} together, got rows that are gone, of which the tables of "
-                "the terms are known only; use with_density(density, X) first."
-            )
 
     @functools.cached_property
     def _sampled_totals(self) -> RowTotals:
@@ -231,13 +241,10 @@ class Statistics:
             ascending = Request(tuple(key[i] for i in order), binnings and [binnings[i] for i in order])
             sums = self._counted_sums(ascending)
             return None if sums is None else sums.transpose([order.index(i) for i in range(len(key))])
-        tables = [*self._later_tables.get(key, ()), *([self.tables[key]] if key in self.tables else [])]
+        later: dict[Key, list[CountedTable]] = memo_of(self, "tables")
+        tables = [*later.get(key, ()), *([self.tables[key]] if key in self.tables else [])]
         on_bins = (table.onto(binnings, [self.grid.sizes[j] for j in key]) for table in tables)
         return next((sums for sums in on_bins if sums is not None), None)
-
-    @property
-    def _later_tables(self) -> dict[Key, list[CountedTable]]:
-        return memo_of(self, "tables")
 
     def prepare(self, requests: Sequence[Request]) -> None:
         """Count, in one pass over the rows, the tables that need one."""
@@ -248,7 +255,7 @@ class Statistics:
         if unknown:
             counted = self.source.count(Counting(self.grid, unknown, describes_features=False))
             for request, sums in zip(unknown, counted.tables.values(), strict=True):
-                self._later_tables.setdefault(request.key, []).append(CountedTable(request.binnings, sums))
+                memo_of(self, "tables").setdefault(request.key, []).append(CountedTable(request.binnings, sums))
 
     def score_sums(self, key: Key, binnings: Binnings | None = None) -> Floats | None:
         """Return Σ weight · score in each cell over the weight of all rows, outputs last; None if not added up."""
@@ -351,13 +358,10 @@ class Statistics:
         order = order_of_contents(self.bins[places], self.sample.values[places], shares)
         return places[order], shares[order]
 
+    @memo
     def points(self) -> Points:
         """Return all rows, ordered by their contents, copies as one row."""
         self._check_sample()
-        return self._points
-
-    @functools.cached_property
-    def _points(self) -> Points:
         places, shares = self.by_content
         return Points(self.bins[places], shares)
 
@@ -401,9 +405,6 @@ class Statistics:
             self.grid, totals, has_weights=True, sample=sample, known_excess=self.known_excess or 0.0, origin=self
         )
 
-    def with_required(self, required: Sequence[Request]) -> Statistics:
-        return dataclasses.replace(self, required=tuple(required), origin=None, estimated=set())
-
     def on(self, grid: Grid) -> Statistics:
         if grid is self.grid:
             return self
@@ -418,7 +419,10 @@ class Statistics:
                 )
         if self.grid.has_bins_of(grid):
             return dataclasses.replace(self, grid=grid, origin=None)
-        features = {} if self.binned is None else _features_on(self, grid)
+        features: dict[int, FeatureTotals] = {}  # known of coarser bins only
+        if self.binned is not None and first_unresolved(self.grid, grid) is None:
+            for j, (ours, theirs) in enumerate(zip(self.grid.axes, grid.axes, strict=True)):
+                features[j] = self._totals_of(j).onto(theirs.index(ours.examples()), theirs.size)
         return dataclasses.replace(self, grid=grid, required=(), tables={}, features=features, origin=None)
 
     def merge(self, other: Statistics) -> Statistics:
@@ -446,47 +450,31 @@ class Statistics:
         return self.merge(other) if isinstance(other, Statistics) else NotImplemented
 
 
-_GONE = (
-    "must be known for this, got none: a file keeps bins of rows only, and none at all with save(path, rows=False); "
-    "use with_density(density, X) first."
-)
-
-
 def _recoded(statistics: Statistics, grid: Grid) -> Statistics:
     if statistics.binned is not None:
         raise NoRowsError(
             "rows must be known by their values where categories are numbered differently, got their bins only, which "
             "is all that a file keeps; use with_density(density, X) first."
         )
-    recode = functools.partial(_recoded_values, old=statistics.grid.schema, new=grid.schema)
+    pairs = list(zip(statistics.grid.schema.features, grid.schema.features, strict=True))
+
+    def recode(values: Floats) -> Floats:
+        recoded = np.empty_like(values, order="F")
+        for j, (ours, theirs) in enumerate(pairs):
+            column = recoded_column(values[:, j], ours, theirs)
+            if column is None:
+                raise NoRowsError(
+                    f"rows must have categories of {ours.name!r} that the model knows, got some that only another "
+                    "model knows; use with_density(density, X) first."
+                )
+            recoded[:, j] = column
+        return recoded
+
     sample = dataclasses.replace(statistics.sample, values=recode(statistics.sample.values))
     source = statistics.source  # batches are encoded when they are read
     if isinstance(source, RowsInMemory):
         source = dataclasses.replace(source, values=recode(source.values))
     return Statistics(grid, statistics.totals, statistics.has_weights, sample, source=source)
-
-
-def _recoded_values(values: Floats, old: Schema, new: Schema) -> Floats:
-    """Re-encode rows for another schema; raise NoRowsError if that is ambiguous."""
-    recoded = np.empty_like(values, order="F")
-    for j, (ours, theirs) in enumerate(zip(old.features, new.features, strict=True)):
-        column = recoded_column(values[:, j], ours, theirs)
-        if column is None:
-            raise NoRowsError(
-                f"rows must have categories of {ours.name!r} that the model knows, got some that only another model "
-                "knows; use with_density(density, X) first."
-            )
-        recoded[:, j] = column
-    return recoded
-
-
-def _features_on(statistics: Statistics, grid: Grid) -> dict[int, FeatureTotals]:
-    """Return what is known of values on a grid of coarser bins; nothing on other grids."""
-    if first_unresolved(statistics.grid, grid) is not None:
-        return {}
-    pairs = enumerate(zip(statistics.grid.axes, grid.axes, strict=True))
-    bins = {j: theirs.index(ours.examples()) for j, (ours, theirs) in pairs}
-    return {j: totals.onto(bins[j], grid.sizes[j]) for j, totals in statistics.described().items()}
 
 
 def _in_unit(statistics: Statistics, unit: float, required: Sequence[Request]) -> Statistics:
@@ -507,7 +495,8 @@ def _in_unit(statistics: Statistics, unit: float, required: Sequence[Request]) -
 
 
 def _merged(first: Statistics, second: Statistics) -> Statistics:
-    last = second.sample.after(first.sample)
+    next_source = int(first.sample.sources.max(initial=-1)) + 1 - int(second.sample.sources.min(initial=0))
+    last = dataclasses.replace(second.sample, sources=second.sample.sources + next_source)
     sample = joined([first.sample, last], sample_size(len(first.grid.axes)))
     totals = first.totals.merged(second.totals)
     merged = Statistics(first.grid, totals, first.has_weights, sample, first.required or second.required)
@@ -524,18 +513,10 @@ def _merged(first: Statistics, second: Statistics) -> Statistics:
         one, other = (statistics.file_quantiles() for statistics in both)
         changes |= {"binned": binned, "spreads": {j: one[j].merged(other[j]) for j in one}}
     if not merged.is_complete:
-        changes["tables"] = _sums_of_both(*(statistics.counted(merged.required) for statistics in both))
+        old, new = (statistics.counted(merged.required) for statistics in both)
+        same = [key for key in old.keys() & new.keys() if _are_same(old[key].binnings, new[key].binnings)]
+        changes["tables"] = {key: old[key].plus(new[key]) for key in same}
     return dataclasses.replace(merged, **changes)
-
-
-def _sums_of_both(first: Mapping[Key, CountedTable], second: Mapping[Key, CountedTable]) -> dict[Key, CountedTable]:
-    sums: dict[Key, CountedTable] = {}
-    for key in first.keys() & second.keys():
-        ours, theirs = first[key], second[key]
-        if _are_same(ours.binnings, theirs.binnings):
-            scores = None if ours.scores is None or theirs.scores is None else ours.scores + theirs.scores
-            sums[key] = CountedTable(ours.binnings, ours.sums + theirs.sums, scores)
-    return sums
 
 
 def _are_same(first: Binnings | None, second: Binnings | None) -> bool:
@@ -569,3 +550,107 @@ def statistics_from(accumulator: Accumulator, required: Sequence[Request], sourc
         dict(accumulator.features),
         source,
     )
+
+
+def check_weighted_rows(X: Any, sample_weight: Any) -> None:
+    if X is None and sample_weight is not None:
+        raise ValueError(
+            f"`sample_weight` must come with the rows that it weighs, got {shown_weights(sample_weight)} and X=None; "
+            "pass `X` too."
+        )
+
+
+def statistics_of(
+    X: Any, grid: Grid, sample_weight: Any = None, required: Sequence[Request] = (), score: RowScore | None = None
+) -> Statistics:
+    """Count user data on a grid, without rows whose weight is at most 1e-12 of the largest.
+
+    `X` may be an array, a data frame, what `batches_of` takes, or statistics; `sample_weight` may name a column.
+    `required` are tables that will be asked for; `score` is added up in their cells if rows are not held in memory.
+    """
+    if isinstance(X, Statistics):
+        if sample_weight is not None:
+            raise ValueError(
+                f"`sample_weight` must weigh rows, got {shown_weights(sample_weight)} and statistics, whose rows are "
+                "counted already; leave it out."
+            )
+        return dataclasses.replace(X.on(grid), required=tuple(required), origin=None, estimated=set())
+    batches = batches_of(X)
+    if batches is not None:
+        if sample_weight is not None and not isinstance(sample_weight, str):
+            raise TypeError(
+                f"`sample_weight` must be the name of a column where rows are read in batches, got "
+                f"{shown_weights(sample_weight)}; add the weights to the rows as a column."
+            )
+        columns = batches.for_model(grid.schema, sample_weight)
+        return _count_in_batches(RowsInBatches(columns, sample_weight is not None), grid, required, score)
+    with one_step(listener(), "bins of the rows"):
+        rows, size = _rows_in_memory(X, grid, sample_weight), sample_size(len(grid.axes))
+        counted = rows.count(Counting(grid, n_sampled=size, describes_features=False))
+        return statistics_from(counted, required, None if len(rows.values) <= size else rows)
+
+
+def _count_in_batches(
+    rows: RowsInBatches, grid: Grid, required: Sequence[Request], score: RowScore | None
+) -> Statistics:
+    """Return statistics with all required tables; negligible weights take a second pass."""
+    counted = rows.count(Counting(grid, required, sample_size(len(grid.axes)), score=score))
+    totals = counted.totals
+    if not totals.n_rows:
+        got = "rows of weight zero only" if rows.has_weights else "0 rows"
+        raise ValueError(f"`X` must have at least one row, got {got}; pass the rows that define the density.")
+    if not 0 < totals.squares < np.inf:
+        raise ValueError(
+            f"`sample_weight` must have a positive, finite sum of squares, got weights up to {totals.largest:g}; "
+            "divide them by the largest."
+        )
+    if not totals.needs_cut:
+        return statistics_from(counted, required, rows if rows.batches.is_rereadable else None)
+    if not rows.batches.is_rereadable:
+        raise ValueError(
+            f"`sample_weight` must not have weights below {NEGLIGIBLE_WEIGHT:g} of the largest where rows are read "
+            f"once, got {totals.smallest:g} and {totals.largest:g}; leave these rows out."
+        )
+    cut = dataclasses.replace(rows, least_weight=NEGLIGIBLE_WEIGHT * totals.largest)
+    return _count_in_batches(cut, grid, required, score)
+
+
+def _rows_in_memory(X: Any, grid: Grid, sample_weight: Any) -> RowsInMemory:
+    if isinstance(sample_weight, str):
+        X, sample_weight = without_column(X, sample_weight, grid.schema)
+    encoded = encode(X, grid.schema)
+    if len(encoded) == 0:
+        raise ValueError("`X` must have at least one row, got 0 rows; pass the rows that define the density.")
+    if sample_weight is None:
+        return RowsInMemory(encoded, None, np.arange(len(encoded)))
+    weights = checked_weights(sample_weight, len(encoded))
+    exponent = int(np.frexp(weights.max())[1]) - 1  # without a unit, sums of squares could overflow or vanish
+    unit = 1.0 if abs(exponent) <= _LARGEST_EXPONENT else float(np.ldexp(1.0, exponent))
+    numbers = np.flatnonzero(weights > NEGLIGIBLE_WEIGHT * weights.max())
+    return RowsInMemory(np.asfortranarray(encoded[numbers]), weights[numbers] / unit, numbers, unit)
+
+
+def checked_weights(sample_weight: npt.ArrayLike, n_rows: int) -> Floats:
+    """Return weights as given; raise ValueError unless there is one number of at least zero for each row."""
+    raw_weights = np.asarray(sample_weight)
+    try:
+        weights = raw_weights.astype(np.float64, casting="unsafe" if raw_weights.dtype.kind == "O" else "same_kind")
+    except (TypeError, ValueError) as error:
+        got = f"{raw_weights.dtype}: {raw_weights.ravel()[:3].tolist()}"
+        raise TypeError(f"`sample_weight` must hold numbers, got {got}; convert them.") from error
+    if weights.shape != (n_rows,):
+        raise ValueError(f"`sample_weight` must have one entry per row, {n_rows}, got shape {weights.shape}.")
+    is_bad = ~np.isfinite(weights) | (weights < 0)
+    if is_bad.any() or not weights.any():
+        row = int(is_bad.argmax())
+        got = f"{weights[row]:g} at row {row}" if is_bad.any() else "zeros only"
+        raise ValueError(
+            f"`sample_weight` must be finite, not negative and not all zero, got {got}; correct the weights or leave "
+            "these rows out."
+        )
+    return weights
+
+
+def shown_weights(sample_weight: Any) -> str:
+    shape = np.shape(sample_weight)
+    return f"weights of shape {shape}" if shape else repr(sample_weight)

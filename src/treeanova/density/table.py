@@ -23,6 +23,7 @@ _SINKHORN_STEPS = 200
 _SINKHORN_TOLERANCE = 1e-12
 _SLOWEST_SHRINKING = 0.98
 _LARGEST_SCALE = 1e100
+_AGREEMENT = 1e-9
 
 
 def rake_to_tables(table: Floats, marginals: Mapping[Key, Floats]) -> Floats:
@@ -113,27 +114,20 @@ def _scales(targets: Floats, sums: Floats) -> Floats:
     return np.minimum(targets / np.maximum(sums, _LARGEST_SCALE**-2), _LARGEST_SCALE)
 
 
-_AGREEMENT = 1e-9
-
-
 def joint_of_tables(tables: Mapping[Key, Floats], sizes: Sequence[int]) -> Joint:
     """Return the joint density with given tables, which must agree on shared features; other features are independent.
 
     Tables that share features are joined by raking, which gives the table of largest entropy that has them.
     """
-    blocks = [(features, _block(features, tables, sizes)) for features in _connected(tables, len(sizes))]
-    if all(len(features) == 1 for features, _ in blocks):
-        return Product([table for _, table in blocks])
-    return Blocks(blocks)
-
-
-def _connected(tables: Mapping[Key, Floats], n_features: int) -> list[Key]:
-    """Return the sets of features that tables connect, directly or not; features without a table stay alone."""
-    groups = [{j} for j in range(n_features)]
+    groups = [{j} for j in range(len(sizes))]  # features that tables connect, directly or not
     for key in tables:
         joined = [group for group in groups if group & set(key)]
         groups = [group for group in groups if group not in joined] + [set().union(*joined)]
-    return sorted(tuple(sorted(group)) for group in groups)
+    connected: list[Key] = sorted(tuple(sorted(group)) for group in groups)
+    blocks = [(features, _block(features, tables, sizes)) for features in connected]
+    if all(len(features) == 1 for features, _ in blocks):
+        return Product([table for _, table in blocks])
+    return Blocks(blocks)
 
 
 def _block(features: Key, tables: Mapping[Key, Floats], sizes: Sequence[int]) -> Floats:
@@ -236,21 +230,17 @@ class Table(Density):
             return pool_table(self._call_consistently(key), binnings)
         larger = [other for other in self._tables if set(key) <= set(other)]
         if not larger:
-            self._check_given(key)
+            names, covered = self._bound_grid.schema.names, {j for other in self._tables for j in other}
+            lacking = [names[j] for j in key if j not in covered and self._bound_grid.sizes[j] > 1]
+            if lacking:
+                raise ValueError(
+                    f"`density` must give weights for {', '.join(lacking)}, got tables of "
+                    f"{', '.join(names[j] for j in sorted(covered)) or 'no features'}; add them to the table."
+                )
             return self.joint.table(key, binnings)
         smallest = min(larger, key=len)
         summed = tuple(i for i, j in enumerate(smallest) if j not in key)
         return pool_table(self._tables[smallest].sum(axis=summed), binnings)
-
-    def _check_given(self, key: Key) -> None:
-        grid = self._bound_grid
-        covered = {j for other in self._tables for j in other}
-        lacking = [grid.schema.names[j] for j in key if j not in covered and grid.sizes[j] > 1]
-        if lacking:
-            raise ValueError(
-                f"`density` must give weights for {', '.join(lacking)}, got tables of "
-                f"{', '.join(grid.schema.names[j] for j in sorted(covered)) or 'no features'}; add them to the table."
-            )
 
     @functools.cached_property
     def _tables(self) -> dict[Key, Floats]:
@@ -301,8 +291,13 @@ class Table(Density):
     def _checked(self, key: Key, array: Floats) -> Floats:
         names = ", ".join(self._bound_grid.schema.names[j] for j in key)
         expected = tuple(self._bound_grid.sizes[j] for j in key)
-        wrong = _fault(array, expected)
-        if wrong is not None:
+        wrong = "" if array.any() else "zeros only"
+        is_bad = ~np.isfinite(array) | (array < 0)
+        if is_bad.any():
+            wrong = f"a weight of {array[is_bad][0]:g}"
+        if array.shape != expected:
+            wrong = f"shape {array.shape}"
+        if wrong:
             raise ValueError(
                 f"`density` must give {names} non-negative weights of shape {expected}, not all zero, got {wrong}; "
                 "give one weight per cell of the grid."
@@ -316,12 +311,3 @@ def _as_floats(array: Any) -> Floats:
     if np.iscomplexobj(array):
         raise ValueError("`density` must give weights that are real numbers, got complex ones; pass their sizes.")
     return np.asarray(array, dtype=np.float64)
-
-
-def _fault(array: Floats, shape: tuple[int, ...]) -> str | None:
-    if array.shape != shape:
-        return f"shape {array.shape}"
-    is_bad = ~np.isfinite(array) | (array < 0)
-    if is_bad.any():
-        return f"a weight of {array[is_bad][0]:g}"
-    return None if array.any() else "zeros only"

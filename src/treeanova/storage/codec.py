@@ -59,10 +59,11 @@ _DAMAGE = (
     TypeError,
     EOFError,
     OSError,
-    NotImplementedError,
     RuntimeError,
     MemoryError,
 )
+_LARGEST = 2**62
+_SCALARS = (bool, int, float, str)
 
 
 def write(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -80,9 +81,11 @@ def write(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mappi
         for key in sorted(entries):
             buffer = io.BytesIO()
             np.lib.format.write_array(buffer, np.asarray(entries[key]), allow_pickle=False)
-            content_of_part = buffer.getbuffer()
-            entry = _part(f"{key}.npy", is_packed=_is_worth_packing(content_of_part))
-            file.writestr(entry, content_of_part, compresslevel=_LEVEL)
+            distance = max(_SAMPLE, len(buffer.getbuffer()) // _N_SAMPLES)
+            starts = range(0, len(buffer.getbuffer()), distance)
+            sample = b"".join(buffer.getbuffer()[start : start + _SAMPLE] for start in starts)
+            is_packed = len(zlib.compress(sample, 1)) < _WORTH_PACKING * len(sample)
+            file.writestr(_part(f"{key}.npy", is_packed=is_packed), buffer.getbuffer(), compresslevel=_LEVEL)
         written = sum(entry.compress_size for entry in file.infolist())
         missing = _least_size(file.infolist(), content.get("derived", 0)) - written
         if missing > 0:
@@ -97,12 +100,6 @@ def _join_small(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[dict[str, list[
     entries = {key: arrays[key] for key in arrays.keys() - set(small)}
     entries[_JOINED] = np.concatenate([np.zeros(0), *(arrays[key].ravel() for key in small)])
     return {key: list(arrays[key].shape) for key in small}, entries
-
-
-def _is_worth_packing(content: memoryview) -> bool:
-    distance = max(_SAMPLE, len(content) // _N_SAMPLES)
-    sample = b"".join(content[start : start + _SAMPLE] for start in range(0, len(content), distance))
-    return len(zlib.compress(sample, 1)) < _WORTH_PACKING * len(sample)
 
 
 def _least_size(entries: Sequence[zipfile.ZipInfo], n_derived: int) -> int:
@@ -134,7 +131,10 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.ND
             size = os.fstat(content.fileno()).st_size
             header = _header(file, source.name, size)
             entries = [file.getinfo(f"{key}.npy") for key in dict.fromkeys(header["arrays"])]
-            _check_sizes([file.getinfo(_HEADER), *entries], source.name, size, _n_derived(header))
+            n_derived = header.get("derived", 0)
+            if type(n_derived) is not int or n_derived < 0:
+                raise ValueError("`derived` must be a number of bytes")
+            _check_sizes([file.getinfo(_HEADER), *entries], source.name, size, n_derived)
             arrays = {entry.filename.removesuffix(".npy"): _array(file, entry) for entry in entries}
             arrays |= _separate(header.get(_JOINED, {}), arrays.pop(_JOINED, None))
     except (ArchiveError, FileNotFoundError, PermissionError):
@@ -145,13 +145,6 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.ND
             "model is for treeanova.decompose."
         ) from error
     return header, arrays
-
-
-def _n_derived(header: Mapping[str, Any]) -> int:
-    n_bytes = header.get("derived", 0)
-    if type(n_bytes) is not int or n_bytes < 0:
-        raise ValueError("`derived` must be a number of bytes")
-    return n_bytes
 
 
 def _separate(shapes: Mapping[str, Sequence[int]], joined: npt.NDArray[Any] | None) -> dict[str, npt.NDArray[Any]]:
@@ -194,10 +187,6 @@ def _array(file: zipfile.ZipFile, entry: zipfile.ZipInfo) -> npt.NDArray[Any]:
         raise ValueError("an array must be as long as its header says")
     flat = np.frombuffer(content, dtype, offset=stream.tell()) if math.prod(shape) else np.zeros(0, dtype)
     return flat.reshape(shape, order="F" if is_fortran else "C")
-
-
-_LARGEST = 2**62
-_SCALARS = (bool, int, float, str)
 
 
 def check_fields(kind: Any, fields: Mapping[str, Any]) -> None:
@@ -318,10 +307,17 @@ def describe(value: Any, arrays: Arrays | None = None, name: str = "") -> Any:
     if isinstance(value, np.ndarray) and arrays is not None:
         arrays[name] = narrow(value)
         return {"array": name}
-    fields = _fields_of(value)
+    fields: Mapping[str, Any] | None = value._asdict() if hasattr(value, "_fields") else None
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
     if fields is not None:
         plain = {key: describe(item, arrays, f"{name}/{key}") for key, item in fields.items()}
-        return {"type": _tag_of(type(value)), "fields": plain}
+        home = f"{type(value).__module__.removeprefix('treeanova.')}:{type(value).__qualname__}"
+        if home not in _TAGS:
+            raise TypeError(
+                f"only treeanova's own features can be saved, got {type(value).__name__}; save the model instead."
+            )
+        return {"type": _TAGS[home], "fields": plain}
     if isinstance(value, (tuple, list)):
         return {"tuple": [describe(item, arrays, f"{name}/{i}") for i, item in enumerate(value)]}
     if isinstance(value, Mapping):
@@ -338,14 +334,6 @@ def describe(value: Any, arrays: Arrays | None = None, name: str = "") -> Any:
     )
 
 
-def _fields_of(value: Any) -> dict[str, Any] | None:
-    if hasattr(value, "_fields"):
-        return dict(value._asdict())
-    if not dataclasses.is_dataclass(value) or isinstance(value, type):
-        return None
-    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
-
-
 def _text(key: Any) -> str:
     return "-".join(map(str, key)) or "-" if isinstance(key, tuple) else str(key)
 
@@ -357,13 +345,6 @@ def narrow(array: Any) -> Any:
     ends = array.min(initial=0), array.max(initial=0)
     kind = np.result_type(*map(np.min_scalar_type, ends))
     return array.astype(kind) if kind.kind in "iu" else array
-
-
-def _tag_of(kind: type) -> str:
-    home = f"{kind.__module__.removeprefix('treeanova.')}:{kind.__qualname__}"
-    if home not in _TAGS:
-        raise TypeError(f"only treeanova's own features can be saved, got {kind.__name__}; save the model instead.")
-    return _TAGS[home]
 
 
 def restore(plain: Any, arrays: Mapping[str, Any] | None = None) -> Any:
@@ -381,7 +362,10 @@ def restore(plain: Any, arrays: Mapping[str, Any] | None = None) -> Any:
         return tuple(restore(item, arrays) for item in _listed(plain["tuple"]))
     if "map" in plain:
         return {restore(key): restore(item, arrays) for key, item in _listed(plain["map"])}
-    kind = _class_of(plain)
+    if plain["type"] not in _CLASSES:
+        raise ValueError(f"a file must hold treeanova's own types, got {plain['type']!r}.")
+    module, _, name = _CLASSES[plain["type"]].partition(":")
+    kind: type = getattr(importlib.import_module(f"treeanova.{module}"), name)
     fields = {name: restore(value, arrays) for name, value in plain["fields"].items()}
     check_fields(kind, fields)
     return kind(**fields)
@@ -414,12 +398,3 @@ def _listed(plain: Any) -> list[Any]:
     if not isinstance(plain, list):
         raise TypeError("items in a file must be listed")
     return plain
-
-
-def _class_of(plain: Mapping[str, Any]) -> type:
-    tag = plain["type"]
-    if tag not in _CLASSES:
-        raise ValueError(f"a file must hold treeanova's own types, got {tag!r}.")
-    module, _, name = _CLASSES[tag].partition(":")
-    kind: type = getattr(importlib.import_module(f"treeanova.{module}"), name)
-    return kind

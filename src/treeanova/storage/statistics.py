@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,8 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import Arrays, Floats, Ints, Key
 from treeanova.density.base import Joint
-from treeanova.density.counting import FeatureTotals, Request, RowTotals, pool_table
+from treeanova.density.counting import FeatureTotals, Quantiles, Request, RowTotals, Sample, hashes_of, pool_table
 from treeanova.density.kinds import KINDS, Density, Reference, Table
-from treeanova.density.sample import Quantiles, Sample, hashes_of
 from treeanova.density.statistics import CountedTable, NoRowsError, Statistics
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning, Grid, binning_by, unmerged
@@ -53,18 +52,11 @@ def pack_statistics(
     arrays = _pack_sample(sample, fine) | _pack_features(statistics, n_features, rows=rows)
     if len(sample) < statistics.n_rows:
         tables = statistics.counted(requests)
-        arrays |= _pack_tables({key: table.sums for key, table in tables.items()})
+        for order in sorted({len(key) for key in tables}):  # there may be very many, so each order has one array
+            keys = [key for key in tables if len(key) == order]
+            arrays[f"keys/{order}"] = narrow(np.array(keys))
+            arrays[f"tables/{order}"] = narrow(np.concatenate([tables[key].sums.ravel() for key in keys]))
     return header, arrays
-
-
-def _pack_tables(tables: Mapping[Key, Any]) -> Arrays:
-    """Join the tables of each order to one array, since there may be very many, and their features to another."""
-    arrays: Arrays = {}
-    for order in sorted({len(key) for key in tables}):
-        keys = [key for key in tables if len(key) == order]
-        arrays[f"keys/{order}"] = narrow(np.array(keys))
-        arrays[f"tables/{order}"] = narrow(np.concatenate([tables[key].ravel() for key in keys]))
-    return arrays
 
 
 def _pack_sample(sample: Sample, fine: Grid) -> Arrays:
@@ -120,9 +112,7 @@ def unpack_statistics(
     by_key = {request.key: request for request in requests}
     tables = {
         key: CountedTable(by_key[key].binnings, sums)
-        for key, sums in _unpack_tables(
-            arrays, lambda key: _shape(by_key.get(key_of(key, len(grid.axes)), Request(key)), grid)
-        ).items()
+        for key, sums in _unpack_tables(arrays, grid, by_key).items()
         if key in by_key
     }
     return Statistics(
@@ -186,19 +176,19 @@ def _unpack_spreads(arrays: Mapping[str, npt.NDArray[Any]], n_features: int) -> 
     return {j: Quantiles(plain[j], by_weight[j], *totals[j].tolist()) for j in range(n_features)}
 
 
-def _shape(request: Request, grid: Grid) -> tuple[int, ...]:
-    if request.binnings is None:
-        return tuple(grid.sizes[j] for j in request.key)
-    return tuple(binning.size for binning in request.binnings)
-
-
 def keys_of_tables(arrays: Mapping[str, npt.NDArray[Any]]) -> list[Key]:
     return [tuple(key) for name, keys in arrays.items() if name.startswith("keys/") for key in keys.tolist()]
 
 
 def _unpack_tables(
-    arrays: Mapping[str, npt.NDArray[Any]], shape_of: Callable[[Key], tuple[int, ...]]
+    arrays: Mapping[str, npt.NDArray[Any]], grid: Grid, requests: Mapping[Key, Request]
 ) -> dict[Key, npt.NDArray[Any]]:
+    def shape_of(key: Key) -> tuple[int, ...]:
+        request = requests.get(key_of(key, len(grid.axes)))
+        if request is None or request.binnings is None:
+            return tuple(grid.sizes[j] for j in key)
+        return tuple(binning.size for binning in request.binnings)
+
     tables: dict[Key, npt.NDArray[Any]] = {}
     for name in (name for name in arrays if name.startswith("keys/")):
         keys: list[Key] = [tuple(key) for key in integers(arrays[name]).tolist()]

@@ -39,6 +39,7 @@ MakeCandidates = Callable[[PairStack], Iterator[Candidates]]
 PairEstimate = tuple[Floats, Choice]
 """Table and choice of a pair."""
 _MarginPair = tuple[Margin, Margin]
+_BinningKey = bytes | None
 
 
 def estimate_pairs(
@@ -52,9 +53,14 @@ def estimate_pairs(
 
     def estimate(stack: tuple[Sequence[int], Margins, Margins]) -> list[PairEstimate]:
         numbers, first, second = stack
-        of_stack = [requests[i] for i in numbers], [margins[i] for i in numbers]
-        pairs = PairStack(first, second, _shares(*of_stack, statistics), np.arange(len(numbers)))
-        return _estimate_stack(*of_stack, pairs, statistics, make_candidates)
+        of_stack, both = [requests[i] for i in numbers], [margins[i] for i in numbers]
+        pairs = PairStack(first, second, _shares(of_stack, both, statistics), np.arange(len(numbers)))
+        choices, ratio = choose(pairs, make_candidates(pairs))
+        is_smooth = np.array([choice.name != "empirical" for choice in choices])
+        tables = _smooth_tables(both, pairs, ratio, np.flatnonzero(is_smooth))
+        for place in np.flatnonzero(~is_smooth).tolist():
+            tables[place] = statistics.counts(*of_stack[place])
+        return [(tables[place], choice) for place, choice in enumerate(choices)]
 
     stacks = list(_stacks(margins))
     largest = max((len(numbers) * first.n_groups * second.n_groups for numbers, first, second in stacks), default=0)
@@ -89,21 +95,6 @@ def _stacks(margins: Sequence[_MarginPair]) -> Iterator[tuple[Sequence[int], Mar
             yield some, first_margins, second_margins
 
 
-def _estimate_stack(
-    requests: Sequence[Request],
-    margins: Sequence[_MarginPair],
-    pairs: PairStack,
-    statistics: Statistics,
-    make_candidates: MakeCandidates,
-) -> list[PairEstimate]:
-    choices, ratio = choose(pairs, make_candidates(pairs))
-    is_smooth = np.array([choice.name != "empirical" for choice in choices])
-    tables = _smooth_tables(margins, pairs, ratio, np.flatnonzero(is_smooth))
-    for place in np.flatnonzero(~is_smooth).tolist():
-        tables[place] = statistics.counts(*requests[place])
-    return [(tables[place], choice) for place, choice in enumerate(choices)]
-
-
 def _shares(requests: Sequence[Request], margins: Sequence[_MarginPair], statistics: Statistics) -> Floats:
     shares = np.zeros((len(requests), *(len(margin.padded.group_masses) for margin in margins[0])))
     for table, (key, binnings), both in zip(shares, requests, margins, strict=True):
@@ -131,9 +122,6 @@ def _groups(binning: Binning | None, margin: Margin) -> Binning:
     return binning if margin.binning.is_identity else binning_by(margin.groups[binning.bins])
 
 
-_BinningKey = bytes | None
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class SmoothDensity(Density):
     """Pairs by the best of some candidates, higher orders by one joint density; marginals are the empirical ones."""
@@ -146,7 +134,8 @@ class SmoothDensity(Density):
 
     @functools.cached_property
     def joint(self) -> Joint:
-        margins = [self._margin(j, None).with_groups(GROUPS) for j in range(len(self._bound_grid.axes))]
+        fine = [self._margin(j, None) for j in range(len(self._bound_grid.axes))]
+        margins = [dataclasses.replace(margin, max_groups=GROUPS) for margin in fine]
         return KernelJoint(self._bound_statistics, margins, getattr(self, "bandwidth", None))
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
@@ -181,14 +170,11 @@ class SmoothDensity(Density):
             request = Request(key, None if binnings is None else binnings.get(key))
             if _pair_key(*request) not in self._estimates:
                 new[_pair_key(*request)] = request
-        margins = [self._margins_of(request) for request in new.values()]
+        pairs = ((key, coarse or (None, None)) for key, coarse in new.values())
+        margins = [(self._margin(i, first), self._margin(j, second)) for (i, j), (first, second) in pairs]
         statistics = self._bound_statistics
         estimates = estimate_pairs(list(new.values()), margins, statistics, self.candidates, n_jobs) if new else []
         self._estimates.update(zip(new, estimates, strict=True))
-
-    def _margins_of(self, request: Request) -> _MarginPair:
-        (i, j), (first, second) = request.key, request.binnings or (None, None)
-        return self._margin(i, first), self._margin(j, second)
 
     def _margin(self, j: int, binning: Binning | None) -> Margin:
         margins: dict[tuple[int, _BinningKey], Margin] = memo_of(self, "margins")

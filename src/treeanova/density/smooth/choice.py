@@ -40,6 +40,12 @@ from treeanova.density.table import rake_to_marginals
 
 _FLOOR = 0.01
 _TINY = 1e-300
+_SCALE_SUFFIX: dict[Scale, str] = {"ranks": "", "values": " of values"}
+_SMALLEST_START = 0.05
+_RAKING_TOLERANCE = 1e-6  # to compare candidates; the table of the one chosen is raked to its marginals exactly
+_TAU_STEPS = (0.1, 0.05, 0.025)
+_N_CORRELATIONS = 5
+_SAME_CORRELATION = 0.01
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -59,7 +65,7 @@ class PairStack:
 
     @property
     def n_rows(self) -> float:
-        return self.first.n_rows
+        return self.first.distinct[0].n_rows
 
     @property
     def n_ordered(self) -> int:
@@ -73,7 +79,7 @@ class PairStack:
     @functools.cached_property
     def coarse(self) -> PairStack:
         first, second = self.first.coarse, self.second.coarse
-        if first.has_unmerged_bins and second.has_unmerged_bins:
+        if all(margins.distinct[0].binning.is_identity for margins in (first, second)):
             return PairStack(first, second, self.shares, self.places)
         pooled = first.pooling @ self.shares @ second.pooling.swapaxes(1, 2)
         return PairStack(first, second, pooled, self.places)
@@ -148,14 +154,6 @@ def full_table(first: Margin, second: Margin, ratio: Floats) -> Floats:
 def full_tables(pairs: PairStack, ratio: Floats) -> Floats:
     """The same for pairs whose groups are the bins themselves."""
     return rake_to_marginals(ratio * pairs.product, pairs.first.group_masses, pairs.second.group_masses)
-
-
-_SCALE_SUFFIX: dict[Scale, str] = {"ranks": "", "values": " of values"}
-_SMALLEST_START = 0.05
-_RAKING_TOLERANCE = 1e-6  # to compare candidates; the table of the one chosen is raked to its marginals exactly
-_TAU_STEPS = (0.1, 0.05, 0.025)
-_N_CORRELATIONS = 5
-_SAME_CORRELATION = 0.01
 
 
 def independent(pairs: PairStack) -> Candidates:
@@ -290,20 +288,17 @@ def family(pairs: PairStack) -> Candidates:
     names, n_parameters = [""] * len(pairs), np.empty(len(pairs))
     for number in np.unique(best_laws):
         law, places = FAMILIES[number], np.flatnonzero(best_laws == number)
-        refined = _refined_tau(coarse.take(places), law, tau[places], likelihoods[number, places])
+        some, refined, likelihood = coarse.take(places), tau[places], likelihoods[number, places]
+        for step in _TAU_STEPS:
+            for neighbour in (np.tanh(np.arctanh(refined) - step), np.tanh(np.arctanh(refined) + step)):
+                attempt = np.where(neighbour * refined > 0, _family_likelihood(some, law, neighbour), -np.inf)
+                refined = np.where(attempt > likelihood, neighbour, refined)
+                likelihood = np.maximum(attempt, likelihood)
         ratio[places] = _family_ratio(pairs.take(places), law, refined)
         n_parameters[places] = law.n_parameters
         for place, of_pair in zip(places, refined, strict=True):
             names[place] = law.name + ROTATIONS.get((law.is_rotated, bool(of_pair >= 0)), "")
     return _parametric(pairs, names, ratio, n_parameters)
-
-
-def _refined_tau(pairs: PairStack, law: Family, tau: Floats, likelihood: Floats) -> Floats:
-    for step in _TAU_STEPS:
-        for neighbour in (np.tanh(np.arctanh(tau) - step), np.tanh(np.arctanh(tau) + step)):
-            attempt = np.where(neighbour * tau > 0, _family_likelihood(pairs, law, neighbour), -np.inf)
-            tau, likelihood = np.where(attempt > likelihood, neighbour, tau), np.maximum(attempt, likelihood)
-    return tau
 
 
 def _family_ratio(pairs: PairStack, law: Family, tau: Floats) -> Floats:
@@ -399,7 +394,10 @@ def choose(pairs: PairStack, candidates: Iterator[Candidates]) -> tuple[list[Cho
     for name in (name for name in _SIMPLE if name in simple):
         gains = logs_of(best.left_out[undecided])
         gains -= logs_of(simple[name].left_out[undecided])
-        is_near = _is_near(pairs.take(undecided), gains)
+        some_pairs = pairs.take(undecided)
+        means = some_pairs.mean(gains)
+        gains -= means[:, None, None]
+        is_near = means**2 * pairs.n_rows <= some_pairs.mean(np.square(gains, out=gains))  # at most one standard error
         _put(best, simple[name], undecided[is_near])
         undecided = undecided[~is_near]
     over_empirical = best.likelihoods - empirical(pairs, 0.0).likelihoods
@@ -413,14 +411,6 @@ def _put(best: Candidates, some: Candidates, numbers: Ints) -> None:
     best.ratio[at], best.left_out[at] = some.ratio[numbers], some.left_out[numbers]
     for place, number in zip(at.tolist(), numbers.tolist(), strict=True):
         best.names[place] = some.names[number]
-
-
-def _is_near(pairs: PairStack, gains: Floats) -> Bools:
-    """Whether the mean gain over the rows is at most one standard error, for each pair; changes `gains`."""
-    means = pairs.mean(gains)
-    gains -= means[:, None, None]
-    near: Bools = means**2 * pairs.n_rows <= pairs.mean(np.square(gains, out=gains))
-    return near
 
 
 def all_candidates(pairs: PairStack, *, families: bool = True) -> Iterator[Candidates]:

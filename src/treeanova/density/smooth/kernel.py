@@ -27,7 +27,7 @@ import numpy as np
 import scipy.sparse
 
 from treeanova.anova.support import outer
-from treeanova.core.arrays import BinIndices, Floats, Ints, Key, count_cells, single_threaded
+from treeanova.core.arrays import BinIndices, Floats, Key, count_cells, single_threaded
 from treeanova.density import costs
 from treeanova.density.base import Joint, draw_bins
 from treeanova.density.counting import Binnings, merging, pool_masses
@@ -49,18 +49,6 @@ _TRIPLE_ERRORS = 4.0  # standard errors by which a triple must beat independence
 
 _Option = tuple[KernelMatrix, Callable[[], KernelMatrix]]
 """A kernel to compare by pairs, and a function that makes the one to use for all orders."""
-
-
-def choose_kernels(statistics: Statistics, margins: Sequence[Margin]) -> list[KernelMatrix | None]:
-    """Return the likeliest kernels; None for a feature that is independent of all others."""
-    varied = [j for j, margin in enumerate(margins) if np.count_nonzero(margin.group_masses) > 1]
-    if not varied:
-        return [None] * len(margins)
-    rows, n_rows = searched_rows(statistics), statistics.effective_rows
-    dependent = _by_pairs(rows, margins, varied, n_rows)
-    used = {j: make_used() for j, (_, make_used) in dependent.items()}
-    used |= _by_triples(rows, margins, varied, [j for j in varied if j not in dependent], n_rows)
-    return [used.get(j) for j in range(len(margins))]
 
 
 def searched_rows(statistics: Statistics) -> Statistics:
@@ -129,7 +117,7 @@ def _by_triples(
     rows: Statistics, margins: Sequence[Margin], varied: Sequence[int], alone: Sequence[int], n_rows: float
 ) -> dict[int, KernelMatrix]:
     """Return kernels of features that depend on others only in triples, by the bandwidth likeliest there."""
-    coarse = [margin.with_groups(_TRIPLE_GROUPS) for margin in margins]
+    coarse = [dataclasses.replace(margin, max_groups=_TRIPLE_GROUPS) for margin in margins]
     triples = [key for key in spaced_triples(varied, alone, costs.MAX_TRIPLES) if _is_small(coarse, key)]
     if not triples:
         return {}
@@ -232,8 +220,16 @@ class KernelJoint(Joint):
         if self.bandwidth is not None:
             width = self.bandwidth * self.statistics.effective_rows ** (-1 / 6)
             return [margin.kernel(width) for margin in self.margins]
+        margins, n_rows = self.margins, self.statistics.effective_rows
+        varied = [j for j, margin in enumerate(margins) if np.count_nonzero(margin.group_masses) > 1]
+        if not varied:
+            return [None] * len(margins)
         with single_threaded():
-            return choose_kernels(self.statistics, self.margins)
+            rows = searched_rows(self.statistics)
+            dependent = _by_pairs(rows, margins, varied, n_rows)
+            used = {j: make_used() for j, (_, make_used) in dependent.items()}
+            used |= _by_triples(rows, margins, varied, [j for j in varied if j not in dependent], n_rows)
+        return [used.get(j) for j in range(len(margins))]
 
     @property
     def is_product(self) -> bool:
@@ -279,7 +275,11 @@ def _move(margin: Margin, kernel: KernelMatrix | None, codes: BinIndices, rng: n
     """Move rows by a kernel to a group, then to a bin of the group by mass."""
     if kernel is None:
         return draw_bins(margin.masses, len(codes), rng)
-    groups = _move_groups(margin, kernel, margin.groups[codes], rng)
+    old_groups = margin.groups[codes]
+    groups = np.empty_like(old_groups)
+    for group in np.unique(old_groups):
+        rows = np.flatnonzero(old_groups == group)
+        groups[rows] = draw_bins(margin.group_masses * kernel.column(int(group)), len(rows), rng)
     ends = np.cumsum(margin.masses)
     high = np.cumsum(margin.group_masses)[groups]
     places = high - margin.group_masses[groups] * rng.random(len(codes))
@@ -287,11 +287,3 @@ def _move(margin: Margin, kernel: KernelMatrix | None, codes: BinIndices, rng: n
     first = np.searchsorted(margin.groups, groups, side="left")
     last = np.searchsorted(margin.groups, groups, side="right") - 1
     return np.clip(bins, first, last).astype(np.int32)
-
-
-def _move_groups(margin: Margin, kernel: KernelMatrix, groups: Ints, rng: np.random.Generator) -> Ints:
-    moved = np.empty_like(groups)
-    for group in np.unique(groups):
-        rows = np.flatnonzero(groups == group)
-        moved[rows] = draw_bins(margin.group_masses * kernel.column(int(group)), len(rows), rng)
-    return moved

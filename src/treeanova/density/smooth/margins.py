@@ -25,6 +25,17 @@ _TIED = 1e-12
 
 Tau = Floats | float
 """Kendall's τ of one pair, or of many with axes for the ranks of both."""
+Scale = Literal["ranks", "values"]
+SCALES: tuple[Scale, ...] = ("ranks", "values")
+_MAX_GROUPS = 128
+_N_POINTS = 96
+_MAX_POINTS_PER_GROUP = 16
+_COARSE_GROUPS = 48
+_DEGREES_OF_FREEDOM = 5.0
+_FARTHEST = 1e6
+_EDGE = 1e-7
+_BALANCE_STEPS = 100
+_BALANCE_TOLERANCE = 1e-12
 
 
 class Family(NamedTuple):
@@ -40,9 +51,6 @@ class Family(NamedTuple):
     n_parameters: int = 1
     is_rotated: bool | None = None
     scores: Callable[[Floats], Floats] = np.asarray
-
-    def log_density(self, u: Floats, v: Floats, tau: Tau) -> Floats:
-        return self.log_density_at(self.scores(u), self.scores(v), tau)
 
 
 def _clayton(u: Floats, v: Floats, tau: Tau) -> Floats:
@@ -103,18 +111,14 @@ def _student(x: Floats, y: Floats, tau: Tau, freedom: float) -> Floats:
     return logs
 
 
-def _student_family(freedom: int) -> Family:
-    return Family(
-        f"student {freedom}",
-        functools.partial(_student, freedom=freedom),
-        2,
-        scores=functools.partial(scipy.special.stdtrit, freedom),
-    )
-
-
 FAMILIES = (
     Family("frank", _frank),
-    *map(_student_family, (2, 4, 8, 16)),
+    *(
+        Family(
+            f"student {n}", functools.partial(_student, freedom=n), 2, None, functools.partial(scipy.special.stdtrit, n)
+        )
+        for n in (2, 4, 8, 16)
+    ),
     *(Family("clayton", _clayton, is_rotated=is_rotated) for is_rotated in (False, True)),
     *(Family("gumbel", _gumbel, is_rotated=is_rotated) for is_rotated in (False, True)),
 )
@@ -133,19 +137,6 @@ def kendall_tau(shares: Floats) -> Floats:
     is_tied = np.minimum(rows, columns) <= _TIED
     tau: Floats = np.where(is_tied, 0.0, excess / np.sqrt(np.where(is_tied, 1.0, rows * columns)))
     return tau
-
-
-Scale = Literal["ranks", "values"]
-SCALES: tuple[Scale, ...] = ("ranks", "values")
-_MAX_GROUPS = 128
-_N_POINTS = 96
-_MAX_POINTS_PER_GROUP = 16
-_COARSE_GROUPS = 48
-_DEGREES_OF_FREEDOM = 5.0
-_FARTHEST = 1e6
-_EDGE = 1e-7
-_BALANCE_STEPS = 100
-_BALANCE_TOLERANCE = 1e-12
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -249,7 +240,9 @@ class Margin:
         Few different numbers of groups let many pairs share a stack. The points within groups keep their number.
         """
         n_ordered, n_steps = self.n_ordered_groups, self.points.shape[1]
-        more = _padded_size(n_ordered) - n_ordered
+        more = 0
+        if _COARSE_GROUPS // 4 < n_ordered <= _COARSE_GROUPS:  # up to the most groups with as many points in each
+            more = min(_N_POINTS // (_N_POINTS // n_ordered), _COARSE_GROUPS) - n_ordered
         if not more or not self.binning.is_identity:  # values are those of bins, not of groups
             return self
         masses = np.insert(self.group_masses, n_ordered, np.zeros(more))
@@ -265,17 +258,10 @@ class Margin:
         places[self.n_ordered_groups :] += len(self.padded.group_masses) - n_groups
         return places
 
-    def with_groups(self, max_groups: int) -> Margin:
-        return dataclasses.replace(self, max_groups=max_groups)
-
     @functools.cached_property
     def coarse(self) -> Margin:
         return Margin(
-            self.group_masses,
-            self.n_ordered_groups,
-            self.n_rows,
-            max_groups=_COARSE_GROUPS,
-            n_points=_COARSE_GROUPS,
+            self.group_masses, self.n_ordered_groups, self.n_rows, max_groups=_COARSE_GROUPS, n_points=_COARSE_GROUPS
         )
 
     @functools.cached_property
@@ -355,14 +341,6 @@ class Margin:
         return KernelMatrix(np.empty((0, 0)), (1 - share) * safe_inverse(self.group_masses), np.array(share))
 
 
-def _padded_size(n_groups: int) -> int:
-    """Return the largest number of groups with as many points in each; few or many groups stay as they are."""
-    if not _COARSE_GROUPS // 4 < n_groups <= _COARSE_GROUPS:
-        return n_groups
-    n_steps = _N_POINTS // n_groups
-    return min(_N_POINTS // n_steps, _COARSE_GROUPS)
-
-
 def _kernels_of(margins: Sequence[Margin], bandwidth: float, scale: Scale) -> KernelMatrix:
     """Return the matrices A of a bandwidth for margins of the same shape; each is computed once."""
     computed = [memo_of(margin, "kernels") for margin in margins]
@@ -429,20 +407,12 @@ class Margins:
         return Margins(self.distinct, self.places[numbers], self._arrays)
 
     @property
-    def n_rows(self) -> float:
-        return self.distinct[0].n_rows
-
-    @property
     def n_groups(self) -> int:
         return len(self.distinct[0].group_masses)
 
     @property
     def n_ordered_groups(self) -> int:
         return self.distinct[0].n_ordered_groups
-
-    @property
-    def has_unmerged_bins(self) -> bool:
-        return self.distinct[0].binning.is_identity
 
     @property
     def coarse(self) -> Margins:
