@@ -55,8 +55,8 @@ def test_coarse_groups_are_pooled():
     coarse = stacked.coarse
     pooled = np.einsum("kij,kj->ki", coarse.pooling, stacked.group_masses)
     np.testing.assert_allclose(pooled, coarse.group_masses, rtol=1e-12)
-    assert not coarse.has_unmerged_bins
-    assert stacked.has_unmerged_bins
+    assert not any(margin.binning.is_identity for margin in coarse.distinct)
+    assert all(margin.binning.is_identity for margin in stacked.distinct)
 
 
 def test_shapes_differ_by_numbers_of_groups_and_of_points():

@@ -6,8 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.densities import MIXED_GRID, mixed_rows
 from treeanova.density.costs import MAX_SAMPLE_ROWS
 from treeanova.density.counting import enough_hashes, hashes_of, joined, sample_of, sample_size
+from treeanova.density.statistics import statistics_of
 
 
 def lot(source, first, n_rows, *, weighted=False):
@@ -48,11 +50,15 @@ def test_samples_of_many_features_are_smaller():
 
 
 def test_sources_after_others_keep_their_hashes():
-    first, second = lot(0, 0, 5), lot(0, 0, 3)
-    moved = second.after(first)
-    assert moved.sources.tolist() == [1, 1, 1]
-    np.testing.assert_array_equal(moved.hashes, second.hashes)
-    assert joined([moved, first], 100).values[:, 1].tolist() == [0, -1, -2, -3, -4, 0, -1, -2]
+    first, second = (statistics_of(mixed_rows(seed, n), MIXED_GRID) for seed, n in ((0, 5), (1, 3)))
+    for merged, lots in ((first + second, (first, second)), (second + first, (second, first))):
+        sizes = [len(one.sample) for one in lots]
+        assert merged.sample.sources.tolist() == np.repeat([0, 1], sizes).tolist()
+        assert merged.sample.rows.tolist() == [row for size in sizes for row in range(size)]
+        np.testing.assert_array_equal(merged.sample.hashes, np.concatenate([one.sample.hashes for one in lots]))
+        np.testing.assert_array_equal(merged.sample.values, np.concatenate([one.sample.values for one in lots]))
+    again = (first + second) + first
+    assert again.sample.sources.tolist() == np.repeat([0, 1, 2], [5, 3, 5]).tolist()
 
 
 def test_a_limit_of_hashes_keeps_the_sample():

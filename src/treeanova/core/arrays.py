@@ -34,6 +34,11 @@ ROUNDING = 16 * float(np.finfo(np.float64).eps)
 """Rounding of a sum, relative to the sizes of what is added."""
 SEPARATOR = " × "
 _LONGEST_WORD = 12
+# Results that an object remembers per instance and arguments; they are not part of its fields or pickles.
+Owner = TypeVar("Owner")
+P = ParamSpec("P")
+T = TypeVar("T")
+_ATTRIBUTE = "_memo"
 
 
 def checked_whole(name: str, number: Any, least: int, remedy: str) -> int:
@@ -182,13 +187,6 @@ def _n_of_word(text: str) -> int:
 
 def _n_shared(texts: Sequence[str]) -> int:
     return sum(1 for _ in itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False)))
-
-
-# Results that an object remembers per instance and arguments; they are not part of its fields or pickles.
-Owner = TypeVar("Owner")
-P = ParamSpec("P")
-T = TypeVar("T")
-_ATTRIBUTE = "_memo"
 
 
 class _Memo(dict[str, dict[Any, Any]]):

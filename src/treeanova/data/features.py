@@ -20,6 +20,10 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import Floats
 
+# Columns that hold nothing else are turned into text unchanged, including Python's bool (an int).
+_AS_TEXT = (str, bytes, int, np.integer, np.datetime64, np.timedelta64)
+_DATES = (dt.date, dt.time, dt.timedelta, np.datetime64, np.timedelta64)
+
 
 class _Value:
     """Equality of dataclasses by their fields, where NaN equals NaN; for classes declared with ``eq=False``."""
@@ -346,11 +350,6 @@ def _text(value: Any, name: str) -> str:
         f"column {name!r} must hold texts, booleans or whole numbers, got {value!r}, whose text is not certain; "
         "convert it as for training."
     )
-
-
-# Columns that hold nothing else are turned into text unchanged, including Python's bool (an int).
-_AS_TEXT = (str, bytes, int, np.integer, np.datetime64, np.timedelta64)
-_DATES = (dt.date, dt.time, dt.timedelta, np.datetime64, np.timedelta64)
 
 
 def _short_texts(column: npt.NDArray[Any], name: str) -> _Spelled:
