@@ -71,7 +71,7 @@ class Answers(Predictions):
         Parameters
         ----------
         key
-            Name of a feature, names of several, or a label such as "a × b".
+            As for `term_values`.
 
         Returns
         -------
@@ -115,7 +115,7 @@ class Answers(Predictions):
             several families are their interaction, such as ``job × age``. With "feature", each of these is shared
             equally among its families.
         progress
-            True for a progress bar, or a function, as for `decompose`; the figures are computed once and kept.
+            As for `decompose`; the figures are computed once and kept.
 
         Returns
         -------
@@ -169,7 +169,7 @@ class Answers(Predictions):
         Parameters
         ----------
         X
-            Rows with all features of the model.
+            As for `decision_function`.
         group
             The name of a column of X with two values, two labels, or a boolean for each row. The gap is that of the
             second label, in sorted order, minus that of the first: of True minus False.
@@ -178,24 +178,19 @@ class Answers(Predictions):
         feature
             A feature or family for `Gap.routes`: how much of the gap comes directly from it, from its interactions, and
             from all other features. By default the one that `group` names.
-        groups
-            Families of features, as for `importance`; the table then has a row per family and interaction of families.
-        progress
-            True for a progress bar, or a function, as for `decompose`.
+        groups, progress
+            As for `importance`; with families, the table has a row per family and interaction of families.
 
         Returns
         -------
         Gap
-            A table with a row per term, and its sum.
 
         Notes
         -----
         The difference of the mean scores is the sum of the differences of the terms' means; the intercept cancels.
         Errors are those of differences of two means over independent rows, given model and density. They are NaN if a
-        group has a single row. Rows of weight zero are left out.
-
-        Terms of a protected feature show its direct influence. Dropping them does not remove the rest: correlated
-        features carry part of it in their own terms.
+        group has a single row. Rows of weight zero are left out. Dropping the terms of a protected feature does not
+        remove its influence: correlated features carry part of it in their own terms.
 
         Examples
         --------
@@ -217,7 +212,7 @@ class Answers(Predictions):
         Parameters
         ----------
         key
-            Name of a feature, names of several, or a label such as "a × b".
+            As for `term_values`.
         scale
             "score", on which terms add up. "response" is for display only, for models with the link "logit", "log" or
             "softmax": the change of the response by this term alone, with all other terms at zero, their average. Such
@@ -225,8 +220,7 @@ class Answers(Predictions):
 
         Returns
         -------
-        data frame
-            In the library of X (pandas, polars, pyarrow), or a dict of columns if that is not installed.
+        data frame, as for `importance`
 
         Examples
         --------
@@ -254,7 +248,6 @@ class Answers(Predictions):
         Returns
         -------
         Monotonicity
-            Direction overall and at each level of the other features, and the cells that break it; `print` it.
 
         Raises
         ------
@@ -299,7 +292,7 @@ class Answers(Predictions):
         random_state
             Seed; that of `decompose` by default.
         progress
-            True for a progress bar, or a function, as for `decompose`.
+            As for `decompose`.
 
         Returns
         -------
@@ -335,12 +328,9 @@ class Answers(Predictions):
         sample_weight: npt.ArrayLike | None = None,
         progress: bool | Progress | None = None,
     ) -> Validation:
-        """Validate each term on held-out rows, and return a table with a row per term.
+        """Validate each term on held-out rows: its change of the loss, and whether the outcome follows it.
 
-        The table answers two questions, in this order:
-
-        1. How much worse is the loss without the term? (`loss_change`, with the standard error `error`)
-        2. Does the outcome follow the term, given all the others? (`p_value`, one-sided)
+        `Validation` describes the table, which has a row per term.
 
         Parameters
         ----------
@@ -361,12 +351,11 @@ class Answers(Predictions):
         sample_weight
             Weights of the rows. Rows of weight zero, or below 1e-12 of the largest, are left out.
         progress
-            True for a progress bar, or a function, as for `decompose`.
+            As for `decompose`.
 
         Returns
         -------
         Validation
-            The table, and the names of terms that are significant, or that can be left out.
 
         Raises
         ------
@@ -405,16 +394,10 @@ class Answers(Predictions):
         >>> all(0.9 < slope < 1.1 for slope in table["slope"])  # all three terms are calibrated
         True
         """
+        backend = self._settings.backend
         with reporting(progress) as report:
             return validate(
-                self._function,
-                X,
-                y,
-                sample_weight,
-                loss=loss,
-                group=group,
-                backend=self._settings.backend,
-                progress=report,
+                self._function, X, y, sample_weight, loss=loss, group=group, backend=backend, progress=report
             )
 
 
@@ -467,13 +450,11 @@ def standard_errors_of_tables(
         for key, total in totals.items():
             change = tables.terms[key] - effects.terms[key]
             total += change, change**2
-    factor = statistics.resampling_factor
-    return {key: factor * _deviation(total, n_resamples) for key, total in totals.items()}
-
-
-def _deviation(sums: Floats, n: int) -> Floats:
-    deviation: Floats = np.sqrt(np.maximum(sums[1] - sums[0] ** 2 / n, 0) / (n - 1))
-    return deviation
+    factor, n = statistics.resampling_factor, n_resamples
+    return {
+        key: factor * np.sqrt(np.maximum(squares - total**2 / n, 0) / (n - 1))
+        for key, (total, squares) in totals.items()
+    }
 
 
 # The decomposition in short.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Collection, Mapping, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from treeanova.core.arrays import BinIndices, Floats, Key, Names
+from treeanova.core.arrays import BinIndices, Floats, Names
 from treeanova.data.columns import frame, free_name
 from treeanova.data.features import Feature, recoded_column
 from treeanova.decomposition.decomposition import Decomposition, mean
@@ -179,15 +180,11 @@ class Bag(Result):
         reach = float(scipy.special.ndtri((1 + level) / 2)) * errors
         added = {"error": errors, "low": term.values - reach, "high": term.values + reach}
         columns = term_columns(term)
+        outputs = self.fx.outputs
         for name, numbers in added.items():
-            for ending, column in _by_output(numbers, self.fx.outputs, term).items():
-                columns[free_name(f"{name}{ending}", columns)] = column
+            for output, column in zip(outputs, numbers.reshape(term.weights.size, -1).T, strict=True):
+                columns[free_name(name if len(outputs) == 1 else f"{name}_{output}", columns)] = column
         return frame(columns, backend_of_tables(self.fx))
-
-
-def _by_output(numbers: Floats, outputs: Sequence[str], term: Term) -> dict[str, Floats]:
-    flat = numbers.reshape(term.weights.size, -1)
-    return {"" if len(outputs) == 1 else f"_{output}": flat[:, k] for k, output in enumerate(outputs)}
 
 
 # Members at the cells of another decomposition.
@@ -200,23 +197,13 @@ def _points(fx: Decomposition, term: Term) -> list[Floats]:
         inside = axis.examples()
         j = fx.schema.names.index(name)
         if axis.is_ordered:
-            means = _means_of_bins(fx, (j,)) if axis.size == fx.grid.axes[j].size else None
-            has_mean = np.zeros(len(inside), dtype=bool) if means is None else np.isfinite(means) & ~np.isnan(inside)
-            inside = inside if means is None else np.where(has_mean, means, inside)
+            statistics = fx.density.statistics if axis.size == fx.grid.axes[j].size else None
+            with contextlib.suppress(NoRowsError):
+                if statistics is not None:
+                    means = statistics.bin_means(j)
+                    inside = np.where(np.isfinite(means) & ~np.isnan(inside), means, inside)
         points.append(inside)
     return points
-
-
-def _means_of_bins(fx: Decomposition, key: Key) -> Floats | None:
-    statistics = fx.density.statistics
-    try:
-        return None if statistics is None else statistics.bin_means(key[0])
-    except NoRowsError:
-        return None
-
-
-def _features(fx: Decomposition, term: Term) -> list[Feature]:
-    return [fx.schema.features[fx.schema.names.index(name)] for name in term.features]
 
 
 def _bins_of(member: Decomposition, j: int, feature: Feature, points: Floats) -> BinIndices:
@@ -237,9 +224,8 @@ def _at_cells(fx: Decomposition, member: Decomposition, term: Term, points: Sequ
     key = tuple(member.schema.names.index(name) for name in term.features)
     if not function.has_term(key):
         return np.zeros(term.values.shape)
-    bins = [
-        _bins_of(member, j, feature, along) for j, feature, along in zip(key, _features(fx, term), points, strict=True)
-    ]
+    features = [fx.schema.features[fx.schema.names.index(name)] for name in term.features]
+    bins = [_bins_of(member, *of_feature) for of_feature in zip(key, features, points, strict=True)]
     cells = [along.ravel() for along in np.meshgrid(*bins, indexing="ij")]
     values = []
     for start in range(0, len(cells[0]), _CELLS_AT_ONCE):

@@ -50,17 +50,18 @@ def certify(
     The sum of terms is compared with the scores of `oracle`, such as trees walked node by node, or of the source.
     """
     steps = _STEPS if clock is None else min(_STEPS, clock.left * _STEPS_PER_SECOND)
-    names = function.grid.schema.names
+    names, statistics = function.grid.schema.names, density.statistics
+    n_sampled = len(statistics.sample) if statistics is not None and statistics.is_estimated else None
     measured = {tuple(names[j] for j in key): pure.measured[key] for key in pure.terms.effects.terms}
     certificate = Certificate(
         measured,
-        _reconstruction_error(function, density.statistics, oracle, steps),
+        _reconstruction_error(function, statistics, oracle, steps),
         options.tol,
         higher=pure.higher,
         density_gap=_density_gap(pure, density),
-        remainder_share=remainder_share(function, density.statistics, steps),
+        remainder_share=remainder_share(function, statistics, steps),
         marginal_gap=0.0 if density.is_consistent else _marginal_gap(pure.terms),
-        sampled_rows=_sampled_rows(density.statistics),
+        sampled_rows=n_sampled,
         aliases=_aliases(function.grid, density),
         mean_gap=_mean_gap(function, pure, density),
     )
@@ -121,10 +122,6 @@ def _division_of(column: Floats | BinIndices) -> bytes | None:
     if is_order:
         return b"order" + min(places.tobytes(), (len(counts) - 1 - places).tobytes())
     return first[places].tobytes()
-
-
-def _sampled_rows(statistics: Statistics | None) -> int | None:
-    return len(statistics.sample) if statistics is not None and statistics.is_estimated else None
 
 
 def _density_gap(pure: PureTerms, density: Density) -> float:

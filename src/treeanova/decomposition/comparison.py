@@ -89,11 +89,11 @@ class Comparison(Result):
         first, *compared_names = content["names"]
         by_name = [{"term": row["term"], row["decomposition"]: row["relative"]} for row in content["distance"]]
         distances, signs = _largest(by_name, compared_names), _largest(content["signs"], compared_names)
-        ranks = {row["term"]: row for row in content["ranks"]}
+        ranks = {row["term"]: [(name, row[name]) for name in content["names"]] for row in content["ranks"]}
         lines = [
             {"term": term}
             | {f"Δ {name}": percent(distances[term][name]) for name in compared_names}
-            | {f"rank {name}": _rank_text(ranks[term][name]) for name in content["names"]}
+            | {f"rank {name}": "–" if rank is None or np.isnan(rank) else str(int(rank)) for name, rank in ranks[term]}
             | {f"sign {name}": percent(signs[term][name]) if term in signs else "" for name in compared_names}
             for term in sorted(distances, key=lambda term: -np.nan_to_num([*distances[term].values()], nan=-1).max())
         ]
@@ -103,10 +103,6 @@ class Comparison(Result):
             "rank: by variance, – where there is no such term; sign: share of rows where a main effect has the other "
             f"sign.{notes}\n\n{aligned_rows(lines, top)}"
         )
-
-
-def _rank_text(rank: float | None) -> str:
-    return "–" if rank is None or np.isnan(rank) else str(int(rank))
 
 
 def _largest(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[str, dict[str, float]]:

@@ -121,9 +121,8 @@ class Decomposition(Answers):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Decomposition):
             return NotImplemented
-        is_same_scope = self.has_remainder == other.has_remainder
-        is_same_grid = self.grid.has_bins_of(other.grid)
-        return is_same_grid and is_same_scope and self._function.terms.equals(other._function.terms)
+        is_alike = self.grid.has_bins_of(other.grid) and self.has_remainder == other.has_remainder
+        return is_alike and self._function.terms.equals(other._function.terms)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -230,9 +229,8 @@ class Decomposition(Answers):
 
     def _keep(self, is_kept: Callable[[Key], bool]) -> Decomposition:
         terms = self._function.terms.keep(is_kept)
-        scope = Scope(n_terms=self._n_terms_of_model, edits=self.history)
-        certificate = self._certificate_of(terms)
-        return self._with(source=AdditiveModel(terms), terms=terms, scope=scope, certificate=certificate)
+        scope, source = Scope(n_terms=self._n_terms_of_model, edits=self.history), AdditiveModel(terms)
+        return self._with(source=source, terms=terms, scope=scope, certificate=self._certificate_of(terms))
 
     def _certificate_of(self, terms: TermSet) -> Certificate:
         names = {self._names(key) for key in terms.effects.terms}
@@ -348,7 +346,7 @@ class Decomposition(Answers):
         Parameters
         ----------
         progress
-            True for a progress bar, or a function, as for `decompose`.
+            As for `decompose`.
 
         Returns
         -------
@@ -400,7 +398,7 @@ class Decomposition(Answers):
         sample_weight
             Weights of the rows of `X`, or the name of the column that holds them.
         progress
-            True for a progress bar, or a function, as for `decompose`.
+            As for `decompose`.
 
         Returns
         -------
@@ -527,8 +525,7 @@ def decomposed(
     if source.max_order is not None:
         limit = source.max_order
         higher = None if pure.higher is None else pure.higher.above(limit)
-        pure = pure._replace(terms=pure.terms.up_to(limit), higher=higher)
-        scope = Scope(order=limit)
+        pure, scope = pure._replace(terms=pure.terms.up_to(limit), higher=higher), Scope(order=limit)
     function = Function(source, pure.terms, scope, settings.n_jobs)
     certificate = certify(function, pure, density, settings.options, oracle, clock=clock)
     if density.ranks_on_population:
@@ -619,18 +616,6 @@ def _combined(members: Sequence[Decomposition], factors: Sequence[float], progre
     return fx.truncate(min(orders)) if orders else fx
 
 
-_DAMAGE = (
-    LookupError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    ImportError,
-    ArithmeticError,
-    MemoryError,
-    RecursionError,
-)
-
-
 def load(path: str | os.PathLike[str]) -> Decomposition:
     """Read a decomposition from a file, with the statistics of its rows.
 
@@ -656,12 +641,21 @@ def load(path: str | os.PathLike[str]) -> Decomposition:
     0.25
     """
     header, arrays = codec.read(path)
+    damage = (
+        LookupError,
+        ValueError,
+        TypeError,
+        AttributeError,
+        ImportError,
+        ArithmeticError,
+        MemoryError,
+        RecursionError,
+    )
     try:
-        fx = _decomposition(unpack(header, arrays))
-    except _DAMAGE as error:
+        return _decomposition(unpack(header, arrays))
+    except damage as error:
         name = pathlib.Path(path).name
         raise ArchiveError(f"{name} must be a whole file saved by treeanova, got one that does not fit.") from error
-    return fx
 
 
 def _decomposition(saved: Saved) -> Decomposition:

@@ -30,7 +30,7 @@ from treeanova.data.columns import frame, free_name, printable, table_text
 from treeanova.data.sources import Batch, Batches, Selection, batches_of
 from treeanova.data.streams import frames_in_list, some_rows
 from treeanova.decomposition.function import Deferred, rest_label
-from treeanova.decomposition.importance import Families, families_of, summed
+from treeanova.decomposition.importance import families_of, summed
 from treeanova.decomposition.result import Result, aligned_rows, rows_of_output
 from treeanova.views import rows_words
 
@@ -104,14 +104,8 @@ class Explanation(Result):
         components = {label: values.reshape(len(values), -1) for label, values in self.parts.items()}
         scores = self.scores.reshape(len(self.values), -1)
         rows = [{"score": scores[i], "terms": self._reasons(components, i)} for i in range(len(scores))]
-        outputs, intercept = list(self.outputs), np.atleast_1d(self.intercept)
-        return {
-            "scale": self.scale,
-            "outputs": outputs,
-            "baseline": self.baseline,
-            "intercept": intercept,
-            "rows": rows,
-        }
+        content = {"scale": self.scale, "outputs": list(self.outputs), "baseline": self.baseline}
+        return content | {"intercept": np.atleast_1d(self.intercept), "rows": rows}
 
     def _reasons(self, components: Mapping[str, Floats], row: int) -> list[dict[str, Any]]:
         return [
@@ -169,20 +163,17 @@ class Explanation(Result):
         >>> list(fx.explain(X).to_frame())
         ['x0', 'x1', 'x0 × x1']
         """
-        table = self._frame()
+        columns = self.parts
+        if self.values.ndim > 2:
+            columns = {
+                f"{name} [{output}]": values[:, k]
+                for name, values in self.parts.items()
+                for k, output in enumerate(self.outputs)
+            }
+        table = frame(columns, self.backend)
         if nw.dependencies.is_pandas_dataframe(self.data) and nw.dependencies.is_pandas_dataframe(table):
             table.index = self.data.index
         return table
-
-    def _frame(self) -> Any:
-        if self.values.ndim == 2:
-            return frame(self.parts, self.backend)
-        by_output = {
-            f"{name} [{output}]": values[:, k]
-            for name, values in self.parts.items()
-            for k, output in enumerate(self.outputs)
-        }
-        return frame(by_output, self.backend)
 
     def shap_values(self, *, leave_remainder: bool = False) -> Floats:
         """Share each term equally among its features, and return values per feature.
@@ -269,20 +260,14 @@ class Explanation(Result):
         position = {name: j for j, name in enumerate(self.features)}
         keys, places = families.merged([tuple(position[name] for name in term) for term in self.terms])
         values = summed(self.values, places, len(keys), axis=1)
+        shares, of_families = self.other_shares, (np.array(families.places), len(families.names))
         return dataclasses.replace(
             self,
             values=np.ascontiguousarray(values),
             terms=tuple(tuple(families.names[i] for i in key) for key in keys),
             features=families.names,
-            other_shares=None if self.other_shares is None else self._other_shares_of(families),
+            other_shares=None if shares is None else Deferred(lambda: summed(shares.array, *of_families, axis=1)),
         )
-
-    def _other_shares_of(self, families: Families) -> Deferred:
-        def add_up() -> Floats:
-            by_feature = self.other_shares.array  # type: ignore[union-attr]
-            return summed(by_feature, np.array(families.places), len(families.names), axis=1)
-
-        return Deferred(add_up)
 
     def to_shap(self) -> Any:
         """Return a `shap.Explanation` of the values per feature, for shap's plots; needs the package shap.
@@ -360,7 +345,9 @@ class Job:
                 if not files:
                     raise ValueError("`X` must have at least one row, got 0 rows; pass the rows to explain.")
                 _join(files, target)
-                _remove_own_files(folder)
+                for file in list(folder.iterdir()):  # including those of interrupted jobs, but no other files
+                    if _OWN_FILE.fullmatch(file.name) and file.is_file():
+                        file.unlink()
             finally:
                 with contextlib.suppress(OSError):  # of a folder that is not empty
                     folder.rmdir()
@@ -372,7 +359,8 @@ class Job:
         schema = None
         for number, batch in enumerate(batches):
             stem = f"{number:06d}-{self._digest(batch)}"
-            file = _undamaged(folder, stem)
+            written = (file for file in folder.glob(f"{stem}-*.parquet") if file.stem == f"{stem}-{_file_digest(file)}")
+            file = next(written, None)  # whose bytes have the digest in its name
             if file is None:
                 file = self._write_part(folder / f"{stem}.parquet", batch, schema)
             schema = importlib.import_module("pyarrow.parquet").read_schema(file)
@@ -413,20 +401,6 @@ def _file_digest(path: pathlib.Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _undamaged(folder: pathlib.Path, stem: str) -> pathlib.Path | None:
-    """Return the file of a batch if its bytes have the digest in its name."""
-    return next(
-        (file for file in folder.glob(f"{stem}-*.parquet") if file.stem == f"{stem}-{_file_digest(file)}"), None
-    )
-
-
-def _remove_own_files(folder: pathlib.Path) -> None:
-    """Remove all parts, including those of interrupted jobs, but no other files."""
-    for file in list(folder.iterdir()):
-        if _OWN_FILE.fullmatch(file.name) and file.is_file():
-            file.unlink()
-
-
 def _check_target(target: pathlib.Path) -> None:
     try:
         importlib.import_module("pyarrow")
@@ -438,17 +412,15 @@ def _check_target(target: pathlib.Path) -> None:
 
 def as_batches(X: Any) -> Batches:
     batches = batches_of(X)
-    if batches is not None:
-        return batches
-    return frames_in_list([X if hasattr(X, "shape") else np.asarray(X)])
+    return frames_in_list([X if hasattr(X, "shape") else np.asarray(X)]) if batches is None else batches
 
 
-def _table(explained: Explanation, kept: Any) -> Any:
+def _table(explained: Explanation, copied_columns: Any) -> Any:
     pyarrow = importlib.import_module("pyarrow")
-    columns: dict[str, Floats] = columns_of(explained)
-    arrays = {name: pyarrow.array(np.ascontiguousarray(values)) for name, values in columns.items()}
-    if kept is not None:
-        table = _as_arrow(kept)
+    columns = columns_of(explained).items()
+    arrays = {name: pyarrow.array(np.ascontiguousarray(values)) for name, values in columns}
+    if copied_columns is not None:
+        table = _as_arrow(copied_columns)
         for name in table.column_names:
             arrays[free_name(name, arrays)] = table[name]
     return pyarrow.table(arrays)
@@ -491,11 +463,11 @@ def _cast(table: Any, schema: Any, source: str) -> Any:
         ) from error
 
 
-def _join(parts: Sequence[pathlib.Path], target: pathlib.Path) -> None:
-    """Copy parts to one file, which replaces an existing one when complete."""
+def _join(files: Sequence[pathlib.Path], target: pathlib.Path) -> None:
+    """Copy files to one, which replaces an existing one when complete."""
     parquet = importlib.import_module("pyarrow.parquet")
-    with replacing(target) as file, parquet.ParquetWriter(file, parquet.read_schema(parts[0])) as writer:
-        for path in parts:
+    with replacing(target) as file, parquet.ParquetWriter(file, parquet.read_schema(files[0])) as writer:
+        for path in files:
             with parquet.ParquetFile(path) as content:
                 for group in range(content.num_row_groups):
                     writer.write_table(content.read_row_group(group))

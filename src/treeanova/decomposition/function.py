@@ -358,20 +358,20 @@ def _alike(forests: Sequence[Forest]) -> list[Forest]:
 
 def _distinct(forests: Sequence[Forest], factors: Sequence[float]) -> tuple[list[Forest], list[float]]:
     """Merge equal forests and add up their factors: equal models cancel exactly, not just up to rounding."""
+    names = [field.name for field in dataclasses.fields(Forest) if field.name != "schema"]
+
+    def are_equal(first: Forest, second: Forest) -> bool:
+        return all(np.array_equal(getattr(first, name), getattr(second, name), equal_nan=True) for name in names)
+
     distinct: list[Forest] = []
     totals: list[float] = []
     for forest, factor in zip(forests, factors, strict=True):
-        place = next((i for i, other in enumerate(distinct) if _are_equal(other, forest)), len(distinct))
+        place = next((i for i, other in enumerate(distinct) if are_equal(other, forest)), len(distinct))
         if place == len(distinct):
             distinct.append(forest)
             totals.append(0.0)
         totals[place] += factor
     return distinct, totals
-
-
-def _are_equal(first: Forest, second: Forest) -> bool:
-    names = [field.name for field in dataclasses.fields(Forest) if field.name != "schema"]
-    return all(np.array_equal(getattr(first, name), getattr(second, name), equal_nan=True) for name in names)
 
 
 def _forest_of(function: Function, model: Any) -> Forest:
@@ -445,7 +445,10 @@ def response_effects(function: Function) -> Effects:
             f"on_response_scale() must have a score that differs from the response, got the link {schema.link!r}; the "
             "terms are on the response scale already."
         )
-    key = _features_of(function)
+    used = {j for key in function.terms.keys for j in key}
+    if function.has_remainder or function.rest_orders:  # whose terms may have any feature with bins
+        used = {j for j, size in enumerate(grid.sizes) if size > 1}
+    key = tuple(sorted(used))
     n_cells = math.prod(grid.sizes[j] for j in key)
     if n_cells > _MAX_CELLS or len(key) > _MAX_FEATURES:
         raise BudgetError(
@@ -461,10 +464,3 @@ def response_effects(function: Function) -> Effects:
     link, objective = ("probability", "brier") if is_classifier(schema) else ("identity", "")
     on_response = Grid(dataclasses.replace(schema, link=link, objective=objective), grid.axes)
     return Effects(on_response, np.zeros(table.shape[-1]), {key: table}) if key else Effects(on_response, table, {})
-
-
-def _features_of(function: Function) -> Key:
-    """Return the features of all terms; with unlisted terms, all features that have bins."""
-    if function.has_remainder or function.rest_orders:
-        return tuple(j for j, size in enumerate(function.grid.sizes) if size > 1)
-    return tuple(sorted({j for key in function.terms.keys for j in key}))

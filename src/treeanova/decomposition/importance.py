@@ -96,10 +96,9 @@ def summed(values: Floats, places: Ints, n_sums: int, axis: int = 0) -> Floats:
     """Sum slices along an axis: the i-th goes to the sum at ``places[i]``."""
     if axis:
         return summed(values.swapaxes(0, axis), places, n_sums).swapaxes(0, axis)
-    n_parts = len(places)
-    which = scipy.sparse.csr_array((np.ones(n_parts), (places, np.arange(n_parts))), shape=(n_sums, n_parts))
-    total: Floats = which @ values.reshape(n_parts, math.prod(values.shape[1:]))
-    return total.reshape(n_sums, *values.shape[1:])
+    n_slices = len(places)
+    which = scipy.sparse.csr_array((np.ones(n_slices), (places, np.arange(n_slices))), shape=(n_sums, n_slices))
+    return np.reshape(which @ values.reshape(n_slices, math.prod(values.shape[1:])), (n_sums, *values.shape[1:]))
 
 
 _DRAWS = 20_000

@@ -170,25 +170,16 @@ class Monotonicity(Result):
 
     def _breaking(self, *, is_fall: bool) -> list[tuple[str, str, float, tuple[str, ...]]]:
         """Return bins, change and cell of each step that falls (or rises), the largest first."""
-        if is_fall:
-            rows = [(s.below, s.above, s.smallest_found, s.smallest_at) for s in self.all_steps]
-        else:
-            rows = [(s.below, s.above, s.largest_found, s.largest_at) for s in self.all_steps]
-        sign = -1 if is_fall else 1
-        broken = [row for row in rows if sign * row[2] > self.tolerance]
-        return sorted(broken, key=lambda row: -abs(row[2]))
+        side, sign = ("smallest", -1) if is_fall else ("largest", 1)
+        rows = [(s.below, s.above, getattr(s, f"{side}_found"), getattr(s, f"{side}_at")) for s in self.all_steps]
+        return sorted((row for row in rows if sign * row[2] > self.tolerance), key=lambda row: -abs(row[2]))
 
     def __repr__(self) -> str:
         return f"Monotonicity({self.feature}: {self.direction})"
 
     def _content(self) -> dict[str, Any]:
-        return {
-            "feature": self.feature,
-            "output": self.output,
-            "direction": self.direction,
-            "levels": records(self.table),
-            "steps": records(self.steps),
-        }
+        content = {name: getattr(self, name) for name in ("feature", "output", "direction")}
+        return content | {"levels": records(self.table), "steps": records(self.steps)}
 
     def _text(self, top: int) -> str:
         del top  # it has no long table
@@ -266,7 +257,10 @@ def _statement(grid: Grid, functions: Callable[[], Iterator[StepFunction]], feat
         tolerance = max(tolerance, function.tolerance)
         low, high = function.lowest(n_nodes), (-function).lowest(n_nodes)
         extremes.append((low, high))
-        steps.append(_step(axis.labels[k : k + 2], function, grid, low, high))
+        bounds = low.bound, -high.bound, low.least, -high.least
+        cells = _where(function, grid, low.cell), _where(function, grid, high.cell)
+        is_exact = low.is_exact and high.is_exact
+        steps.append(Step(axis.labels[k], axis.labels[k + 1], *bounds, *cells, is_exact))
         by_partner.add(function, low, high)
     levels = by_partner.levels(tolerance)
     open_levels = {(level.partner, level.level) for level in levels if level.direction == "undecided"}
@@ -311,21 +305,6 @@ def _trees_of(effects: Effects, model: Any) -> tuple[Forest, LeafSets] | None:
     return (forest, sets) if is_same else None
 
 
-def _step(labels: Sequence[str], function: StepFunction, grid: Grid, low: Extreme, high: Extreme) -> Step:
-    below, above = labels
-    return Step(
-        below=below,
-        above=above,
-        smallest=low.bound,
-        largest=-high.bound,
-        smallest_found=low.least,
-        largest_found=-high.least,
-        smallest_at=_where(function, grid, low.cell),
-        largest_at=_where(function, grid, high.cell),
-        is_exact=low.is_exact and high.is_exact,
-    )
-
-
 def _where(function: StepFunction, grid: Grid, cell: Sequence[int]) -> tuple[str, ...]:
     """Describe the bins of a cell; partners that make no difference to the step are left out."""
     words = []
@@ -348,7 +327,7 @@ class _ByPartner:
 
     grid: Grid
     to_search: frozenset[tuple[str, str]] = frozenset()
-    known: dict[int, Floats] = dataclasses.field(default_factory=dict)
+    bounds: dict[int, Floats] = dataclasses.field(default_factory=dict)
     outside: list[tuple[Key, Floats]] = dataclasses.field(default_factory=list)
 
     def add(self, function: StepFunction, low: Extreme, high: Extreme) -> None:
@@ -357,9 +336,9 @@ class _ByPartner:
             bounds = np.concatenate([lows.by_level(place, low.cell), highs.by_level(place, high.cell)])
             for column in self._columns_to_search(j, columns):
                 bounds[:, column] = *_searched(lows, place, column), *_searched(highs, place, column)
-            bounds = bounds[:, columns]
-            self._extend(j, np.maximum(bounds, [[low.bound], [-np.inf], [high.bound], [-np.inf]]))
-        whole = np.array([low.bound, low.least, high.bound, high.least])
+            bounds = np.maximum(bounds[:, columns], [[low.bound], [-np.inf], [high.bound], [-np.inf]])
+            self.bounds[j] = np.minimum(self.bounds[j], bounds) if j in self.bounds else bounds
+        whole = np.array([low.bound, low.found, high.bound, high.found])
         self.outside.append((function.partners, whole))
 
     def _columns_to_search(self, partner: int, columns: Ints) -> list[int]:
@@ -367,14 +346,9 @@ class _ByPartner:
         bins = [b for b, label in enumerate(axis.labels) if (axis.name, label) in self.to_search]
         return sorted(set(columns[bins].tolist()))
 
-    def _extend(self, partner: int, bounds: Floats) -> None:
-        previous = self.known.get(partner)
-        self.known[partner] = bounds if previous is None else np.minimum(previous, bounds)
-
     def levels(self, tolerance: float) -> tuple[Level, ...]:
         levels = []
-        for j in sorted(self.known):
-            bounds = self.known[j]
+        for j, bounds in sorted(self.bounds.items()):
             for partners, whole in self.outside:
                 if j not in partners:  # the step does not depend on this feature
                     bounds = np.minimum(bounds, whole[:, None])
@@ -389,8 +363,8 @@ def _searched(function: StepFunction, place: int, column: int) -> tuple[float, f
     return extreme.bound, extreme.least
 
 
-def _level(partner: str, label: str, bounds: Floats, possible: Bools, found: Bools) -> Level:
-    never = [_never(bool(p), bool(f)) for p, f in zip(possible, found, strict=True)]
+def _level(partner: str, label: str, bounds: Floats, possible: Bools, actual: Bools) -> Level:
+    never = [_never(bool(p), bool(a)) for p, a in zip(possible, actual, strict=True)]
     is_exact = bool((bounds[1::2] <= bounds[::2]).all())
     return Level(partner, label, _direction(*never), float(bounds[0]), float(-bounds[2]), is_exact)
 

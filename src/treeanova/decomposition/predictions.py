@@ -118,8 +118,7 @@ class Term:
         encoded = encode(X, self.schema)
         if self.at_rows is not None:
             return self.at_rows(encoded)
-        values: Floats = self.values[tuple(axis.index(encoded[:, i]) for i, axis in enumerate(self.axes))]
-        return values
+        return np.asarray(self.values[tuple(axis.index(encoded[:, i]) for i, axis in enumerate(self.axes))])
 
     def __repr__(self) -> str:
         label = label_of(self.features)
@@ -247,8 +246,7 @@ def response_changes(schema: Schema, intercept: npt.ArrayLike, values: Floats) -
     """Return changes of the response by values of one term, all others being zero, in the shape of `values`."""
     base = np.atleast_1d(np.asarray(intercept, dtype=np.float64))
     scores = base + values.reshape(-1, len(base))
-    changes: Floats = respond(schema, scores) - respond(schema, base[None])
-    return changes.reshape(values.shape)
+    return np.reshape(respond(schema, scores) - respond(schema, base[None]), values.shape)
 
 
 def on_scale(term: Term, intercept: npt.ArrayLike, scale: str) -> Term:
@@ -259,8 +257,7 @@ def on_scale(term: Term, intercept: npt.ArrayLike, scale: str) -> Term:
 
 
 def base_response(schema: Schema, intercept: npt.ArrayLike) -> Floats:
-    response: Floats = respond(schema, np.atleast_1d(np.asarray(intercept, dtype=np.float64))[None])[0]
-    return response
+    return np.asarray(respond(schema, np.atleast_1d(np.asarray(intercept, dtype=np.float64))[None])[0])
 
 
 # The model at rows.
@@ -389,7 +386,7 @@ class Predictions:
         Parameters
         ----------
         X
-            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
+            Rows with all features of the model: numpy, pandas, polars, pyarrow or scipy.sparse.
 
         Returns
         -------
@@ -411,12 +408,11 @@ class Predictions:
         Parameters
         ----------
         X
-            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
+            As for `decision_function`.
 
         Returns
         -------
-        numpy.ndarray
-            Shape (n_rows,), or (n_rows, n_outputs) if there are several targets.
+        array in the shape of `decision_function`
 
         See Also
         --------
@@ -440,12 +436,11 @@ class Predictions:
         Parameters
         ----------
         X
-            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
+            As for `decision_function`.
 
         Returns
         -------
-        numpy.ndarray
-            Shape (n_rows,), or (n_rows, n_outputs) if there are several outputs.
+        array in the shape of `decision_function`
 
         Examples
         --------
@@ -462,12 +457,11 @@ class Predictions:
         Parameters
         ----------
         X
-            Rows: numpy, pandas, polars, pyarrow or scipy.sparse.
+            As for `decision_function`.
 
         Returns
         -------
-        numpy.ndarray
-            Shape (n_rows, n_classes).
+        array of shape (n_rows, n_classes)
 
         Examples
         --------
@@ -484,14 +478,13 @@ class Predictions:
         Parameters
         ----------
         X
-            Rows with all features of the model.
+            As for `decision_function`.
         key
-            Name of a feature, names of several, or a label such as "a × b".
+            As for `terms`: name of a feature, names of several, or a label such as "a × b".
 
         Returns
         -------
-        numpy.ndarray
-            Shape (n_rows,), or (n_rows, n_outputs) if there are several outputs.
+        array in the shape of `decision_function`
 
         Raises
         ------
@@ -505,8 +498,7 @@ class Predictions:
         >>> fx.term_values(X, ["x0", "x1"]).tolist()
         [0.25, -0.25, -0.25, 0.25]
         """
-        values: Floats = self._function.at(self._function.grid.index(X), [self._any_key(key)])[:, 0]
-        return self._per_row(values)
+        return self._per_row(self._function.at(self._function.grid.index(X), [self._any_key(key)])[:, 0])
 
     def remainder(self, X: Any) -> Floats:
         """Return the score minus intercept and terms at rows: what truncation or merged bins left out.
@@ -514,12 +506,11 @@ class Predictions:
         Parameters
         ----------
         X
-            Rows with all features of the model.
+            As for `decision_function`.
 
         Returns
         -------
-        numpy.ndarray
-            Shape (n_rows,), or (n_rows, n_outputs) if there are several outputs.
+        array in the shape of `decision_function`
 
         Examples
         --------
@@ -553,12 +544,11 @@ class Predictions:
         max_order
             Highest order of the terms to evaluate; all by default.
         progress
-            True for a progress bar, or a function, as for `decompose`.
+            As for `decompose`.
 
         Returns
         -------
         Explanation
-            The value of every term at every row.
 
         Examples
         --------
@@ -594,9 +584,11 @@ class Predictions:
         keys = self._keys_up_to(max_order)
         one_row = Rows(np.zeros((1, len(self.schema.features))))
         columns = columns_of(self._explained(one_row, keys, max_order, reference))
-        return batches.reading(Selection(self.schema)).mapped(
-            functools.partial(_columns_at, self, keys, max_order, reference), list(columns)
-        )
+        compute = functools.partial(self._columns_at, keys, max_order, reference)
+        return batches.reading(Selection(self.schema)).mapped(compute, list(columns))
+
+    def _columns_at(self, keys: Sequence[Key], max_order: int | None, reference: Any, X: Any) -> dict[str, Floats]:
+        return columns_of(self._explained(X, keys, max_order, reference))
 
     def _explained(self, X: Any, keys: Sequence[Key], max_order: int | None, reference: Any = None) -> Explanation:
         rows, table = Rows.of(X, self.schema), None if isinstance(X, Rows) else X
@@ -657,7 +649,7 @@ class Predictions:
         keep
             Columns of X to copy, such as an identifier; in brackets if a term has the same name.
         progress
-            True for a progress bar, or a function, as for `decompose`.
+            As for `decompose`.
 
         Raises
         ------
@@ -696,9 +688,3 @@ def function_of(fx: Predictions) -> Function:
 
 def backend_of_tables(fx: Predictions) -> str | None:
     return fx._settings.backend  # noqa: SLF001
-
-
-def _columns_at(
-    fx: Predictions, keys: Sequence[Key], max_order: int | None, reference: Any, X: Any
-) -> dict[str, Floats]:
-    return columns_of(fx._explained(X, keys, max_order, reference))  # noqa: SLF001

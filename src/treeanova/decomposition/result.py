@@ -66,19 +66,17 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def aligned_rows(rows: Sequence[Mapping[str, Any]], top: int, summed: str | None = None) -> str:
-    """Format the first rows as columns, and a line that counts the others and sums one of their columns."""
+def aligned_rows(rows: Sequence[Mapping[str, Any]], top: int) -> str:
+    """Format the first rows as columns, and a line that counts the others."""
     text = aligned({name: [row[name] for row in rows[:top]] for name in (rows[0] if rows else {})})
-    left = rows[top:]
-    total = f": {sum(row[summed] for row in left):+.4g}" if summed and left else ""
-    return f"{text}\n{len(left):,} more terms{total}" if left else text
+    return f"{text}\n{len(rows) - top:,} more terms" if len(rows) > top else text
 
 
 def contribution_lines(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], top: int, summed: str) -> str:
     """Format contributions with signs; zero for rounding, a dash for NaN."""
     label = next(iter(rows[0]))
-    sizes = (abs(row[name]) for row in rows for name in columns if not _is_nan(row[name]))
-    noise = _ROUNDING * max(sizes, default=0.0)
+    sizes = (abs(row[name]) for row in rows for name in columns if row[name] is not None)
+    noise = _ROUNDING * max((size for size in sizes if not math.isnan(size)), default=0.0)
     shown = [{label: row[label]} | {name: _signed(row[name], name, noise) for name in columns} for row in rows[:top]]
     left = rows[top:]
     more = f"\n{len(left):,} more terms: {sum(row[summed] for row in left):+.4g}" if left else ""
@@ -86,15 +84,11 @@ def contribution_lines(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]
 
 
 def _signed(value: float | None, column: str, noise: float) -> str:
-    if value is None or _is_nan(value):
+    if value is None or math.isnan(value):
         return "–"
     if column == "error":
         return f"{value:.3g}"
     return f"{value:+.4g}" if abs(value) > noise else "0"
-
-
-def _is_nan(value: float | None) -> bool:
-    return value is None or math.isnan(value)
 
 
 def rows_of_output(rows: Sequence[Mapping[str, Any]], output: str) -> list[Mapping[str, Any]]:
