@@ -116,7 +116,9 @@ def test_means_of_several_outputs(classifier, several):
 
 
 def test_nothing_has_no_mean():
-    with pytest.raises(ValueError, match=r"`parts` must be a list of at least one decomposition, got \[\]; pass"):
+    with pytest.raises(
+        ValueError, match=r"`decompositions` must be a list of at least one decomposition, got \[\]; pass"
+    ):
         mean([])
 
 

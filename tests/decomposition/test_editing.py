@@ -133,7 +133,7 @@ def test_standard_errors_of_combined_edits_say_what_is_needed(fx):
 
 
 def test_what_is_no_decomposition_is_refused_by_name(fx, model):
-    with pytest.raises(TypeError, match="`parts` must hold decompositions, got GradientBoostingRegressor"):
+    with pytest.raises(TypeError, match="`decompositions` must hold decompositions, got GradientBoostingRegressor"):
         treeanova.mean([model])
     with pytest.raises(TypeError, match="`decompositions` must hold decompositions, got GradientBoostingRegressor"):
         treeanova.compare({"a": fx, "b": model})

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from treeanova.core.arrays import Floats, Key, Names, checked_seed, checked_whole, single_threaded
 from treeanova.core.progress import Progress, counted, one_step, quiet, reporting
 from treeanova.data.columns import columns_of, frame, printable
-from treeanova.decomposition.function import Function, output_position
+from treeanova.decomposition.function import Function, output_position, per_output
 from treeanova.decomposition.gap import Gap, gap_between
 from treeanova.decomposition.importance import (
     Ranking,
@@ -95,7 +95,7 @@ class Answers(Predictions):
             both = np.stack([function.at(codes, [term])[:, 0], score], axis=1)
             of_term, of_score = moments_of_values(both, weights).variance
             share = np.divide(of_term, of_score, out=np.zeros_like(of_term), where=of_score > 0)
-        return float(share[0]) if self._has_one_output else share
+        return per_output(share)
 
     def importance(
         self,

@@ -22,7 +22,7 @@ from treeanova.core.progress import Progress, one_step, reporting, within
 from treeanova.data.columns import free_name, printable
 from treeanova.data.files import records
 from treeanova.decomposition.decomposition import Decomposition, purified_again
-from treeanova.decomposition.function import Components, components_of, mean_components
+from treeanova.decomposition.function import Components, check_same_outputs, components_of, mean_components, per_output
 from treeanova.decomposition.importance import contributions_table, largest_first
 from treeanova.decomposition.predictions import backend_of_tables, function_of
 from treeanova.decomposition.result import Result, contribution_lines, rows_of_output
@@ -202,12 +202,7 @@ def _check_alike(old: Any, new: Any) -> None:
             f"`old` and `new` must have the same features in the same order, got {_differing(old, new)}; train the "
             "models on the same columns, or rename them with `feature_names`."
         )
-    kinds = [f"{', '.join(fx.outputs)} ({fx.schema.link})" for fx in (old, new)]
-    if kinds[0] != kinds[1]:
-        raise ValueError(
-            f"`old` and `new` must have the same outputs and link, got {' and '.join(kinds)}; compare models of one "
-            "kind."
-        )
+    check_same_outputs("`old` and `new`", (old.schema, new.schema))
     common_classes([old.schema, new.schema])
 
 
@@ -235,9 +230,7 @@ def _change(
     after = moved if new is old else _means(new, new_rows, components)
     population, model = moved - before, after - moved
     totals = [population.sum(axis=0), model.sum(axis=0), before.sum(axis=0), after.sum(axis=0)]
-    of_population, of_model, old_mean, new_mean, total = (
-        float(sums[0]) if len(old.outputs) == 1 else sums for sums in (*totals, totals[0] + totals[1])
-    )
+    of_population, of_model, old_mean, new_mean, total = map(per_output, (*totals, totals[0] + totals[1]))
     labels = components.labels(old.schema.names)
     sizes = np.abs(population[1:]) + np.abs(model[1:])
     table = contributions_table(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from treeanova.core.arrays import BinIndices, Floats, Key, labels_of
+from treeanova.core.arrays import BinIndices, Floats, Key
 from treeanova.core.compiled import affordable
 from treeanova.core.progress import Progress, reporting, within
 from treeanova.data.columns import frame, printable
@@ -21,6 +21,7 @@ from treeanova.data.features import recoded_column
 from treeanova.data.files import records
 from treeanova.decomposition.answers import density_rows_of, moments_of, weights_of
 from treeanova.decomposition.decomposition import Decomposition, check_decompositions
+from treeanova.decomposition.function import check_same_outputs, labels_by_key
 from treeanova.decomposition.importance import strongest_first
 from treeanova.decomposition.predictions import backend_of_tables, function_of
 from treeanova.decomposition.result import Result, aligned_rows
@@ -159,12 +160,7 @@ def compare(
         raise ValueError(f"`decompositions` must hold at least two, got {len(decompositions)}; add fx.raw, for one.")
     names, members = list(decompositions), list(decompositions.values())
     check_decompositions("decompositions", members)
-    kinds = dict.fromkeys(f"{', '.join(fx.schema.outputs)} ({fx.schema.link})" for fx in members)
-    if len(kinds) > 1:
-        raise ValueError(
-            f"`decompositions` must have the same outputs and link, got {' and '.join(kinds)}; compare models of one "
-            "kind."
-        )
+    check_same_outputs("`decompositions`", [fx.schema for fx in members])
     check_weighted_rows(X, sample_weight)
     with reporting(progress) as report:
         grid = union([fx.grid for fx in members])[0]  # raises if columns are read in different ways
@@ -180,8 +176,7 @@ Gaps = dict[Key, Floats]  # mean square difference of a term, and share of rows 
 
 def _compared(names: list[str], members: list[Decomposition], statistics: Statistics | None) -> Comparison:
     keys = sorted({key for fx in members for key in function_of(fx).terms.keys}, key=lambda key: (len(key), key))
-    features = members[0].schema.names
-    labels = dict(zip(keys, labels_of([[features[j] for j in key] for key in keys], features), strict=True))
+    labels = labels_by_key(keys, members[0].schema.names)
     gaps: dict[str, Gaps] = {}
     notes: list[str] = []
     for name, fx in zip(names[1:], members[1:], strict=True):
@@ -416,8 +411,7 @@ def sensitivity(decompositions: Mapping[str, Decomposition], base: Decomposition
 
 def _sensitivity_table(decompositions: Mapping[str, Decomposition], base: Decomposition) -> Any:
     spread = np.sqrt(moments_of(base).score_variance)
-    keys, features = function_of(base).terms.keys, base.schema.names
-    labels = dict(zip(keys, labels_of([[features[j] for j in key] for key in keys], features), strict=True))
+    labels = labels_by_key(function_of(base).terms.keys, base.schema.names)
     names = list(itertools.combinations(decompositions, 2))
     shares = {name: _shares_by_key(fx) for name, fx in decompositions.items()}
     rows: list[dict[str, Any]] = []

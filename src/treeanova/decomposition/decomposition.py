@@ -559,12 +559,12 @@ def settings_of(fx: Decomposition) -> Settings:
     return fx._settings  # noqa: SLF001
 
 
-def mean(parts: Iterable[Decomposition], *, progress: bool | Progress | None = None) -> Decomposition:
+def mean(decompositions: Iterable[Decomposition], *, progress: bool | Progress | None = None) -> Decomposition:
     """Decompose the mean of several models, such as those of a bag: exact, on the union of their bins.
 
     Parameters
     ----------
-    parts
+    decompositions
         Decompositions of models with the same features, outputs and classes; the density of the first is used.
     progress
         True for a progress bar, or a function, as for `decompose`.
@@ -572,7 +572,7 @@ def mean(parts: Iterable[Decomposition], *, progress: bool | Progress | None = N
     Returns
     -------
     Decomposition
-        Its score is the mean of the scores of `parts`.
+        Its score is the mean of the scores of `decompositions`.
 
     Examples
     --------
@@ -582,10 +582,16 @@ def mean(parts: Iterable[Decomposition], *, progress: bool | Progress | None = N
     >>> treeanova.mean([fx, fx]).intercept
     0.25
     """
-    members = list(parts) if isinstance(parts, Iterable) and not isinstance(parts, Decomposition) else []
+    members = (
+        list(decompositions)
+        if isinstance(decompositions, Iterable) and not isinstance(decompositions, Decomposition)
+        else []
+    )
     if not members:
-        raise ValueError(f"`parts` must be a list of at least one decomposition, got {parts!r}; pass [fx1, fx2].")
-    check_decompositions("parts", members)
+        raise ValueError(
+            f"`decompositions` must be a list of at least one decomposition, got {decompositions!r}; pass [fx1, fx2]."
+        )
+    check_decompositions("decompositions", members)
     with reporting(progress) as report:
         return _combined(members, [1 / len(members)] * len(members), report)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ import numpy as np
 from treeanova.core.arrays import BinIndices, Floats, Key, Names, label_of, labels_of
 from treeanova.core.progress import blocks
 from treeanova.data.columns import free_name
+from treeanova.data.features import Schema
 from treeanova.density.counting import RowsInMemory
 from treeanova.density.statistics import Points, Statistics
 from treeanova.errors import BudgetError
@@ -49,6 +50,22 @@ def output_position(outputs: Sequence[str], output: str | int | None, *, default
         return int(output) % len(outputs)
     got = "none" if output is None else repr(output)
     raise ValueError(f"`output` must be one of {', '.join(map(repr, outputs))}, or its position, got {got}; name one.")
+
+
+def per_output(values: Floats) -> float | Floats:
+    """Return one number per output, shape (n_outputs,), as a float if there is one output: what users get."""
+    return float(values[0]) if len(values) == 1 else values
+
+
+def check_same_outputs(who: str, schemas: Iterable[Schema]) -> None:
+    kinds = dict.fromkeys(f"{', '.join(schema.outputs)} ({schema.link})" for schema in schemas)
+    if len(kinds) > 1:
+        got = " and ".join(kinds)
+        raise ValueError(f"{who} must have the same outputs and link, got {got}; take models of one kind.")
+
+
+def labels_by_key(keys: Sequence[Key], names: Sequence[str]) -> dict[Key, str]:
+    return dict(zip(keys, labels_of([[names[j] for j in key] for key in keys], names), strict=True))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -133,7 +150,7 @@ class Components:
         return orders + [max(orders, default=0) + 1] * self.has_remainder
 
     def labels(self, names: Sequence[str]) -> list[str]:
-        return self.labelled(labels_of([[names[j] for j in key] for key in self.keys], names))
+        return self.labelled([*labels_by_key(self.keys, names).values()])
 
     def labelled(self, labels: Sequence[str]) -> list[str]:
         """Append labels of sums and a remainder to those of listed terms, or of groups of them."""
@@ -317,9 +334,7 @@ def combined_source(
 ) -> Source:
     """Return the source of a weighted sum; models are read again if a deep ensemble needs their trees."""
     schemas = [function.source.grid.schema for function in functions]
-    kinds = dict.fromkeys(f"{', '.join(schema.outputs)} ({schema.link})" for schema in schemas)
-    if len(kinds) > 1:
-        raise ValueError(f"decompositions must have the same outputs and link, got {' and '.join(kinds)}.")
+    check_same_outputs("decompositions", schemas)
     objectives = {schema.objective for schema in schemas}
     is_mean = len(objectives) == 1 and min(factors) >= 0 and math.isclose(sum(factors), 1)
     objective = objectives.pop() if is_mean else ""  # of a weighted mean, which is a prediction too

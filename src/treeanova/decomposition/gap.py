@@ -15,7 +15,7 @@ from treeanova.core.progress import Progress, reporting
 from treeanova.data.columns import column_named, encode, printable
 from treeanova.data.features import Schema, distinct, is_missing
 from treeanova.data.files import records
-from treeanova.decomposition.function import Components, Function, components_at
+from treeanova.decomposition.function import Components, Function, components_at, per_output
 from treeanova.decomposition.importance import Families, contributions_table, families_of, largest_first, summed
 from treeanova.decomposition.predictions import Predictions, backend_of_tables, function_of
 from treeanova.decomposition.result import Result, contribution_lines, rows_of_output
@@ -173,11 +173,11 @@ def gap_between(
     return Gap(
         table=tables[0],
         routes=None if feature is None else tables[2],
-        total=_per_output(differences[1]["gap"][0]),
-        error=_per_output(differences[1]["error"][0]),
+        total=per_output(differences[1]["gap"][0]),
+        error=per_output(differences[1]["error"][0]),
         groups=names,
         sizes=(statistics[0].n_rows, statistics[1].n_rows),
-        means=(_per_output(first), _per_output(second)),
+        means=(per_output(first), per_output(second)),
         feature=feature,
         fx=fx,
         rows=(statistics[0], statistics[1]),
@@ -194,10 +194,6 @@ def _rows_of(name: str, is_in_group: Bools, weights: Floats | None) -> tuple[Boo
             "out or choose other groups."
         )
     return rows, None if weights is None else weights[rows]
-
-
-def _per_output(values: Floats) -> float | Floats:
-    return float(values[0]) if len(values) == 1 else values
 
 
 def _checked_feature(feature: str | None, group: Any, schema: Schema, families: Families) -> str | None:

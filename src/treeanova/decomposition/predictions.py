@@ -23,7 +23,7 @@ from treeanova.data.columns import backend_of, encode, encode_rows
 from treeanova.data.features import Schema
 from treeanova.data.sources import Batches, Distributed, Selection, batches_of
 from treeanova.decomposition.explanation import Explanation, Job, columns_of, digest_of
-from treeanova.decomposition.function import SAME_SCALE, Function, values_against, values_at_rows
+from treeanova.decomposition.function import SAME_SCALE, Function, per_output, values_against, values_at_rows
 from treeanova.density.kinds import Density
 from treeanova.model.axes import Axis
 from treeanova.model.effects import class_labels, class_probabilities, is_classifier, respond
@@ -301,8 +301,7 @@ class Predictions:
     @property
     def intercept(self) -> float | Floats:
         """Mean of the score under the density: a float, or an array of shape (n_outputs,)."""
-        intercept = self._function.terms.intercept
-        return float(intercept[0]) if self._has_one_output else intercept
+        return per_output(self._function.terms.intercept)
 
     @functools.cached_property
     def terms(self) -> Terms:
@@ -607,7 +606,7 @@ class Predictions:
         return Explanation(
             values=at_rows.values[:, :, 0] if self._has_one_output else at_rows.values,
             terms=tuple(self._names(key) for key in at_rows.keys),
-            intercept=float(at_rows.intercept[0]) if self._has_one_output else at_rows.intercept,
+            intercept=per_output(at_rows.intercept),
             features=self.schema.names,
             outputs=self.schema.outputs,
             backend=backend_of(table),

@@ -30,7 +30,7 @@ from treeanova.core.progress import Progress, counted, one_step
 from treeanova.data.columns import encode, frame, printable
 from treeanova.data.features import Schema
 from treeanova.data.files import records
-from treeanova.decomposition.function import Function
+from treeanova.decomposition.function import Function, per_output
 from treeanova.decomposition.held_out import HeldOut, LossRows, held_out, outcome_of, questions_of
 from treeanova.decomposition.result import Result, aligned_rows, first_names
 from treeanova.density.counting import NEGLIGIBLE_WEIGHT
@@ -718,7 +718,7 @@ def _validation(
     rows = [row | {"p_holm": float(p)} for row, p in zip(rows, corrected, strict=True)]
     rows.sort(key=lambda row: -row["loss_change"])
     names = [name for name in _COLUMNS if name != "output" or losses.shape[1] > 1]
-    model_loss, constant_loss = (float(side[0]) if len(side) == 1 else side for side in losses)
+    model_loss, constant_loss = map(per_output, losses)
     idle = [row["term"] for row in rows if row["order"] > 1 and row["loss_change"] <= 2 * row["error"]]
     useful = {row["term"] for row in rows if row["loss_change"] > 2 * row["error"]}
     return Validation(
