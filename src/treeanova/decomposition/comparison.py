@@ -394,11 +394,8 @@ class Sensitivity(Result):
     mains: Any
 
     def _content(self) -> dict[str, Any]:
-        return {
-            "densities": list(self.decompositions),
-            "table": records(self.table),
-            "mains": records(self.mains),
-        }
+        tables = {"table": records(self.table), "mains": records(self.mains)}
+        return {"densities": list(self.decompositions), **tables}
 
     def _text(self, top: int) -> str:
         return aligned_rows(records(self.table), top)

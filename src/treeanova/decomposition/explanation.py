@@ -374,7 +374,11 @@ class Job:
         digest = hashlib.sha256(self.digest.encode())
         digest.update(np.ascontiguousarray(batch.encoded(self.selection.schema).T))  # type: ignore[arg-type]
         if batch.kept is not None:
-            digest.update(_arrow_bytes(_as_arrow(batch.kept)))
+            pyarrow, table = importlib.import_module("pyarrow"), _as_arrow(batch.kept)
+            sink = pyarrow.BufferOutputStream()
+            with pyarrow.ipc.new_stream(sink, table.schema) as writer:
+                writer.write_table(table.combine_chunks())
+            digest.update(sink.getvalue())
         return digest.hexdigest()
 
     def _write_part(self, path: pathlib.Path, batch: Batch, schema: Any) -> pathlib.Path:
@@ -440,14 +444,6 @@ def columns_of(explained: Explanation) -> dict[str, Floats]:
 
 def _as_arrow(table: Any) -> Any:
     return nw.from_native(table, eager_only=True).to_arrow()
-
-
-def _arrow_bytes(table: Any) -> Any:
-    pyarrow = importlib.import_module("pyarrow")
-    sink = pyarrow.BufferOutputStream()
-    with pyarrow.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table.combine_chunks())
-    return sink.getvalue()
 
 
 def _cast(table: Any, schema: Any, source: str) -> Any:

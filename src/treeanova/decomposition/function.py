@@ -342,19 +342,15 @@ def combined_source(
     if any(source.forest is not None or source.raw().keys_at_rows for source in sources):
         forests = [_forest_of(function, model) for function, model in zip(functions, models, strict=True)]
         stated = [forest.with_schema(dataclasses.replace(forest.schema, objective=objective)) for forest in forests]
-        return _sum_of_forests(stated, factors, statistics)
+        forest = weighted_sum_of_forests(*_distinct(_alike(stated), factors))
+        sets = leaves_of(forest)
+        layout = choose_layout(sets, budget=DEFAULT_BUDGET)
+        return source_of_forest(forest, sets, layout, None if statistics is None else statistics.on(sets.grid))
     terms = [source.raw().effects for source in sources]
     summands = [effects.with_schema(dataclasses.replace(effects.schema, objective=objective)) for effects in terms]
     grid, old_bins = union([effects.grid for effects in summands])
     on_union = [effects.on_union(grid, bins) for effects, bins in zip(summands, old_bins, strict=True)]
     return AdditiveModel(TermSet(weighted_sum(on_union, factors)))
-
-
-def _sum_of_forests(forests: Sequence[Forest], factors: Sequence[float], statistics: Statistics | None) -> Source:
-    forest = weighted_sum_of_forests(*_distinct(_alike(forests), factors))
-    sets = leaves_of(forest)
-    layout = choose_layout(sets, budget=DEFAULT_BUDGET)
-    return source_of_forest(forest, sets, layout, None if statistics is None else statistics.on(sets.grid))
 
 
 def _alike(forests: Sequence[Forest]) -> list[Forest]:

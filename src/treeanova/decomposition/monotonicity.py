@@ -310,15 +310,11 @@ def _where(function: StepFunction, grid: Grid, cell: Sequence[int]) -> tuple[str
     words = []
     for j, columns, column in zip(function.partners, function.columns, cell, strict=True):
         if len(columns) and columns.max() > 0:
-            words.append(_in_words(grid.axes[j], int(np.flatnonzero(columns == column)[0])))
+            axis = grid.axes[j]
+            label = axis.labels[int(np.flatnonzero(columns == column)[0])]
+            relation = "" if label[0] in "≤>" else "in " if label[0] == "(" and axis.is_ordered else "= "
+            words.append(f"{axis.name} {relation}{label}")
     return tuple(words)
-
-
-def _in_words(axis: Axis, bin_: int) -> str:
-    label = axis.labels[bin_]
-    if label[0] in "≤>":
-        return f"{axis.name} {label}"
-    return f"{axis.name} in {label}" if label[0] == "(" and axis.is_ordered else f"{axis.name} = {label}"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -495,17 +495,8 @@ class Validation(Result):
     notes: tuple[str, ...] = ()
 
     def _content(self) -> dict[str, Any]:
-        return {
-            "loss": self.loss,
-            "n_rows": self.n_rows,
-            "model_loss": self.model_loss,
-            "constant_loss": self.constant_loss,
-            "dispensable": list(self.dispensable),
-            "significant": list(self.significant),
-            "groups": [list(group) for group in self.groups],
-            "notes": list(self.notes),
-            "terms": records(self.table),
-        }
+        names = [field.name for field in dataclasses.fields(self) if field.name != "table"]
+        return {name: getattr(self, name) for name in names} | {"terms": records(self.table)}
 
     def _text(self, top: int) -> str:
         rows = records(self.table)
