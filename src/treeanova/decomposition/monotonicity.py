@@ -334,7 +334,7 @@ class _ByPartner:
                 bounds[:, column] = *_searched(lows, place, column), *_searched(highs, place, column)
             bounds = np.maximum(bounds[:, columns], [[low.bound], [-np.inf], [high.bound], [-np.inf]])
             self.bounds[j] = np.minimum(self.bounds[j], bounds) if j in self.bounds else bounds
-        whole = np.array([low.bound, low.found, high.bound, high.found])
+        whole = np.array([low.bound, low.least, high.bound, high.least])
         self.outside.append((function.partners, whole))
 
     def _columns_to_search(self, partner: int, columns: Ints) -> list[int]:
