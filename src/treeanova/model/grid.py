@@ -209,7 +209,8 @@ def _widest(features: Sequence[Feature]) -> Feature:
     readings: dict[tuple[str, object], None] = {}
     for feature in features:
         names = None if feature.is_category else getattr(feature.encoder, "names", None)
-        readings[repr(float(getattr(feature.encoder, "missing", np.nan))), names] = None
+        missing = getattr(feature.encoder, "missing", np.nan)
+        readings[repr(missing if isinstance(missing, tuple) else float(missing)), names] = None
     if len(readings) > 1:
         raise ValueError(
             f"feature {widest.name!r} must have the same missing value and labels to be combined, got "
