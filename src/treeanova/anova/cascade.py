@@ -141,8 +141,7 @@ def _are_products(weights: Floats, least_weight: float) -> Bools:
     n_seen = np.count_nonzero(rows, axis=1) * np.count_nonzero(columns, axis=1)
     is_whole = np.count_nonzero(weights, axis=(1, 2)) == n_seen
     least = least_weight * weights.max(axis=(1, 2), keepdims=True)
-    result: Bools = is_near & is_whole & ~((weights > 0) & (weights < least)).any(axis=(1, 2))
-    return result
+    return np.asarray(is_near & is_whole & ~((weights > 0) & (weights < least)).any(axis=(1, 2)))
 
 
 def _purify_stack(values: Floats, weights: Floats, scales: Floats) -> Iterable[PureTerm]:
@@ -161,13 +160,11 @@ def _purify_stack(values: Floats, weights: Floats, scales: Floats) -> Iterable[P
 
 
 def _means_over_rows(values: Floats, masses: Floats) -> Floats:
-    means: Floats = np.matmul(masses[:, None, None, :], values)[:, :, 0] / masses.sum(axis=1)[:, None, None]
-    return means
+    return np.asarray(np.matmul(masses[:, None, None, :], values)[:, :, 0] / masses.sum(axis=1)[:, None, None])
 
 
 def _means_over_columns(values: Floats, masses: Floats) -> Floats:
-    means: Floats = np.matmul(values, masses[:, None, :, None])[..., 0] / masses.sum(axis=1)[:, None, None]
-    return means
+    return np.asarray(np.matmul(values, masses[:, None, :, None])[..., 0] / masses.sum(axis=1)[:, None, None])
 
 
 def _impurities(values: Floats, weights: Floats, scales: Floats) -> Floats:
@@ -268,8 +265,7 @@ def _units(scales: Floats) -> Floats:
     """Return powers of two near the largest score of an output whose squares overflow or vanish; 1 for others."""
     is_extreme = (scales > 0) & ((scales < _UNSCALED[0]) | (scales > _UNSCALED[1]))
     exponents = np.maximum(np.frexp(scales)[1] - 1, _LEAST_EXPONENT)
-    units: Floats = np.where(is_extreme, np.ldexp(1.0, exponents), 1.0)
-    return units
+    return np.asarray(np.where(is_extreme, np.ldexp(1.0, exponents), 1.0))
 
 
 def _scaled(terms: Mapping[Key, Floats], factors: Floats) -> dict[Key, Floats]:

@@ -229,7 +229,11 @@ def purify(
     options = checked_options(method, tol, max_iterations)
     all_axes = tuple(range(cell_weights.ndim))
     result = cascade({all_axes: values}, lambda axes: marginal(cell_weights, axes), options)
-    certificate = Certificate(result.measured, _reconstruction_error(values, result), options.tol)
+    residual = values - result.intercept.reshape(-1, *[1] * len(all_axes))
+    for axes, term in result.terms.items():
+        residual -= np.expand_dims(term, tuple(axis + 1 for axis in all_axes if axis not in axes))
+    error = float((largest(residual) * safe_inverse(largest(values))).max())
+    certificate = Certificate(result.measured, error, options.tol)
     if not certificate.tables_are_pure:
         report_impurity(certificate, strict=strict)
     return _as_purified(result, certificate, has_outputs=has_outputs)
@@ -273,14 +277,6 @@ def choose_method(weights: npt.ArrayLike) -> MethodChoice:
     """
     cell_weights = checked_weights(weights)
     return method_for(cell_weights.shape, cell_weights)
-
-
-def _reconstruction_error(values: Floats, result: Cascade) -> float:
-    order = values.ndim - 1
-    residual = values - result.intercept.reshape(-1, *[1] * order)
-    for axes, term in result.terms.items():
-        residual -= np.expand_dims(term, tuple(axis + 1 for axis in range(order) if axis not in axes))
-    return float((largest(residual) * safe_inverse(largest(values))).max())
 
 
 def _as_purified(result: Cascade, certificate: Certificate, *, has_outputs: bool) -> Purified:

@@ -76,8 +76,7 @@ def axis_means(values: Floats, masses: Floats, axis: int) -> Floats:
     before, after = values.shape[: axis + 1], values.shape[axis + 2 :]
     slices = values.reshape(-1, len(masses), int(np.prod(after, dtype=np.int64)))
     means = slices[:, :, 0] @ masses if slices.shape[2] == 1 else masses @ slices
-    result: Floats = means.reshape(before + after) / masses.sum()
-    return result
+    return np.asarray(means.reshape(before + after) / masses.sum())
 
 
 def settled_means(values: Floats, weights: Floats, axis: int) -> Floats:
@@ -134,8 +133,7 @@ def sweep_product(values: Floats, bin_masses: Sequence[Floats]) -> Projections:
 
 def largest(values: Floats) -> Floats:
     flat = values.reshape(len(values), -1)
-    result: Floats = np.maximum(flat.max(axis=1), -flat.min(axis=1))
-    return result
+    return np.asarray(np.maximum(flat.max(axis=1), -flat.min(axis=1)))
 
 
 Matrix = Any  # a dense array or a scipy.sparse array: both have @ and .T
@@ -267,7 +265,10 @@ def conjugate_gradients(
     With `lengths`, these are independent systems, one after the other, with a column per output; each system and output
     has its own goal. `scipy.sparse.linalg.cg` does not return the coefficients that `smallest_ritz_value` needs.
     """
-    dot = _dot if lengths is None else functools.partial(block_dot, lengths=lengths)
+    # Without BLAS, whose threads cost more than they save on such short vectors.
+    dot: Callable[..., Any] = functools.partial(np.einsum, "i,i->")
+    if lengths is not None:
+        dot = functools.partial(block_dot, lengths=lengths)
     solution, residual, direction = np.zeros_like(rhs), rhs.copy(), rhs.copy()
     square: Any = dot(residual, residual)
     goes_on = np.greater(square, goal)
@@ -295,13 +296,7 @@ def _of_unknowns(numbers: Any, lengths: Ints | None) -> Any:
 
 
 def block_dot(first: Floats, second: Floats, lengths: Ints) -> Floats:
-    products: Floats = np.add.reduceat(first * second, np.cumsum([0, *lengths[:-1]]))
-    return products
-
-
-def _dot(first: Floats, second: Floats) -> float:
-    """Return the inner product without BLAS, whose threads cost more than they save on such short vectors."""
-    return float(np.einsum("i,i->", first, second))
+    return np.asarray(np.add.reduceat(first * second, np.cumsum([0, *lengths[:-1]])))
 
 
 def smallest_ritz_value(steps: Sequence[tuple[Any, Any]]) -> float:
@@ -495,19 +490,16 @@ class ObservedCells:
         return [block.reshape(-1, *shape) for block, shape in zip(blocks, self.shapes, strict=True)]
 
     def mean_squares(self, values: Floats) -> Floats:
-        squares: Floats = np.square(self.scaled(values)).sum(axis=1)
-        return squares
+        return np.asarray(np.square(self.scaled(values)).sum(axis=1))
 
     def mean_squares_of_slices(self, values: Floats) -> Floats:
         """Return the mean square of slice means, under the weights and over the axes, for each output."""
         sums = self.matrix.T @ self.scaled(values).T
-        squares: Floats = np.square(sums).sum(axis=0) / len(self.shapes)
-        return squares
+        return np.asarray(np.square(sums).sum(axis=0) / len(self.shapes))
 
     def scaled(self, values: Floats) -> Floats:
         """Return values of the cells times the roots of their masses, shape (n_outputs, n_cells)."""
-        scaled: Floats = self.roots * values.reshape(len(values), -1)[:, self.positions]
-        return scaled
+        return np.asarray(self.roots * values.reshape(len(values), -1)[:, self.positions])
 
 
 def projections_of_all(
@@ -554,16 +546,12 @@ def slice_impurity(values: Floats, cells: Ints, weights: Floats, *, are_drawn: b
     squares = weights @ values**2
     worst = np.zeros(values.shape[1])
     for axis in range(cells.shape[1]):
-        slices = _numbered(np.delete(cells, axis, axis=1))
+        flat = np.zeros(len(cells), dtype=np.int64)
+        for column in np.delete(cells, axis, axis=1).T:
+            flat = flat * (int(column.max(initial=0)) + 1) + column
+        slices = np.unique(flat, return_inverse=True)[1].ravel()
         worst = np.maximum(worst, _mean_square(values, slices, weights, are_drawn=are_drawn))
     return float(np.sqrt(np.divide(worst, squares, out=np.zeros_like(worst), where=squares > 0)).max(initial=0.0))
-
-
-def _numbered(cells: Ints) -> Ints:
-    flat = np.zeros(len(cells), dtype=np.int64)
-    for column in cells.T:
-        flat = flat * (int(column.max(initial=0)) + 1) + column
-    return np.unique(flat, return_inverse=True)[1].ravel()
 
 
 def _mean_square(values: Floats, slices: Ints, weights: Floats, *, are_drawn: bool) -> Floats:

@@ -138,8 +138,7 @@ class ClosedForm:
     @property
     def intercept(self) -> Floats:
         everyone = np.arange(len(self.leaf_sets.values))
-        mean: Floats = self.leaf_sets.forest.intercept + self.coefficients((), everyone).sum(axis=0)
-        return mean
+        return np.asarray(self.leaf_sets.forest.intercept + self.coefficients((), everyone).sum(axis=0))
 
     def size(self, key: Key, leaves: Ints) -> float:
         """Return a bound on a term's standard deviation: the sum over its leaves."""
@@ -151,13 +150,15 @@ class ClosedForm:
 
     def tensor(self, key: Key) -> Floats:
         """Return a term over its (merged) bins; outputs last, but each output contiguous in memory."""
-        leaves = self._leaves_with(key)
         if len(key) > 2:
-            return self.outer(key, [self.binnings[j] for j in key], leaves)
-        leaves, coefficients = self.leaf_sets.pooled(key, leaves, self.coefficients(key, leaves))
-        if self._is_small(key, len(leaves)):
-            return self._small_tensor(key, leaves, coefficients)
+            return self.outer(key, [self.binnings[j] for j in key], self._leaves_with(key))
+        leaves, coefficients = self._pooled(key)
         positions = [self.leaf_sets.positions(j, leaves) for j in key]
+        if self._is_small(key, len(leaves)):
+            first, *second = (self._centred_sets(j)[at] for j, at in zip(key, positions, strict=True))
+            if not second:
+                return np.asarray(first.T @ coefficients)
+            return np.moveaxis(np.stack([(first * c[:, None]).T @ second[0] for c in coefficients.T]), 0, -1)
         pairs = zip(positions, (self._corners[j] for j in key), strict=True)
         corners = [of_feature.take(at) for at, of_feature in pairs if of_feature is not None]
         if len(corners) == len(key) == 2:
@@ -193,14 +194,6 @@ class ClosedForm:
     def _has_small_sets(self) -> bool:
         pairs = zip(self.leaf_sets.sets, self.binnings, strict=True)
         return sum(len(sets.leaves) * binning.size for sets, binning in pairs) <= costs.SMALL_MATRICES
-
-    def _small_tensor(self, key: Key, leaves: Ints, coefficients: Floats) -> Floats:
-        centred_sets = [self._centred_sets(j)[self.leaf_sets.positions(j, leaves)] for j in key]
-        if len(key) == 1:
-            single: Floats = centred_sets[0].T @ coefficients
-            return single
-        sums = np.stack([(centred_sets[0] * column[:, None]).T @ centred_sets[1] for column in coefficients.T])
-        return np.moveaxis(sums, 0, -1)
 
     @memo
     def _centred_sets(self, feature: int) -> Floats:
@@ -267,7 +260,9 @@ class ClosedForm:
         leaves_per_group = len(self.leaf_sets.values) / max(len(self.leaf_sets.keys), 1)
         n_calls = self.leaf_sets.n_groups_with(keys) * min(1.0, costs.SMALL_GROUP / max(leaves_per_group, 1.0))
         if len(keys) < costs.FEW_KEYS or n_calls > costs.MANY_GROUPS * len(keys):
-            return [self._group_of_one(key, i) for i, key in enumerate(keys)]
+            return [
+                LeafGroup(leaves, {keys[i]: c}, {keys[i]: i}) for i, (leaves, c) in enumerate(map(self._pooled, keys))
+            ]
         columns = {key: position for position, key in enumerate(keys)}
         groups = []
         for features, leaves in zip(self.leaf_sets.keys, self.leaf_sets.members, strict=True):
@@ -282,18 +277,16 @@ class ClosedForm:
                 groups.append(LeafGroup(leaves, coefficients, {key: columns[key] for key in subsets}))
         return groups
 
-    def _group_of_one(self, key: Key, column: int) -> LeafGroup:
-        """Return all leaves with the features of a key, pooled if their sets are equal."""
+    def _pooled(self, key: Key) -> tuple[Ints, Floats]:
+        """Return leaves with the features of a key and their coefficients, pooled if their sets are equal."""
         leaves = self._leaves_with(key)
-        leaves, coefficients = self.leaf_sets.pooled(key, leaves, self.coefficients(key, leaves))
-        return LeafGroup(leaves, {key: coefficients}, {key: column})
+        return self.leaf_sets.pooled(key, leaves, self.coefficients(key, leaves))
 
 
 def _from_steps(steps: Sequence[Any], masses: Sequence[Floats], coefficients: Floats) -> Floats:
     """Return Σ over leaves of c (A - p), or of c (A - p)ᵀ (B - q), for sets given by sparse differences."""
     if len(steps) == 1:
-        main: Floats = np.cumsum(steps[0].T @ coefficients) - coefficients @ masses[0]
-        return main
+        return np.asarray(np.cumsum(steps[0].T @ coefficients) - coefficients @ masses[0])
     scaled = steps[0].multiply(coefficients[:, None]).tocsr()
     both: Floats = (scaled.T @ steps[1]).toarray()
     np.cumsum(both, axis=0, out=both)
@@ -317,11 +310,11 @@ def raw_at_rows(leaf_sets: LeafSets, codes: BinIndices, keys: Sequence[Key], n_j
 
 def totals_cost(leaf_sets: LeafSets) -> float:
     """Return products per row for the totals of all orders: Σ over leaves of (features on its path)² / 2."""
-    counts = np.bincount(leaf_sets.group, minlength=len(leaf_sets.keys))
-    return math.fsum(float(count) * len(key) ** 2 / 2 for key, count in zip(leaf_sets.keys, counts, strict=True))
+    pairs = zip(leaf_sets.keys, leaf_sets.group_sizes.tolist(), strict=True)
+    return math.fsum(n_leaves * len(key) ** 2 / 2 for key, n_leaves in pairs)
 
 
 def row_cost(leaf_sets: LeafSets) -> float:
     """Return products per row for all terms of all orders: Σ over leaves of 2^(features on its path)."""
-    counts = np.bincount(leaf_sets.group, minlength=len(leaf_sets.keys))
-    return math.fsum(float(count) * 2.0 ** len(key) for key, count in zip(leaf_sets.keys, counts, strict=True))
+    pairs = zip(leaf_sets.keys, leaf_sets.group_sizes.tolist(), strict=True)
+    return math.fsum(n_leaves * 2.0 ** len(key) for key, n_leaves in pairs)

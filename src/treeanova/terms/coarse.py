@@ -191,8 +191,7 @@ def _mean_along(axis: int, values: Floats, masses: Floats) -> Floats:
     """Return the weighted mean along an axis; numpy.tensordot is slow on small arrays."""
     before, after = values.shape[:axis], values.shape[axis + 1 :]
     flat = values.reshape(math.prod(before), len(masses), math.prod(after))
-    mean: Floats = np.matmul(masses, flat).reshape(before + after)
-    return mean
+    return np.asarray(np.matmul(masses, flat).reshape(before + after))
 
 
 def coarse_means(

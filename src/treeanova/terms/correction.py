@@ -66,15 +66,13 @@ class Correction:
         if key not in self.tables:
             return 0.0
         limit = self.bins[len(key)]
-        values: Floats = self.tables[key][tuple(self.binnings[j].coarser(limit)[codes[:, j]] for j in key)]
-        return values
+        return np.asarray(self.tables[key][tuple(self.binnings[j].coarser(limit)[codes[:, j]] for j in key)])
 
     def spread(self, key: Key, bins: Sequence[Ints]) -> Floats | float:
         """Return what moves to a term below, over given representatives of its bins."""
         if key not in self.moved:
             return 0.0
-        values: Floats = self.moved[key][np.ix_(*(self.binnings[j].bins[b] for j, b in zip(key, bins, strict=True)))]
-        return values
+        return np.asarray(self.moved[key][np.ix_(*(self.binnings[j].bins[b] for j, b in zip(key, bins, strict=True)))])
 
 
 def correct(
@@ -167,7 +165,11 @@ class _CoarseTerms:
             whole = term if from_above is None else term + self.spread(from_above, key, limit)
             values.append(np.array(whole, order="C"))
         cells = [ObservedCells.of(self._weights(key, limit) + self.unsampled.get(key, 0.0)) for key in keys]
-        all_projections = projections_of_all(cells, values, [self._tolerance(key, limit) for key in keys])
+        all_projections = projections_of_all(
+            cells,
+            values,
+            [costs.COARSE_TOLERANCE if self.is_merged(key, limit) else costs.TOLERANCE_OF_ALL_BINS for key in keys],
+        )
         solved = []
         for term, whole, cells_of_term, projections in zip(closed, values, cells, all_projections, strict=True):
             before = cells_of_term.mean_squares(whole)
@@ -175,10 +177,6 @@ class _CoarseTerms:
             impurity = np.sqrt(cells_of_term.mean_squares_of_slices(whole) * safe_inverse(before)).max()
             solved.append(((np.moveaxis(whole - term, 0, -1), float(impurity)), projections))
         return solved
-
-    def _tolerance(self, key: Key, limit: int) -> float:
-        """Return a tight tolerance if no bins are merged: cells are then those of exact purification."""
-        return costs.COARSE_TOLERANCE if self.is_merged(key, limit) else costs.TOLERANCE_OF_ALL_BINS
 
     def is_merged(self, key: Key, limit: int) -> bool:
         grid = self.means.form.leaf_sets.grid
@@ -202,8 +200,7 @@ class _CoarseTerms:
         limit = self.bins[len(key) + 1]
         binnings = [self.means.binnings[j] for j in key]
         places = [np.arange(b.coarser_size(finer)) >> (b.shift(limit) - b.shift(finer)) for b in binnings]
-        spread: Floats = values[np.ix_(np.arange(len(values)), *places)]
-        return spread
+        return np.asarray(values[np.ix_(np.arange(len(values)), *places)])
 
 
 _HIGHEST_ORDER = max(costs.LEFTOVER_BINS)
@@ -235,8 +232,7 @@ class Leftover:
         table = self.tables[key]
         sizes = table.shape[: len(key)]
         cells = (self.binnings[j].coarser(size)[column] for j, size, column in zip(key, sizes, bins, strict=True))
-        values: Floats = table[tuple(cells)]
-        return values
+        return np.asarray(table[tuple(cells)])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -246,24 +242,20 @@ class Allotment:
     leaf_sets: LeafSets
     order: int
 
-    def can_take(self, key: Key) -> bool:
-        return self._n_pairs(key) > 0
-
     def given_up(self, term: Key, keys: Collection[Key]) -> list[tuple[Key, float]]:
         """Return the keys that a term contains, and the share of each that it gives up."""
         if len(term) != self.order:
             return []
         orders = range(min(self.order, _HIGHEST_ORDER) + 1)
         below = [key for order in orders for key in itertools.combinations(term, order) if key in keys]
-        return [(key, self._n_leaves(term) / self._n_pairs(key)) for key in below]
+        return [(key, self._n_leaves(term) / self.n_pairs(key)) for key in below]
 
     def feature_shares(self, key: Key) -> Floats:
         """Return shares per feature, of sum 1, each term's share divided equally among its features."""
         counts = self._by_feature(key)
-        shares: Floats = counts / counts.sum()
-        return shares
+        return np.asarray(counts / counts.sum())
 
-    def _n_pairs(self, key: Key) -> float:
+    def n_pairs(self, key: Key) -> float:
         """Return the number of pairs of a leaf and a term of the order on its path that contains the key."""
         return float(self._by_feature(key).sum()) / self.order
 
@@ -283,7 +275,10 @@ def find_leftover(form: ClosedForm, keys: Sequence[Key], rows: Points, values: F
     left = values - rows.weights @ values
     is_first = np.random.default_rng(0).random(len(left)) < 0.5
     tables: dict[Key, Floats] = {}
-    for key in _affordable(form, keys, values.size):
+    mains = [key for key in keys if len(key) == 1]
+    pairs = sorted((key for key in keys if len(key) == 2), key=form.leaf_sets.n_leaves_with, reverse=True)
+    n_terms = min(int(costs.LEFTOVER_STEPS / max(values.size, 1)), costs.LEFTOVER_TERMS)
+    for key in mains + pairs[: max(n_terms - len(mains), 1)]:
         options = [cells_of_rows(binnings, key, rows, limit) for limit in costs.LEFTOVER_BINS[len(key)]]
         estimates = [option.shrunk_means(left, rows.weights) for option in options]
         gains = [
@@ -296,13 +291,6 @@ def find_leftover(form: ClosedForm, keys: Sequence[Key], rows: Points, values: F
             tables[key] = means.reshape(*cells.shape, -1)
             left -= means[cells.numbers]
     return Leftover(binnings, tables)
-
-
-def _affordable(form: ClosedForm, keys: Sequence[Key], n_values: int) -> list[Key]:
-    mains: list[Key] = [key for key in keys if len(key) == 1]
-    pairs = sorted((key for key in keys if len(key) == 2), key=form.leaf_sets.n_leaves_with, reverse=True)
-    n_terms = min(int(costs.LEFTOVER_STEPS / max(n_values, 1)), costs.LEFTOVER_TERMS)
-    return mains + pairs[: max(n_terms - len(mains), 1)]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -180,7 +180,10 @@ class StepFunction:
         lows, highs, box_of = _ranges(self.boxes, self._counts(masks), [int(mask.sum()) for mask in masks])
         bound += float(lows.sum())
         if len(lows) and (highs - lows).max() > widest:
-            split = self._along_box(masks, int(box_of[np.argmax(highs - lows)]))
+            # A partner, and those of the product's columns that the widest box holds, if not all.
+            inside = self.boxes.inside[int(box_of[np.argmax(highs - lows)])]
+            box_masks = np.split(inside, self._offsets[1:-1])
+            split = next((i, box_masks[i]) for i, mask in enumerate(masks) if (mask & ~box_masks[i]).any())
         return bound, number, masks, split
 
     def _counts(self, masks: Masks) -> Ints:
@@ -189,13 +192,6 @@ class StepFunction:
             return np.zeros((0, len(masks)), dtype=np.int64)
         shared = boxes.inside & np.concatenate(masks)
         return np.add.reduceat(shared, self._offsets[:-1], axis=1, dtype=np.int64)
-
-    def _along_box(self, masks: Masks, box: int) -> tuple[int, Bools]:
-        """Return a partner and those of the product's columns that a box holds, if not all."""
-        inside = self.boxes.inside[box]
-        ends = itertools.pairwise(self._offsets.tolist())
-        box_masks = [inside[start:stop] for start, stop in ends]
-        return next((i, box_masks[i]) for i, mask in enumerate(masks) if (mask & ~box_masks[i]).any())
 
     def _dive(self, masks: Masks) -> Extreme:
         """Return a low cell: greedily the lowest box of each function that meets those chosen before."""

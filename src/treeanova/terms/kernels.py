@@ -304,8 +304,7 @@ class Sums:
         inside = self.leaf_sets.sets[j].contain(at, codes)
         if self.set_masses is None:
             return inside.astype(np.float64)
-        centred: Floats = inside - self.set_masses[j][at, None]
-        return centred
+        return np.asarray(inside - self.set_masses[j][at, None])
 
 
 def sum_at_rows(products: Floats, coefficients: Floats) -> Floats:
@@ -315,8 +314,7 @@ def sum_at_rows(products: Floats, coefficients: Floats) -> Floats:
     only for some shapes. For several outputs that would be several times slower than a product of matrices.
     """
     if coefficients.shape[1] > 1:
-        by_blas: Floats = products.T @ coefficients
-        return by_blas
+        return np.asarray(products.T @ coefficients)
     wide = np.repeat(products, 2, axis=1) if products.shape[1] == 1 else products  # a single row is added up in pairs
     sums: Floats = np.einsum("ln,l->n", np.ascontiguousarray(wide), coefficients[:, 0])
     return sums[: products.shape[1], None]

@@ -331,7 +331,12 @@ def _bytes_of_leaves(sets: LeafSets) -> int:
 
 def check_leaves(forest: Forest, budget: float, seconds: float | None = None, left: float = math.inf) -> None:
     """Raise BudgetError if the leaves alone exceed memory or time; `left` is the rest of the caller's `seconds`."""
-    n_entries = _most_entries(forest)
+    nodes, depth, n_entries = forest.roots, 0, 0  # entries: at most the features on the paths to all leaves
+    while len(nodes):
+        is_leaf = forest.feature[nodes] < 0
+        n_entries += int(is_leaf.sum()) * min(depth, len(forest.schema.features))
+        inner = nodes[~is_leaf]
+        nodes, depth = np.concatenate([forest.left[inner], forest.right[inner]]), depth + 1
     n_bytes = costs.BYTES_PER_ENTRY / 2 * n_entries + costs.BYTES_PER_LEAF * forest.n_leaves
     size = f"{forest.n_leaves:,} leaves on {len(forest.schema.features):,} features"
     if n_bytes > budget:
@@ -347,17 +352,6 @@ def check_leaves(forest: Forest, budget: float, seconds: float | None = None, le
             f"`seconds` must be at least about {least:.0f} for a model of {size}, got {seconds:g}; raise it, or train "
             "fewer or shallower trees."
         )
-
-
-def _most_entries(forest: Forest) -> int:
-    """Return an upper bound on the number of features on the paths to all leaves."""
-    nodes, depth, n_entries = forest.roots, 0, 0
-    while len(nodes):
-        is_leaf = forest.feature[nodes] < 0
-        n_entries += int(is_leaf.sum()) * min(depth, len(forest.schema.features))
-        inner = nodes[~is_leaf]
-        nodes, depth = np.concatenate([forest.left[inner], forest.right[inner]]), depth + 1
-    return n_entries
 
 
 def seconds_of_tables(plan: Plan) -> float:
@@ -440,12 +434,6 @@ class Trees:
     def row_cost(self) -> float:
         """Products per row for all terms, at least one."""
         return max(row_cost(self.leaf_sets), 1.0)
-
-    @property
-    def raw_keys_at_rows(self) -> tuple[Key, ...]:
-        """Sets of features of leaves with more features than tensors have, sorted."""
-        high = (key for key in self.leaf_sets.keys if len(key) > self.layout.tensor_order)
-        return tuple(sorted(high, key=lambda key: (len(key), key)))
 
     def raw_tensors(self) -> Effects:
         """Return the leaves with few features as tensors."""

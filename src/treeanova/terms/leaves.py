@@ -161,8 +161,7 @@ class Intervals:
     def changes(self) -> Bools:
         """Whether the set of each leaf differs from that of the leaf before it."""
         columns = (self.low, self.high, self.missing)
-        differ: Bools = np.any([np.diff(column, prepend=column[:1]) != 0 for column in columns], axis=0)
-        return differ
+        return np.asarray(np.any([np.diff(column, prepend=column[:1]) != 0 for column in columns], axis=0))
 
     def onto(self, binning: Binning, which: Ints | slice = slice(None)) -> Floats:
         """Return the share of each merged bin that is in the sets, shape (n_leaves, n_merged_bins)."""
@@ -216,20 +215,17 @@ class AnySets:
         return inside
 
     def mass(self, masses: Floats) -> Floats:
-        mass: Floats = self.sets @ masses
-        return mass
+        return np.asarray(self.sets @ masses)
 
     def changes(self) -> Bools:
-        differ: Bools = np.any(np.diff(self.sets, axis=0, prepend=self.sets[:1]), axis=1)
-        return differ
+        return np.asarray(np.any(np.diff(self.sets, axis=0, prepend=self.sets[:1]), axis=1))
 
     def onto(self, binning: Binning, which: Ints | slice = slice(None)) -> Floats:
         if binning.is_identity:
             return self.sets[which].astype(np.float64)
         spread = np.zeros((len(binning.bins), binning.size))
         spread[np.arange(len(binning.bins)), binning.bins] = binning.shares
-        shares: Floats = self.sets[which] @ spread
-        return shares
+        return np.asarray(self.sets[which] @ spread)
 
     def steps(self, binning: Binning) -> scipy.sparse.csr_array:
         return scipy.sparse.csr_array(np.diff(self.onto(binning), axis=1, prepend=0.0))
@@ -331,17 +327,15 @@ class LeafSets:
         return table
 
     @functools.cached_property
-    def _group_sizes(self) -> Ints:
+    def group_sizes(self) -> Ints:
         return np.bincount(self.group, minlength=len(self.keys))
 
     def _groups_with(self, key: Sequence[int]) -> Bools:
-        having: Bools = np.logical_and.reduce(self._with_feature[list(key)], axis=0)
-        return having
+        return np.asarray(np.logical_and.reduce(self._with_feature[list(key)], axis=0))
 
     def _groups_with_some(self, features: Sequence[int], n_features: int) -> Bools:
         counts = np.add.reduce(self._with_feature[list(features)], axis=0, dtype=np.int32)
-        having: Bools = counts >= n_features
-        return having
+        return np.asarray(counts >= n_features)
 
     def leaves_with(self, key: Sequence[int]) -> Ints:
         return np.flatnonzero(self._groups_with(key)[self.group])
@@ -350,14 +344,13 @@ class LeafSets:
         return np.flatnonzero(self._groups_with_some(features, n_features)[self.group])
 
     def n_leaves_with_some(self, features: Sequence[int], n_features: int) -> int:
-        return int(self._group_sizes[self._groups_with_some(features, n_features)].sum())
+        return int(self.group_sizes[self._groups_with_some(features, n_features)].sum())
 
     def have(self, feature: int, leaves: Ints) -> Bools:
-        having: Bools = self._with_feature[feature][self.group[leaves]]
-        return having
+        return np.asarray(self._with_feature[feature][self.group[leaves]])
 
     def n_leaves_with(self, key: Sequence[int]) -> int:
-        return int(self._group_sizes[self._groups_with(key)].sum())
+        return int(self.group_sizes[self._groups_with(key)].sum())
 
     def cost_at_row(self, key: Sequence[int]) -> int:
         """Return the cost of a term at a row: its leaves, each weighted up if leaves have several outputs."""
@@ -366,7 +359,7 @@ class LeafSets:
     def n_subsets_with(self, key: Sequence[int], order: int) -> Floats:
         """Return, per feature, the number of pairs of a leaf and a set of `order` on its path with key and feature."""
         having = self._groups_with(key)
-        used, n_leaves = self._with_feature[:, having], self._group_sizes[having]
+        used, n_leaves = self._with_feature[:, having], self.group_sizes[having]
         n_others, n_free = used.sum(axis=0) - len(key), order - len(key)
         counts: Floats = used @ (n_leaves * scipy.special.comb(n_others - 1, n_free - 1))
         counts[list(key)] = (n_leaves * scipy.special.comb(n_others, n_free)).sum()

@@ -75,14 +75,12 @@ def _mean_at_rows(trees: Trees, joint: EmpiricalJoint) -> Floats | None:
         return None
     if joint.has_exact_points:
         codes, weights = statistics.points()
-        mean: Floats = weights @ trees.forest.score(Rows.in_bins(trees.grid, codes))
-        return mean
+        return np.asarray(weights @ trees.forest.score(Rows.in_bins(trees.grid, codes)))
     if statistics.source is None:
         return None
     counting = Counting(trees.grid, [Request((0,))], score=trees.forest.score, describes_features=False)
     counted = statistics.source.count(counting)
-    total: Floats = counted.scores[0].sum(axis=0) / counted.totals.weight
-    return total
+    return np.asarray(counted.scores[0].sum(axis=0) / counted.totals.weight)
 
 
 def _leaf_masses(trees: Trees, joint: Joint, features: Sequence[int]) -> Floats | None:
@@ -183,8 +181,7 @@ class HighOrdersAtRows(NamedTuple):
 
     @property
     def mean(self) -> Floats:
-        mean: Floats = self.rows.weights @ self.high
-        return mean
+        return np.asarray(self.rows.weights @ self.high)
 
     @property
     def mean_error(self) -> float:

@@ -24,8 +24,7 @@ class Moments:
 
     @property
     def score_variance(self) -> Floats:
-        total: Floats = (self.variance + self.covariance).sum(axis=0)
-        return total
+        return np.asarray((self.variance + self.covariance).sum(axis=0))
 
     def beyond(self, rounding: Floats) -> Moments:
         """Return the same with zeros for outputs whose score varies no more than rounding."""
@@ -115,15 +114,12 @@ def _centred_mains(
             values = effects.terms[key] - _mean(effects.terms[key], weights[key])
             main_binning = effects.binnings_of(key)[0]
             if not main_binning.equals(binning):
-                values = _averaged(main_binning.spread(values), bin_masses(j), binning)
+                masses = bin_masses(j)  # unweighted in merged bins without mass
+                shares = np.where(binning.spread(binning.pool(masses)) > 0, masses, 1.0)
+                averages = binning.pool(shares[:, None] * main_binning.spread(values))
+                values = averages / binning.pool(shares)[:, None]
             centred[key] = np.expand_dims(values, 1 - axis)
     return centred
-
-
-def _averaged(values: Floats, masses: Floats, binning: Binning) -> Floats:
-    """Average a main effect over merged bins; unweighted where they have no mass."""
-    weights = np.where(binning.spread(binning.pool(masses)) > 0, masses, 1.0)
-    return binning.pool(weights[:, None] * values) / binning.pool(weights)[:, None]
 
 
 RawMoments = tuple[Floats, Floats, Floats]  # means of terms, of their squares, of their products with the sum of all
@@ -213,5 +209,4 @@ def moments_of_values(values: Floats, weights: Floats) -> Moments:
 
 
 def _mean(values: Floats, weights: Floats) -> Floats:
-    result: Floats = np.tensordot(weights, values, axes=weights.ndim)
-    return result
+    return np.asarray(np.tensordot(weights, values, axes=weights.ndim))

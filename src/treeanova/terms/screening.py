@@ -99,25 +99,19 @@ def _n_products(form: ClosedForm, orders: range) -> int:
 def _sizes_by_rank(form: ClosedForm, orders: range) -> Sizes:
     by_key: dict[Key, float] = {}
     n_terms, total = {}, 0.0
-    for order in orders:
-        sums = _sums_by_rank(form, order).max(axis=1)
-        n_terms[order], total = int(np.count_nonzero(sums)), total + float(sums.sum())
-        largest = np.argpartition(-sums, min(costs.MOST_LISTED, len(sums) - 1))[: costs.MOST_LISTED]
-        largest = np.sort(largest[sums[largest] > 0])
-        keys = form.leaf_sets.used_features[_unranked(largest, order, len(form.leaf_sets.used_features))]
-        by_key |= zip(map(tuple, keys.tolist()), sums[largest].tolist(), strict=True)
-    return Sizes(by_key, n_terms, total)
-
-
-def _sums_by_rank(form: ClosedForm, order: int) -> Floats:
-    """Return sums over leaves for all sets of `order` features, by rank and output."""
     flat, used = form.flat(), form.leaf_sets.used_features
     place = np.zeros(len(form.leaf_sets.sets), dtype=np.int64)
     place[used] = np.arange(len(used))
-    add = add_by_rank if costs.is_compiled(variances=_n_products(form, range(order + 1))) else _add_by_rank
-    ranks = _ranks(len(used), order)
-    sums: Floats = add(form.leaf_sets.values, flat, place, ranks, math.comb(len(used), order))
-    return sums
+    for order in orders:
+        add = add_by_rank if costs.is_compiled(variances=_n_products(form, range(order + 1))) else _add_by_rank
+        ranks = _ranks(len(used), order)
+        sums = add(form.leaf_sets.values, flat, place, ranks, math.comb(len(used), order)).max(axis=1)
+        n_terms[order], total = int(np.count_nonzero(sums)), total + float(sums.sum())
+        largest = np.argpartition(-sums, min(costs.MOST_LISTED, len(sums) - 1))[: costs.MOST_LISTED]
+        largest = np.sort(largest[sums[largest] > 0])
+        keys = used[_unranked(largest, order, len(used))]
+        by_key |= zip(map(tuple, keys.tolist()), sums[largest].tolist(), strict=True)
+    return Sizes(by_key, n_terms, total)
 
 
 def _ranks(n_features: int, order: int) -> Ints:

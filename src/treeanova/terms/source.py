@@ -136,8 +136,7 @@ def _subsets(key: Key) -> Iterator[Key]:
 
 def _difference(corners: dict[Key, Floats], key: Key) -> Floats:
     signed = [(-1) ** (len(key) - len(subset)) * corners[subset] for subset in _subsets(key)]
-    total: Floats = np.sum(signed, axis=0)
-    return total
+    return np.asarray(np.sum(signed, axis=0))
 
 
 Anchored = AnchoredTrees | AnchoredTerms

@@ -146,11 +146,8 @@ class OrderTotals:
 
     def _runs(self, features: Ints, leaves: Ints) -> list[Run]:
         bounds = [0, *(np.flatnonzero(np.diff(features)) + 1).tolist(), len(features)]
-        runs = []
-        for start, stop in itertools.pairwise(bounds):
-            j = int(features[start])
-            runs.append((j, slice(start, stop), self.form.leaf_sets.positions(j, leaves[start:stop])))
-        return runs
+        runs = [(int(features[start]), slice(start, stop)) for start, stop in itertools.pairwise(bounds)]
+        return [(j, some, self.form.leaf_sets.positions(j, leaves[some])) for j, some in runs]
 
     def _add_totals(self, totals: Floats, codes: BinIndices, block: Block) -> None:
         """Add coefficients of Π_j (p_j + t (z_j - p_j)) times the leaves' values."""
@@ -333,7 +330,7 @@ class PureLeafTerms(LeafTerms):
         return values
 
     def can_give_up(self, key: Key) -> bool:
-        return self._allotment.can_take(key)
+        return self._allotment.n_pairs(key) > 0
 
     @functools.cached_property
     def _allotment(self) -> Allotment:
@@ -422,8 +419,7 @@ class TermSet:
         """Return intercept plus all terms, shape (n_rows, n_outputs)."""
         if self.leaf_terms is None:
             return self.effects.score(Rows.in_bins(self.grid, codes))
-        total: Floats = self.intercept + self.at(codes, self.keys, n_jobs).sum(axis=1)
-        return total
+        return np.asarray(self.intercept + self.at(codes, self.keys, n_jobs).sum(axis=1))
 
     @property
     def rest_orders(self) -> tuple[int, ...]:

@@ -49,8 +49,6 @@ from treeanova.terms.screening import Screened, Sizes, largest_with_subsets, scr
 from treeanova.terms.source import AdditiveModel, AnchoredTrees, PureTerms, Settings, Source, purify_tensors
 from treeanova.terms.terms import PureLeafTerms, RawLeafTerms, TermSet
 
-_NOT_SEARCHED = "the search for terms that carry weight"
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TreeModel(Source):
@@ -86,17 +84,19 @@ class TreeModel(Source):
         return [*map(Request, singles), *map(Request, self.trees.leaf_sets.subsets(orders))]
 
     def raw(self) -> TermSet:
-        return TermSet(self.trees.raw_tensors(), {}, RawLeafTerms(self.trees, self.trees.raw_keys_at_rows))
+        high = [key for key in self.trees.leaf_sets.keys if len(key) > self.trees.layout.tensor_order]
+        keys = tuple(sorted(high, key=lambda key: (len(key), key)))
+        return TermSet(self.trees.raw_tensors(), {}, RawLeafTerms(self.trees, keys))
 
     def purify(self, density: Density, settings: Settings, progress: Progress, clock: Clock | None = None) -> PureTerms:
         density.check_trees(has_merged_bins=self.trees.has_merged_bins)
-        clock = Clock(settings.seconds) if clock is None else clock
+        clock, layout = Clock(settings.seconds) if clock is None else clock, self.trees.layout
         with single_threaded():
             work = _begin(self.trees, density, settings.n_jobs, progress, clock)
             high = _HighOrders(PureLeafTerms(self.trees, (), work.form, Correction()))
             if work.is_dependent:
                 high = _correct(work, high, _terms_to_correct(work))
-            if work.lists_high_orders:
+            if min(layout.row_order, layout.top_order) > layout.tensor_order:
                 high = _list(work, high)
             high.terms.form.forget_sums()
             low = _low_orders(high.terms, settings.n_jobs, progress)
@@ -151,10 +151,6 @@ class _Work:
     @property
     def has_high_orders(self) -> bool:
         return self.trees.layout.top_order > self.trees.layout.tensor_order
-
-    @property
-    def lists_high_orders(self) -> bool:
-        return min(self.trees.layout.row_order, self.trees.layout.top_order) > self.trees.layout.tensor_order
 
     @property
     def is_dependent(self) -> bool:
@@ -314,7 +310,7 @@ def _list(work: _Work, high: _HighOrders) -> _HighOrders:
             was_searched = bool(work.sizes.by_key) or not clock.is_limited
         except OutOfTime:
             screened, was_searched = search({}), False
-        high = high if was_searched else high.without(_NOT_SEARCHED)
+        high = high if was_searched else high.without("the search for terms that carry weight")
     terms = dataclasses.replace(high.terms, keys=screened.keys, screened_orders=screened.rest_orders)
     return dataclasses.replace(high, terms=terms, screened=screened)
 

@@ -168,18 +168,14 @@ def star_mesh_projections(values: Floats, weights: Floats) -> Projections:
 
 def _potentials(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
     shares = weights / weights.sum(axis=0)
-    rows = _row_potentials(*_row_network(values, weights, shares))
-    columns = np.einsum("ij,kij->kj", shares, values - rows[:, :, None])
-    return rows, columns
-
-
-def _row_network(values: Floats, weights: Floats, shares: Floats) -> tuple[Floats, Floats]:
-    """Return conductances and voltages between rows after eliminating all columns."""
-    conductances = shares @ weights.T
+    conductances = shares @ weights.T  # between rows, after eliminating all columns
     np.fill_diagonal(conductances, 0.0)
     flows = (shares * values) @ weights.T
     flows = flows - flows.swapaxes(1, 2)
-    return conductances, np.divide(flows, conductances, out=np.zeros_like(flows), where=conductances > 0)
+    voltages = np.divide(flows, conductances, out=np.zeros_like(flows), where=conductances > 0)
+    rows = _row_potentials(conductances, voltages)
+    columns = np.einsum("ij,kij->kj", shares, values - rows[:, :, None])
+    return rows, columns
 
 
 def _row_potentials(conductances: Floats, voltages: Floats) -> Floats:
@@ -248,7 +244,9 @@ def _eliminate(term: Floats, weights: Floats) -> tuple[Projections, float]:
     The error is the largest change of the second pass relative to the largest score; 1 without a factor.
     """
     values, projections = term.copy(), support.zero_projections(term)
-    anchors = _heaviest_columns(weights)
+    n_components, (_, labels) = support.bin_components(weights)
+    by_mass = np.lexsort((weights.sum(axis=0), labels))  # anchors: the heaviest column of each component
+    anchors = by_mass[np.searchsorted(labels[by_mass], np.arange(n_components), side="right") - 1]
     try:
         factor, root = _laplacian_factor(weights, anchors)
     except scipy.linalg.LinAlgError:
@@ -265,12 +263,6 @@ def _eliminate(term: Floats, weights: Floats) -> tuple[Projections, float]:
         change = support.largest(column) * inverse_scales
     support.move_means(values, weights, 1, projections)
     return projections, float(change.max(initial=0.0))
-
-
-def _heaviest_columns(weights: Floats) -> Ints:
-    n_components, (_, labels) = support.bin_components(weights)
-    by_mass = np.lexsort((weights.sum(axis=0), labels))
-    return by_mass[np.searchsorted(labels[by_mass], np.arange(n_components), side="right") - 1]
 
 
 def _laplacian_factor(weights: Floats, anchors: Ints) -> tuple[Floats, Floats]:

@@ -105,12 +105,10 @@ class _PairSystem:
     def gather(self, values: Floats) -> Floats:
         """Return the right-hand side."""
         rows = support.slice_means(values, self.weights, 1)
-        sums: Floats = support.slice_sums(values - support.spread(rows, 1), self.weights, 0)[0] / self._root
-        return sums
+        return np.asarray(support.slice_sums(values - support.spread(rows, 1), self.weights, 0)[0] / self._root)
 
     def apply(self, vector: Floats) -> Floats:
-        image: Floats = vector - self._matrix.T @ (self._matrix @ vector)
-        return image
+        return np.asarray(vector - self._matrix.T @ (self._matrix @ vector))
 
     def projections(self, vector: Floats) -> Projections:
         return [(vector / self._root)[None], -(self._matrix @ vector / self._row_root)[None]]
@@ -171,7 +169,12 @@ class MassMoving(SeenBinsSolver):
             if (moved <= options.tol * scales).all():
                 break
         n_sweeps, trace = (len(masses) - 1) // weights.ndim, np.array(masses)
-        return Solution(projections, self.name, n_sweeps, _correlation(weights, trace), trace=trace)
+        correlation = support.maximal_correlation(weights) if weights.ndim == 2 else 0.0
+        ends = trace[:: weights.ndim].max(axis=1)  # above order 2, the decay per sweep tells the correlation
+        usable = ends[ends > _LEAST_OF_TRACE * ends[0]]
+        if weights.ndim > 2 and len(usable) > 1:
+            correlation = float(np.sqrt(min(usable[-1] / usable[-2], 1.0)))
+        return Solution(projections, self.name, n_sweeps, correlation, trace=trace)
 
 
 def unpurified_mass(values: Floats, weights: Floats) -> Floats:
@@ -180,18 +183,7 @@ def unpurified_mass(values: Floats, weights: Floats) -> Floats:
         np.abs(support.slice_sums(values, weights, axis)).reshape(len(values), -1).sum(axis=1)
         for axis in range(weights.ndim)
     ]
-    total: Floats = np.sum(sums, axis=0)
-    return total
-
-
-def _correlation(weights: Floats, trace: Floats) -> float:
-    """Return the maximal correlation: exact for pairs, from the decay per sweep above."""
-    order = weights.ndim
-    if order <= 2:
-        return support.maximal_correlation(weights) if order == 2 else 0.0
-    ends = trace[::order].max(axis=1)
-    usable = ends[ends > _LEAST_OF_TRACE * ends[0]]
-    return float(np.sqrt(min(usable[-1] / usable[-2], 1.0))) if len(usable) > 1 else 0.0
+    return np.asarray(np.sum(sums, axis=0))
 
 
 class Product(Solver):
