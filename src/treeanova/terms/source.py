@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import functools
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
@@ -32,7 +31,7 @@ from treeanova.density.counting import Request
 from treeanova.density.kinds import Density
 from treeanova.model.effects import Effects, refined_axes
 from treeanova.model.forest import Forest
-from treeanova.model.grid import Binning, Grid, unmerged
+from treeanova.model.grid import Grid, unmerged
 from treeanova.model.rows import Rows
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.extremes import StepFunction, steps_of_tables
@@ -301,21 +300,17 @@ def purify_tensors(effects: Effects, density: Density, settings: Settings, progr
     density.prepare(with_subsets(effects.terms), axes or None, settings.n_jobs)
     tensors = {key: effects.on_binnings(key, axes[key]) for key in effects.terms} if axes else effects.terms
     raw = {key: np.ascontiguousarray(np.moveaxis(values, -1, 0)) for key, values in tensors.items()}
-    widen = functools.partial(_widened, axes) if axes else None
+
+    def widen(above: Key, below: Key, projection: Floats) -> Floats:
+        """Bring what a term loses, outputs first, onto the finer axes of the term below."""
+        coarse = dict(zip(above, axes[above], strict=True))
+        for position, (j, fine) in enumerate(zip(below, axes[below], strict=True), start=1):
+            if not coarse[j].equals(fine):
+                projection = projection.take(coarse[j].within(fine), axis=position)
+        return projection
+
     with single_threaded():
-        result = cascade(raw, table, settings.options, settings.n_jobs, progress, widen=widen)
+        result = cascade(raw, table, settings.options, settings.n_jobs, progress, widen=widen if axes else None)
     terms = {key: np.ascontiguousarray(np.moveaxis(result.terms.pop(key), 0, -1)) for key in list(result.terms)}
     pure = Effects(effects.grid, effects.intercept + result.intercept, terms, axes)
-    measured: dict[Key, TermCertificate] = {key: result.measured[key] for key in pure.terms}
-    return PureTerms(TermSet(pure, weights), measured)
-
-
-def _widened(axes: Mapping[Key, tuple[Binning, ...]], above: Key, below: Key, projection: Floats) -> Floats:
-    """Bring what a term loses, outputs first, onto the finer axes of the term below."""
-    if not below:
-        return projection
-    coarse = dict(zip(above, axes[above], strict=True))
-    for position, (j, fine) in enumerate(zip(below, axes[below], strict=True), start=1):
-        if not coarse[j].equals(fine):
-            projection = projection.take(coarse[j].within(fine), axis=position)
-    return projection
+    return PureTerms(TermSet(pure, weights), {key: result.measured[key] for key in pure.terms})
