@@ -208,6 +208,29 @@ def test_transforms_of_one_target_leave_the_response_undefined(transform):
 # Classifiers
 
 
+def check_labels(model):
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    fx = treeanova.decompose(model, rows(), density="empirical")
+    np.testing.assert_array_equal(fx.predict(rows()), session.run(["label"], {"X": rows()})[0])
+
+
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"])
+@pytest.mark.parametrize("base", [{}, {"base_values": [0.3, 0.6, -0.9]}])
+def test_labels_of_scores_that_are_no_probabilities(transform, base):
+    model = labelled(classifier(np.random.default_rng(0), [0, 10, 20], post_transform=transform, **base))
+    assert read_model(model).schema.link == "argmax"
+    check_labels(model)
+    with pytest.raises(ValueError, match="got the link 'argmax'; use decision_function"):
+        treeanova.decompose(model, rows(), density="empirical").predict_proba(rows())
+
+
+def labelled(model):
+    model.graph.output.insert(0, helper.make_tensor_value_info("label", TensorProto.INT64, None))
+    return model
+
+
 @pytest.mark.parametrize("positive", [False, True])
 @pytest.mark.parametrize("base", [None, [0.3], [-0.7]])
 def test_one_score_for_two_classes(positive, base):
@@ -220,7 +243,9 @@ def test_one_score_for_two_classes(positive, base):
     plain = classifier(np.random.default_rng(0), [5, 7], **make)
     forest = read_model(plain)
     np.testing.assert_allclose(forest.score(rows())[:, 0], run(plain, rows())[:, 1], atol=2e-6)
-    assert forest.schema.link == ("probability" if positive else "other")
+    assert forest.schema.link == ("probability" if positive else "argmax")
+    if not positive:
+        check_labels(labelled(plain))
 
 
 @pytest.mark.parametrize("labels", [[0, 1], [0, 10, 20]])
@@ -229,7 +254,8 @@ def test_a_score_for_each_class(labels, transform):
     model = classifier(np.random.default_rng(0), labels, post_transform=transform)
     forest = read_model(model)
     if transform == "NONE":
-        assert forest.schema.link == "other"  # the weights do not add up to 1
+        # The weights do not add up to 1; onnxruntime's label of two classes is not that of the larger score.
+        assert forest.schema.link == ("other" if len(labels) == 2 else "argmax")
         check(model)
     else:
         assert (forest.schema.link, forest.schema.classes) == ("softmax", tuple(labels))
@@ -280,7 +306,9 @@ def test_outputs_that_some_leaves_give_no_weight(kind, entries, attributes, is_r
             read_model(model)
         return
     forest, X = read_model(model), np.float32([[-1, 0, 0], [1, 0, 0]])
-    if kind == "Classifier" and forest.schema.link != "other":
+    if forest.schema.link == "argmax":
+        check_labels(labelled(model))
+    elif kind == "Classifier" and forest.schema.link != "other":
         np.testing.assert_allclose(class_probabilities(forest.schema, forest.score(X)), run(model, X), atol=2e-6)
     elif forest.schema.link != "other":
         np.testing.assert_allclose(respond(forest.schema, forest.score(X)), run(model, X), atol=2e-6)

@@ -38,6 +38,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier, ExtraTreeRegressor
 
+import treeanova
 from tests.support.edge_values import numeric_rows
 from tests.support.training import fit
 from treeanova.data.features import Labels
@@ -291,7 +292,7 @@ def test_hist_boosting_trained_on_infinite_and_mostly_missing_values():
         (HistGradientBoostingRegressor(loss="quantile", quantile=0.3, max_iter=5), "identity", lambda f: f),
         (HistGradientBoostingClassifier(max_iter=5), "logit", lambda f: 1 / (1 + np.exp(-f))),
         (GradientBoostingClassifier(n_estimators=5), "logit", lambda f: 1 / (1 + np.exp(-f))),
-        (GradientBoostingClassifier(loss="exponential", n_estimators=5), "other", lambda f: 1 / (1 + np.exp(-2 * f))),
+        (GradientBoostingClassifier(loss="exponential", n_estimators=5), "argmax", lambda f: 1 / (1 + np.exp(-2 * f))),
         (AdaBoostClassifier(n_estimators=5), "logit", lambda f: 1 / (1 + np.exp(-f))),
         (RandomForestClassifier(5), "probability", lambda f: f),
     ],
@@ -310,7 +311,7 @@ def test_link_turns_the_score_into_the_response(model, link, inverse):
     [
         (HistGradientBoostingClassifier(max_iter=3), "softmax"),
         (GradientBoostingClassifier(n_estimators=3), "softmax"),
-        (AdaBoostClassifier(n_estimators=3), "other"),
+        (AdaBoostClassifier(n_estimators=3), "argmax"),
         (DecisionTreeClassifier(), "probability"),
     ],
 )
@@ -318,6 +319,24 @@ def test_several_classes_have_their_names_as_outputs(model, link):
     x = make_x()
     forest = read_model(fit(model, x, make_y(x, "three")))
     assert (forest.schema.outputs, forest.schema.link) == (("0", "10", "20"), link)
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        (GradientBoostingClassifier(loss="exponential", n_estimators=5), "two"),
+        (AdaBoostClassifier(n_estimators=20), "three"),
+    ],
+)
+def test_labels_of_scores_whose_probabilities_are_not_known(model, kind, tmp_path):
+    x = make_x()
+    fit(model, x, make_y(x, kind))
+    fx = treeanova.decompose(model, x, density="empirical")
+    np.testing.assert_array_equal(fx.predict(x), model.predict(x))
+    fx.save(tmp_path / "fx.tav")
+    np.testing.assert_array_equal(treeanova.load(tmp_path / "fx.tav").predict(x), model.predict(x))
+    with pytest.raises(ValueError, match="got the link 'argmax'; use decision_function"):
+        fx.predict_proba(x)
 
 
 def test_several_targets_are_numbered():

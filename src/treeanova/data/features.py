@@ -517,7 +517,9 @@ class Schema(_Value):
         Names of the outputs: one for a regression or a binary classifier, else classes or targets.
     link
         How the sum of terms becomes the response: "identity", "logit" (log-odds of the second class; with several
-        outputs, of each), "softmax", "log", "probability" (the sum is a probability already), or "other" (the response
+        outputs, of each), "softmax", "log", "probability" (the sum is a probability already), "argmax" (the class is
+        that of the largest score, or the second if a single score is positive; probabilities are not defined), or
+        "other" (the response
         is not defined).
     named
         Whether the model stores the names of its features; if not, columns are matched by position.

@@ -425,7 +425,7 @@ class Predictions:
         >>> fx.predict(X).tolist()
         [0.0, 0.0, 0.0, 1.0]
         """
-        if is_classifier(self.schema):
+        if is_classifier(self.schema) or self.schema.link == "argmax":
             return class_labels(self.schema, self._scores(X))
         return self.predict_response(X)
 

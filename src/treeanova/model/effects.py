@@ -334,7 +334,7 @@ def respond(schema: Schema, score: Floats) -> Floats:
 
 
 def class_probabilities(schema: Schema, score: Floats) -> Floats:
-    if not is_classifier(schema) and schema.link != "other":
+    if not is_classifier(schema) and schema.link not in {"argmax", "other"}:
         raise ValueError(
             f"predict_proba() must have a classifier, got a model with the link {schema.link!r}; use predict()."
         )
@@ -347,9 +347,15 @@ def is_classifier(schema: Schema) -> bool:
 
 
 def class_labels(schema: Schema, score: Floats) -> npt.NDArray[Any]:
-    """Return the most probable class, numbered from 0 without labels; 0 or 1 per output of multi-label models."""
+    """Return the most probable class, numbered from 0 without labels; 0 or 1 per output of multi-label models.
+
+    Of several with the same probability, it is the first.
+    """
     if schema.link == "logit" and score.shape[1] > 1 and not schema.classes:
         return (score > 0).astype(np.int64)
-    positions = class_probabilities(schema, score).argmax(axis=1)
+    if schema.link == "argmax":
+        positions = score.argmax(axis=1) if score.shape[1] > 1 else (score[:, 0] > 0).astype(np.int64)
+    else:
+        positions = class_probabilities(schema, score).argmax(axis=1)
     labels = np.array(schema.classes) if schema.classes else np.arange(max(score.shape[1], 2))
     return np.asarray(labels[positions])

@@ -43,7 +43,13 @@ from treeanova.readers import checks
 from treeanova.readers.checks import block_starts, stacked_trees
 from treeanova.readers.outputs import class_outputs, objective_text, output_names, plain_labels, without_first_of_two
 
-_LINKS = {"IdentityLink": "identity", "LogLink": "log", "LogitLink": "logit", "MultinomialLogit": "softmax"}
+_LINKS = {
+    "IdentityLink": "identity",
+    "LogLink": "log",
+    "LogitLink": "logit",
+    "HalfLogitLink": "argmax",
+    "MultinomialLogit": "softmax",
+}
 
 _OBJECTIVES = {"squared_error": "squared", "absolute_error": "absolute"}
 
@@ -90,7 +96,7 @@ def boosted_outputs(model: Any) -> tuple[str, ...]:
 
 
 def loss_link(model: Any) -> str:
-    """Return the link of a boosted model's loss; "other" for the exponential loss, whose link is half the log-odds."""
+    """Return the link of a boosted model's loss; that of the exponential loss is half the log-odds."""
     return _LINKS.get(type(model._loss.link).__name__, "other")  # noqa: SLF001  predict uses it
 
 
@@ -221,7 +227,7 @@ def read_adaboost(model: Any) -> Forest:
     weights = model.estimator_weights_
     weight = np.repeat(weights[: len(trees)] / weights.sum(), _sizes(trees))
     # For two classes, predict_proba is the logistic function of this difference; for more, a softmax of f / (K - 1).
-    link = "logit" if len(outputs) == 1 else "other"
+    link = "logit" if len(outputs) == 1 else "argmax"
     # The objective is empty: votes are divided by their sum, which does not minimise the exponential loss.
     schema = numeric_schema(model, outputs, link, accepts_missing=False, objective="")
     # A vote is 1 for its class, and -1 shared by the others; of two classes, the second minus the first.

@@ -297,7 +297,7 @@ _CLASSES = {
     "catboost-hash": "readers.catboost:HashedCategory",
     "xgboost-category": "readers.xgboost.nodes:NamedCategory",
 }
-_LINKS = ("identity", "logit", "softmax", "log", "probability", "other")
+_LINKS = ("identity", "logit", "softmax", "log", "probability", "argmax", "other")
 _MOST_CODES = 1 << 22  # without names, so that a small file cannot fill the memory with labels
 _TAGS = {home: tag for tag, home in _CLASSES.items()}
 

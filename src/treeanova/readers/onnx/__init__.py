@@ -163,7 +163,9 @@ def _classifier(schema: Schema, ensemble: Ensemble, values: Floats) -> Forest:
         raise UnsupportedModelError("an ONNX classifier must have two or more classes, got fewer; train it on more.")
     if ensemble.n_outputs == 2 and not ensemble.weight_output.any():  # one score, of the second class
         is_share = bool((ensemble.weights >= 0).all()) and ensemble.transform == "NONE"
-        link = "logit" if ensemble.transform == "LOGISTIC" else "probability" if is_share else "other"
+        # The label is the second if the score is positive; if no weight is negative, if the score is above 0.5.
+        undefined = "argmax" if (ensemble.weights < 0).any() else "other"
+        link = "logit" if ensemble.transform == "LOGISTIC" else "probability" if is_share else undefined
         return _assembled(dataclasses.replace(schema, link=link), ensemble, values[:, :1], ensemble.base)
     if ensemble.n_outputs == 2 and ensemble.base.any():
         raise UnsupportedModelError(
@@ -172,8 +174,9 @@ def _classifier(schema: Schema, ensemble: Ensemble, values: Floats) -> Forest:
         )
     base, share = ensemble.base, 1.0 if ensemble.aggregate == "AVERAGE" else 1 / len(ensemble.roots)
     has_shares = (values >= 0).all() and are_shares(values[ensemble.conditions.mode < 0], share, base)
-    links = {"NONE": "probability" if has_shares else "other", "SOFTMAX": "softmax"}
-    link = links.get(ensemble.transform, "other")
+    undefined = "argmax" if ensemble.n_outputs > 2 else "other"
+    links = {"NONE": "probability" if has_shares else undefined, "SOFTMAX": "softmax"}
+    link = links.get(ensemble.transform, undefined)
     if link == "probability":
         values, base = without_first_of_two(values), without_first_of_two(base)
     outputs = output_names(values.shape[1], schema.classes)
