@@ -331,6 +331,42 @@ def test_what_is_not_in_memory_is_refused_by_its_kind(rows):
             encode(lazy, Schema((Feature("x0"),)))
 
 
+@pytest.mark.parametrize(
+    "kind", ["equal", "unequal", "arrays", "record batches", "dataset", "reader", "iterator", "path"]
+)
+@pytest.mark.parametrize("question", ["decision_function", "predict", "validate", "gap", "term_values"])
+def test_batches_are_refused_where_rows_must_be_in_memory(kind, question, tmp_path):
+    pyarrow, dataset = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.dataset")
+    table = pd.DataFrame({"a": [0.0, 1.0, 0.0, 1.0]})
+    table.to_parquet(tmp_path / "rows.parquet")
+    arrow = pyarrow.Table.from_pandas(table)
+    rows = {
+        "equal": [table[:2], table[2:]],
+        "unequal": [table[:1], table[1:]],
+        "arrays": (table[:1].to_numpy(), table[1:].to_numpy()),
+        "record batches": arrow.to_batches(1),
+        "dataset": dataset.dataset(arrow),
+        "reader": arrow.to_reader(),
+        "iterator": iter([table]),
+        "path": [str(tmp_path / "rows.parquet")],
+    }[kind]
+    fx = treeanova.decompose(treeanova.model.Effects.from_tables({"a": [0.0, 1.0]}), table, density="empirical")
+    more = {"validate": ([0.0, 1.0, 0.5, 1.5],), "gap": ([0, 0, 1, 1],), "term_values": ("a",)}.get(question, ())
+    options = {"loss": "squared"} if question == "validate" else {}
+    with pytest.raises(TypeError, match=r"`X` must be rows in memory, a table or a matrix, got .* with explain_to"):
+        getattr(fx, question)(rows, *more, **options)
+
+
+def test_lists_that_are_not_rows_are_refused():
+    schema = Schema((Feature("x0"), Feature("x1")))
+    with pytest.raises(ValueError, match="`X` must have at least one row, got an empty list"):
+        encode([], schema)
+    with pytest.raises(ValueError, match="`X` must have rows of equal length"):
+        encode([[1.0, 2.0], [1.0]], schema)
+    with pytest.raises(ValueError, match="`X` must have two axes, rows and columns, got 1"):
+        encode([1.0, 2.0], schema)
+
+
 @pytest.mark.parametrize("library", ["polars", "pyarrow", "pandas"])
 def test_the_value_of_a_file_that_is_no_number_is_named(library, tmp_path):
     """Not a word that means missing, before it."""

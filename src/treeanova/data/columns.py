@@ -6,6 +6,7 @@ import dataclasses
 import importlib.util
 import math
 import os
+import pathlib
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -139,16 +140,36 @@ def _check_width(width: int, schema: Schema) -> None:
         )
 
 
+def _is_batch(first: Any) -> bool:
+    is_file = isinstance(first, os.PathLike) or (isinstance(first, str) and pathlib.Path(first).exists())
+    return is_file or len(getattr(first, "shape", ())) == 2
+
+
+def _not_in_memory(data: Any) -> TypeError:
+    kind = f"a {type(data).__name__} of batches" if isinstance(data, (list, tuple)) else type(data).__name__
+    return TypeError(
+        f"`X` must be rows in memory, a table or a matrix, got {kind}; make a data frame of it first, or write the "
+        "terms of a large table to a file with explain_to(path, X)."
+    )
+
+
 def _as_matrix(data: Any, schema: Schema) -> npt.NDArray[Any]:
     if isinstance(data, np.ma.MaskedArray):
         data = np.ma.filled(data.astype(np.float64 if data.dtype.kind in "biuf" else object), np.nan)
     is_lazy = nw.dependencies.is_polars_lazyframe(data) or nw.dependencies.is_duckdb_relation(data)
-    if is_lazy or isinstance(data, (str, os.PathLike, Mapping)):
-        raise TypeError(
-            f"`X` must be rows in memory, a table or a matrix, got {type(data).__name__}; make a data frame of it "
-            "first, or write the terms of a large table to a file with explain_to(path, X)."
-        )
-    array = np.asarray(data)
+    is_in_batches = isinstance(data, (list, tuple)) and len(data) > 0 and _is_batch(data[0])
+    if is_lazy or is_in_batches or isinstance(data, (str, os.PathLike, Mapping)):
+        raise _not_in_memory(data)
+    try:
+        array = np.asarray(data)
+    except ValueError as error:
+        raise ValueError(
+            f"`X` must have rows of equal length, got others; pass a table or a matrix ({error})."
+        ) from error
+    if array.ndim == 0 and array.dtype == object:  # a reader, an iterator, …
+        raise _not_in_memory(data)
+    if array.shape == (0,):
+        raise ValueError("`X` must have at least one row, got an empty list; pass rows.")
     if array.dtype.kind in "SU" and not hasattr(data, "dtype"):
         array = np.asarray(data, dtype=object)  # numpy would turn numbers into text in rows that hold both
     if array.ndim != 2:
