@@ -448,6 +448,50 @@ def test_words_that_pmml_does_not_know(tmp_path, old, new, message):
         read_model(path)
 
 
+DERIVED = '<DerivedField name="{}" optype="continuous" dataType="{}">{}</DerivedField>'
+COPY, LOG = '<FieldRef field="a"/>', '<Apply function="ln"><FieldRef field="a"/></Apply>'
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_refused"),
+    [
+        ([("a", "double", LOG)], True),
+        ([("c", "double", COPY)], True),
+        ([("d", "double", COPY), ("d", "float", COPY)], True),
+        ([("d", "double", COPY), ("d", "double", LOG)], True),
+        ([("d", "double", COPY), ("d", "double", COPY), ("e", "double", LOG)], False),
+    ],
+)
+def test_derived_fields_have_names_of_their_own(tmp_path, fields, is_refused):
+    inner = "".join(DERIVED.format(*field) for field in fields)
+    path = stump(tmp_path, derived=f"<TransformationDictionary>{inner}</TransformationDictionary>")
+    if is_refused:
+        with pytest.raises(UnsupportedModelError, match="derived fields must have names of their own, got"):
+            read_model(path)
+    else:
+        assert score(path, [0.0, 1.0]) == [1, 2]
+
+
+def test_leaves_without_a_score(tmp_path):
+    with pytest.raises(UnsupportedModelError, match="each leaf must have a score, got a Node without"):
+        read_model(stump(tmp_path, PAIR.format("a").replace('score="1"', "")))
+
+
+def test_default_children_have_ids_of_their_own(tmp_path):
+    path = stump(tmp_path, PAIR.format("a").replace('id="2"', 'id="1"'), options='missingValueStrategy="defaultChild"')
+    path.write_text(path.read_text().replace('id="0"', 'id="0" defaultChild="1"', 1))
+    with pytest.raises(UnsupportedModelError, match="a default child must have an id of its own, got '1' twice"):
+        read_model(path)
+
+
+def test_scores_of_single_precision(tmp_path):
+    children = PAIR.format("a").replace('score="1"', 'score="0.1"')
+    assert score(stump(tmp_path, children, options='x-mathContext="float"'), [0.0]) == [float(np.float32(0.1))]
+    assert score(stump(tmp_path, children, options='x-mathContext="double"'), [0.0]) == [0.1]
+    with pytest.raises(UnsupportedModelError, match="x-mathContext must be double, or float"):
+        read_model(stump(tmp_path, children, options='x-mathContext="decimal"'))
+
+
 def test_arrays_have_as_many_entries_as_they_say(tmp_path):
     node = '<Node score="{}"><SimpleSetPredicate field="c" booleanOperator="{}"><Array n="{}">u</Array>'
     node += "</SimpleSetPredicate></Node>"

@@ -141,15 +141,22 @@ def read_fields(document: Element, model: Element) -> tuple[Fields, tuple[Featur
 
 
 def _add_copies(document: Element, fields: Fields) -> None:
+    """Add derived fields that are copies of others; no predicate may use the rest."""
+    derived: dict[str, Field | None] = {}
     for element in document.below("DerivedField"):
-        source, kind = element.first("FieldRef"), element.get("dataType")
+        name, source, kind = element.get("name"), element.first("FieldRef"), element.get("dataType")
         field = fields.get(source.get("field")) if source and not source.get("mapMissingTo") else None
-        if field is None or len(element.children) > 1:
-            continue
-        if field.categories is None and kind in {"float", "double"}:
-            fields[element.get("name")] = dataclasses.replace(field, is_single=field.is_single or kind == "float")
-        elif field.categories is not None and kind == "string":
-            fields[element.get("name")] = field
+        copy = None
+        if field is not None and len(element.children) == 1:
+            if field.categories is None and kind in {"float", "double"}:
+                copy = dataclasses.replace(field, is_single=field.is_single or kind == "float")
+            elif field.categories is not None and kind == "string":
+                copy = field
+        if derived.get(name, copy) != copy or (name in fields and name not in derived):
+            raise refusal(f"derived fields must have names of their own, got {name!r:.60} for another field too")
+        derived[name] = copy
+        if copy is not None:
+            fields[name] = copy
 
 
 def _field(declared: Element, treatment: str, position: int, used: list[str]) -> tuple[Feature, Field]:
@@ -431,6 +438,8 @@ class _Trees:
         if self.strategy == "lastPrediction" and _has_score(element):
             return _STAY
         ids = [child.get("id") for child in element.all("Node")]
+        if self.strategy == "defaultChild" and ids.count(element.get("defaultChild")) > 1:
+            raise refusal(f"a default child must have an id of its own, got {element.get('defaultChild')!r:.40} twice")
         if self.strategy == "defaultChild" and element.get("defaultChild") in ids and element.get("defaultChild"):
             return ids.index(element.get("defaultChild"))
         return _NULL
@@ -527,8 +536,11 @@ def _read(document: Element) -> Forest:
     classes = _classes(document, model) if is_classifier else ()
     trees = _Trees(fields, sum(1 for _ in document.below("Node")))
     members, constant = _members(model, is_classifier=is_classifier)
+    is_single = _is_single(document, [tree for tree, _, _ in members], is_classifier=is_classifier)
     roots = [
-        trees.add(tree, functools.partial(_values, factor=factor, is_vote=is_vote, classes=classes))
+        trees.add(
+            tree, functools.partial(_values, factor=factor, is_vote=is_vote, classes=classes, is_single=is_single)
+        )
         for tree, factor, is_vote in members
     ]
     accepting = [
@@ -579,6 +591,16 @@ def _members(model: Element, *, is_classifier: bool) -> tuple[list[_Member], flo
     return members, constant
 
 
+def _is_single(document: Element, trees: list[Element], *, is_classifier: bool) -> bool:
+    """Whether scores are numbers of float32 (an extension of JPMML); their sums are exact here."""
+    models = [*trees, *document.below("MiningModel")]
+    contexts = {model.get("x-mathContext", "double") for model in models}
+    own = {tree.get("x-mathContext", "double") for tree in trees}
+    if not contexts <= {"double", "float"} or ("float" in contexts and (own != {"float"} or is_classifier)):
+        raise refusal("x-mathContext must be double, or float for all trees of a regression")
+    return "float" in contexts
+
+
 def _rescaling(model: Element) -> tuple[float, float]:
     targets = model.first("Targets")
     listed = targets.all("Target") if targets else []
@@ -611,13 +633,18 @@ def _classes(document: Element, model: Element) -> tuple[str, ...]:
     return classes
 
 
-def _values(node: Element, *, factor: float, is_vote: bool, classes: tuple[str, ...]) -> Floats:
+def _values(node: Element, *, factor: float, is_vote: bool, classes: tuple[str, ...], is_single: bool) -> Floats:
+    if (is_vote or not classes) and "score" not in node.attributes:
+        raise refusal("each leaf must have a score, got a Node without")
     if not classes:
-        return np.array([factor * decimal_number(node.attributes["score"])])
+        score = decimal_number(node.attributes["score"])
+        return np.array([factor * (float(np.float32(score)) if is_single else score)])
     if is_vote:
         return without_first_of_two(factor * np.array([float(label == node.attributes["score"]) for label in classes]))
     listed = node.all("ScoreDistribution")
-    stated = [one.get("probability") or one.attributes["recordCount"] for one in listed]
+    stated = [one.get("probability") or one.get("recordCount") for one in listed]
+    if not all(stated):
+        raise refusal("each ScoreDistribution must have a probability or a recordCount")
     shares = {one.get("value"): decimal_number(share) for one, share in zip(listed, stated, strict=True)}
     is_whole = len(shares) == len(listed) and all(share >= 0 for share in shares.values())
     if not shares or not set(shares) <= set(classes) or not is_whole:
