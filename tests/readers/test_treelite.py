@@ -153,6 +153,15 @@ CASES = [
 ]
 
 
+def test_means_over_no_trees_are_refused():
+    options = {"post": "softmax", "n_classes": (3,), "placed": [(0, 0), (0, 2)]}
+    check(built(np.random.default_rng(0), **options))
+    model = built(np.random.default_rng(0), **options, average=True)
+    assert np.isnan(gtil.predict(model, np.zeros((1, N_FEATURES), np.float32), pred_margin=True)).any()
+    with pytest.raises(UnsupportedModelError, match="must have a tree for each class, got a class without"):
+        read_model(model)
+
+
 @pytest.mark.parametrize(("link", "options"), CASES)
 def test_outputs_and_links(link, options):
     assert check(built(np.random.default_rng(0), **options)).schema.link == link

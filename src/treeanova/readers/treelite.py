@@ -275,9 +275,14 @@ def _values(checkpoint: Checkpoint) -> tuple[Floats, Floats]:
         part[:, place[0], place[1]] = _leaves(tree, checkpoint.leaf_vector_shape)
         parts.append(part)
     values = np.concatenate(parts)
-    if checkpoint.average:
-        values = values / np.maximum(n_trees, 1)
     exists = (np.arange(shape[1]) < checkpoint.num_class[:, None]).ravel()
+    if checkpoint.average:
+        if (n_trees.ravel()[exists] == 0).any():
+            raise UnsupportedModelError(
+                "a treelite model that averages its trees must have a tree for each class, got a class without, for "
+                "which treelite predicts NaN; train it for longer."
+            )
+        values = values / np.maximum(n_trees, 1)
     return values.reshape(n_nodes, -1)[:, exists], checkpoint.base_scores.astype(np.float64)[exists]
 
 
