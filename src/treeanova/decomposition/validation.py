@@ -51,7 +51,11 @@ _MOST_INFLATION = 10.0  # of the variance of a coefficient by other columns: a c
 _SAFE_INFLATION = 1e4  # up to which a column can be taken out of an inverse without a loss of digits
 _MOST_OF_ONE_ROW = 0.5  # share of what tells a term from all others, beyond which one row decides about it
 _ROUNDING = 1e-12  # size of a term relative to the score, below which it is zero
-_MOST_LEFT = 0.25  # gain left after the step to the fit without a term, in mean losses of one unit; else it is fitted
+_MOST_RATIO = (
+    2.0  # of the loss that a term saves to what the curvature says, beyond which the loss is fitted without it
+)
+_MISSED_GAIN = 0.25  # after one step, in mean losses of one unit
+_SMALL_GAIN = 1.0  # in mean losses of one unit, below which that does not matter
 _CLEARLY = 0.001  # p-value below which a term counts, though a single outcome makes up most of its error
 _ONE_ROW = "a single row distinguishes it from all other terms"
 _ONE_OUTCOME = "a single outcome, which the regression without it makes nearly impossible, decides about it"
@@ -290,8 +294,9 @@ class _Regression:
     def p_value(self, hypothesis: _Hypothesis) -> tuple[float, str]:
         """Return the one-sided p-value of the sum of the terms, or NaN and why there is none.
 
-        The test takes one step from the full fit to that without the terms. Where that step does not get there, as
-        without a strong term of a classifier, the loss is fitted again without them.
+        The coefficient is estimated by one step from the full fit. Where that step does not get there, or the loss
+        without the terms is far from what the curvature says, as for a strong term of a classifier, the test is done at
+        the fit without them.
         """
         fit, in_null = self._fit, self._design.without(hypothesis)
         column = self._values[[hypothesis.term, *hypothesis.partners]].sum(axis=0).ravel()
@@ -299,17 +304,26 @@ class _Regression:
         if not size > 1e-9 * float(column @ fit.curve(column)):
             return 1.0, ""  # the terms cancel each other
         unexplained = column - coefficients @ fit.flat[in_null]
-        left_out, inverse = self._coefficients[~in_null], fit.inverse_of(in_null)
+        left_out = self._coefficients[~in_null]
         pull = left_out @ fit.curved[~in_null] + self._residual
         excess = float(unexplained @ pull) / size
-        null_step = inverse @ (fit.flat[in_null] @ pull) - excess * coefficients
+        null_step = fit.inverse_of(in_null) @ (fit.flat[in_null] @ pull) - excess * coefficients
         step = excess * column + null_step @ fit.flat[in_null] - left_out @ fit.flat[~in_null]
         score = fit.score + step.reshape(fit.score.shape)
-        slopes = fit.flat[in_null] @ self._held.gradient(score).ravel()
-        gain_left = float(slopes @ inverse @ slopes) / 2
-        if gain_left <= _MOST_LEFT * abs(self._held.mean_loss(fit.score)):
+        if self._is_quadratic(score, in_null, unexplained * (1 + excess)):
             return self._one_sided(score, unexplained, fit.curve(unexplained), 1 + excess, fit.shrinkage)
         return self._p_value_at_null(column, in_null)
+
+    def _is_quadratic(self, score: Floats, in_null: Bools, effect: Floats) -> bool:
+        """Whether the curvature at the fit predicts the loss at a score, and that without an effect."""
+        held, fit = self._held, self._fit
+        loss, loss_without = held.mean_loss(score), held.mean_loss(score - effect.reshape(score.shape))
+        gain, expected_gain = held.n_units * (loss_without - loss), float(effect @ fit.curve(effect)) / 2
+        is_small = max(gain, expected_gain) < _SMALL_GAIN * abs(loss)
+        slopes = fit.flat[in_null] @ held.gradient(score).ravel()
+        missed_gain = float(slopes @ fit.inverse_of(in_null) @ slopes) / 2
+        is_as_expected = expected_gain / _MOST_RATIO < gain < expected_gain * _MOST_RATIO
+        return missed_gain <= _MISSED_GAIN * abs(loss) and (is_small or is_as_expected)
 
     def _p_value_at_null(self, column: Floats, in_null: Bools) -> tuple[float, str]:
         """Test by the derivative of the loss where it is fitted without some terms, with errors HC2."""
