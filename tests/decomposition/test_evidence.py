@@ -7,6 +7,7 @@ import pytest
 import scipy.optimize
 import scipy.stats
 
+from treeanova.decomposition.evidence import curve_columns, evidence_of, slope_of
 from treeanova.decomposition.held_out import LossRows, Question, held_out
 from treeanova.decomposition.losses import (
     FunctionLoss,
@@ -18,7 +19,6 @@ from treeanova.decomposition.losses import (
     pseudo_huber_loss,
     squared_loss,
 )
-from treeanova.decomposition.validation import curve_columns, evidence_of, slope_of
 from treeanova.model import Feature, Schema
 
 SCHEMA = Schema((Feature("a"), Feature("b")))
