@@ -135,7 +135,7 @@ BAD = {
     "text": (["explain", "model.json", "--data", "text.csv"], "column 'a' must hold numbers"),
     "no rows": (["explain", "model.json", "--data", "short.csv"], "at least one row"),
     "target": (["explain", "model.json", "--data", "rows.csv", "--target", "price"], "none named 'price'"),
-    "weight": (["explain", "model.json", "--data", "rows.csv", "--weight", "v"], "none named 'v'"),
+    "weight": (["explain", "model.json", "--data", "rows.csv", "--weight", "v"], "`--weight` must name a column"),
     "density": (["explain", "model.json", "--data", "rows.csv", "--density", "smooth"], "uniform, .* got 'smooth'"),
     "density misspelt": (["explain", "model.json", "--data", "rows.csv", "--density", "Atuo"], "did you mean auto?"),
     "term misspelt": (["table", "fx.tav", "--term", "CTY"], r"got 'CTY'; did you mean city\? there are "),
@@ -328,3 +328,17 @@ def test_rows_of_a_saved_decomposition_need_no_other_data(folder, parquet, rows,
 def test_rows_that_do_not_fit_are_refused(folder, parquet, capsys, options, message):
     words = [option.format(parquet=parquet, folder=folder) for option in options]
     assert message in refused(["explain", folder / "fx.tav", *words], capsys)
+
+
+def test_a_weight_may_be_a_feature(folder, rows, tmp_path, capsys):
+    X, y, _ = rows
+    X = X.assign(b=X["b"].abs() + 0.1)
+    X.assign(y=y).to_csv(tmp_path / "rows.csv", index=False)
+    options = ["--data", tmp_path / "rows.csv", "--target", "y", "--weight", "b", "--density", "empirical", "--json"]
+    found = json.loads(printed(["explain", folder / "model.json", *options], capsys))
+    scores = treeanova.read_model(folder / "model.json").score(X)[:, 0]
+    assert found["intercept"] == pytest.approx(np.average(scores, weights=X["b"]), abs=1e-6)
+    out = ["--rows-out", tmp_path / "terms.parquet"]
+    printed(["explain", folder / "model.json", *options, *out], capsys)
+    message = refused(["explain", folder / "model.json", *options[:4], "--weight", "nope"], capsys)
+    assert "`--weight` must name a column, got 'nope': rows.csv must have the column 'nope'" in message

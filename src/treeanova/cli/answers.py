@@ -244,7 +244,8 @@ def _read_rows(request: Request, schema: Schema, progress: Progress) -> tuple[An
     if request.data is None:
         return None, None
     with one_step(progress, f"reading {request.data.name}"):
-        return request.table(schema), request.weights()
+        weights = request.weights()
+        return request.table(schema), weights
 
 
 def _decomposed_model(file: ModelFile, request: Request, density: str, progress: Progress) -> Decomposition:

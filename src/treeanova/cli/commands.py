@@ -131,7 +131,7 @@ def explain(
             write_report(fx, out, title=model.name, progress=report)
             files["report"] = str(out)
         if rows_out is not None:
-            drop = request.others if rows is None else ()
+            drop = request.others(fx.schema) if rows is None else ()
             fx.explain_to(rows_out, rows_of(explained_rows, fx.schema, drop), progress=report)
             files["rows"] = str(rows_out)
         content = plain_summary(fx, model.name) | {"files": files}

@@ -81,15 +81,17 @@ class Request:
     def rows_of_density(self) -> Request:
         return self if self.density_from is None else dataclasses.replace(self, data=self.density_from)
 
-    @property
-    def others(self) -> list[str]:
-        return list(dict.fromkeys([*(self.target or []), *([self.weight] if self.weight else [])]))
+    def others(self, schema: Schema) -> list[str]:
+        """Return the columns that are not features; weights may be one that the model has by name."""
+        is_feature = schema.named and any(self.weight in spelling for spelling in schema.spellings)
+        weight = [self.weight] if self.weight and not is_feature else []
+        return list(dict.fromkeys([*(self.target or []), *weight]))
 
     def table(self, schema: Schema) -> Any:
         if self.data is None:
             return None
         targets = self.target or []
-        columns = targets if is_in_batches(self.data) else self.others
+        columns = targets if is_in_batches(self.data) else self.others(schema)
         return rows_of(self.data, schema, columns, may_lack=targets if self.density_from is not None else ())
 
     def table_in_memory(self, schema: Schema) -> Any:
@@ -97,13 +99,20 @@ class Request:
 
         if self.data is None or not is_in_batches(self.data):
             return self.table(schema)
-        return parquet_files(self.data).reading(Selection(schema, drop=tuple(self.others))).in_memory()
+        return parquet_files(self.data).reading(Selection(schema, drop=tuple(self.others(schema)))).in_memory()
 
     def weights(self) -> Any:
         """Return the weights of the rows, or the name of their column if rows are read in batches."""
+        from treeanova.data.files import TableError  # noqa: PLC0415  slow to load
+
         if self.data is None or self.weight is None:
             return None
-        return self.weight if is_in_batches(self.data) else self.column(self.weight)
+        try:
+            return self.weight if is_in_batches(self.data) else self.column(self.weight)
+        except TableError:
+            raise
+        except ValueError as error:
+            raise ValueError(f"`--weight` must name a column, got {self.weight!r}: {error}") from error
 
     def column(self, name: str) -> Any:
         from treeanova.data.columns import raw_column  # noqa: PLC0415  slow to load
