@@ -77,10 +77,10 @@ def sum_words(variances: Iterable[float]) -> str:
     return f"Variances add up to {percent(total)}, because terms are correlated; shares add up to 100\u00a0%."
 
 
-def variance_words(schema: Schema, *, is_part: bool) -> str:
+def variance_words(schema: Schema, *, is_part: bool, unit: str = "the term") -> str:
     """Name what variances are relative to: the score, or the sum of the terms if some were left out."""
     whole = "sum of the terms that are left" if is_part else scale_of(schema)
-    return f"variance of the term, relative to that of the {whole}"
+    return f"variance of {unit}, relative to that of the {whole}"
 
 
 def scale_of(schema: Schema) -> str:

@@ -152,6 +152,14 @@ def test_without_a_library_the_error_names_one(tmp_path, monkeypatch):
         read_table(tmp_path / "x.csv")
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_latin_text_gets_the_remedy_too(library, tmp_path):
+    pytest.importorskip(library)
+    (tmp_path / "x.csv").write_bytes("a,b\n1,café\n".encode("latin-1"))
+    with pytest.raises(TableError, match=r"x\.csv must be text in UTF-8, got another encoding; save it as UTF-8"):
+        read_table(tmp_path / "x.csv", library=library)
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
 def test_other_encodings_are_named(encoding, tmp_path):
     mark = codecs.BOM_UTF16_BE if encoding == "utf-16-be" else b""

@@ -366,3 +366,9 @@ def test_counts_need_tables_of_all_terms():
     model = fit(DecisionTreeRegressor(max_depth=5), rows, rows.prod(axis=1))
     with pytest.raises(ValueError, match=r"must be one joint density where terms have no tables.*Laplace\(counts=1\)"):
         decompose(model, rows, density=Laplace(counts=1), tensor_order=2)
+
+
+@pytest.mark.parametrize("counts", ["a", 0, -1, float("nan"), [1]])
+def test_counts_must_be_a_number(counts):
+    with pytest.raises(ValueError, match="`counts` must be a number above 0, got"):
+        Laplace(counts=counts)

@@ -83,6 +83,7 @@ def test_the_axis_names_the_measure_and_what_bars_add_up_to(fx, k):
     whole = "variance of the term, relative to that of the prediction"
     assert label(plot.importance(fx, k=k)) == f"{whole}; bars add up to {total} %"
     assert label(plot.importance(fx.with_density("uniform"), k=k)) == whole  # independent: they add up
+    assert label(plot.importance(fx, by="feature")).startswith("variance of terms, shared equally by their features, ")
 
 
 def test_the_denominator_of_a_selection_is_its_own_sum(fx):

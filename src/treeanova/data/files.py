@@ -61,6 +61,8 @@ def read_file(path: pathlib.Path, library: str | None, is_text: Callable[[str], 
     except (ImportError, TableError):
         raise
     except Exception as error:  # each library has errors of its own
+        if kind in {"csv", "jsonl"} and not _is_utf8(path):
+            raise TableError(f"{path.name} must be text in UTF-8, got another encoding; save it as UTF-8.") from error
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise TableError(f"{path.name} must be a whole {kind} file, got an error of {library}: {reason}") from error
     return nw.from_native(table, eager_only=True), library
@@ -81,6 +83,16 @@ def _content(path: pathlib.Path) -> bytes:
     if suffix == ".zst":
         return _unpack_zstandard(content)
     return _PACKED[suffix](content) if suffix in _PACKED else content
+
+
+def _is_utf8(path: pathlib.Path) -> bool:
+    try:
+        _content(path).decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    except Exception:  # noqa: BLE001  it cannot be unpacked, which is another fault
+        return True
+    return True
 
 
 def _unpack_zstandard(content: bytes) -> bytes:

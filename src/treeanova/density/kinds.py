@@ -204,7 +204,7 @@ class Laplace(Density):
             raise ValueError(f"`mix` must be from 0 to 1, got {self.mix!r}; leave it out for 0.5, as in the paper.")
         if self.counts is None:
             return
-        if not (self.counts > 0 and math.isfinite(self.counts)):
+        if not (isinstance(self.counts, Real) and self.counts > 0 and math.isfinite(self.counts)):
             raise ValueError(f"`counts` must be a number above 0, got {self.counts!r}; 1 is Laplace's rule.")
         if self.mix != _DEFAULT_MIX:
             raise ValueError(f"`counts` must come without `mix`, got mix={self.mix!r} too; choose one of them.")

@@ -169,7 +169,8 @@ def importance(
         above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}
         where = {"loc": "outside upper left", "ncols": 2} if is_new else above
         style.legend(ax.figure if is_new else ax, list(handles.values()), list(handles), **where)
-    whole = views.variance_words(fx.schema, is_part=function_of(fx).scope.is_part)
+    unit = "the term" if by == "term" else "terms, shared equally by their features"
+    whole = views.variance_words(fx.schema, is_part=function_of(fx).scope.is_part, unit=unit)
     total = round(100 * float(variance.sum()))
     sum_words = "" if total in {0, 100} else f"; bars add up to {total}\u00a0%"
     name_effect(ax, f"{whole}{views.of_output(fx.schema, output)}{sum_words}", "x")

@@ -311,7 +311,9 @@ def call_of(fx: Decomposition) -> str:
     max_order = f", max_order={max(map(len, fx.terms), default=1)}" if function_of(fx).scope.order is not None else ""
     is_reference = fx.density.name == Reference.name
     density = "treeanova.density.Reference(row)" if is_reference else json.dumps(fx.density.name)
-    return f"treeanova.decompose(model, X, density={density}{max_order})"
+    statistics = fx.density.statistics
+    weights = ", sample_weight=weights" if statistics is not None and statistics.has_weights else ""
+    return f"treeanova.decompose(model, X, density={density}{weights}{max_order})"
 
 
 def scale_words(fx: Decomposition) -> dict[str, Any]:
