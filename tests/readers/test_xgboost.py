@@ -598,6 +598,19 @@ def test_unseen_labels_are_refused(name: str) -> None:
         forest.score(other)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "bool"])
+@pytest.mark.filterwarnings("ignore:Sparse arrays from pandas are converted into dense")
+def test_sparse_columns_of_pandas(dtype) -> None:
+    values = np.random.default_rng(0).integers(0, 3, (200, 2)).astype(dtype)
+    table = pd.DataFrame(values, columns=["a", "b"])
+    model = fit(xgb.XGBRegressor(n_estimators=3), table.astype("float64"), values.sum(axis=1))
+    sparse = table.astype(pd.SparseDtype(dtype, values.dtype.type(0)))
+    np.testing.assert_allclose(read_model(model).score(sparse)[:, 0], model.predict(sparse), rtol=1e-5)
+    if dtype.startswith("float"):
+        gaps = table.mask(table == 1).astype(pd.SparseDtype(dtype, np.nan))
+        np.testing.assert_allclose(read_model(model).score(gaps)[:, 0], model.predict(gaps), rtol=1e-5)
+
+
 def test_categories_where_the_model_knows_no_labels_are_refused() -> None:
     """XGBoost takes the codes of such a column, whatever its labels."""
     _, X, forest = case("codes")

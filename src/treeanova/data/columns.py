@@ -293,6 +293,10 @@ def raw_column(series: nw.Series[Any]) -> npt.NDArray[Any]:
             return series.to_numpy()
         is_single = series.dtype == nw.Float32 and series.null_count() == 0
         return series.to_numpy() if is_single else series.cast(nw.Float64).to_numpy()
+    if type(getattr(series.to_native(), "dtype", None)).__name__ == "SparseDtype":  # of pandas
+        dense = series.to_numpy()
+        if dense.dtype.kind in "biuf":
+            return dense
     column = np.empty(len(series), dtype=object)
     column[:] = series.to_list()
     return column
