@@ -598,6 +598,14 @@ def test_unseen_labels_are_refused(name: str) -> None:
         forest.score(other)
 
 
+def test_a_model_without_trees_is_a_constant_whatever_the_categories() -> None:
+    table = pd.DataFrame({"x": [0.5, 1.5, np.nan], "k": pd.Categorical(["u", "v", None])})
+    data = xgb.DMatrix(table, label=[1.0, 2.0, 6.0], enable_categorical=True)
+    booster = train(xgb, {"base_score": 2.5}, data, 0)
+    np.testing.assert_allclose(read_model(booster).score(table)[:, 0], booster.predict(data))
+    np.testing.assert_allclose(decompose(booster, table).decision_function(table), booster.predict(data))
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "bool"])
 @pytest.mark.filterwarnings("ignore:Sparse arrays from pandas are converted into dense")
 def test_sparse_columns_of_pandas(dtype) -> None:

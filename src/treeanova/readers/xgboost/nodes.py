@@ -21,6 +21,7 @@ from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.data.features import (
     Encoder,
     Feature,
+    IgnoredColumn,
     IntegerCategory,
     Numeric,
     could_be_labels,
@@ -462,7 +463,9 @@ def features_of(learner: Document, nodes: Nodes, missing: float, *, counts_bytes
     for name, n, ways in zip(names, n_codes, readings or [()] * n_features, strict=True):
         if ways and n > len(ways[0][0]):
             raise damaged(f"categories must be below {len(ways[0][0])}, which have names, got {n - 1}")
-        codes = Numeric(single, "float32") if n < 0 else _codes(n, single)
+        codes: Encoder = Numeric(single, "float32") if n < 0 else _codes(n, single)
+        if n == 0 and not nodes.is_inner.any():  # without trees, XGBoost stores no names of categories
+            codes = IgnoredColumn()
         features.append(Feature(name, NamedCategory(ways, single) if ways else codes))
     return tuple(features)
 
