@@ -372,5 +372,5 @@ def test_the_value_of_a_file_that_is_no_number_is_named(library, tmp_path):
     """Not a word that means missing, before it."""
     (tmp_path / "rows.csv").write_text("x0\nNA\n0.5\n.\n")
     schema = Schema((Feature("x0"),), named=True)
-    with pytest.raises(TypeError, match=r"column 'x0' must hold numbers, got '\.'"):
+    with pytest.raises(TypeError, match=r"rows\.csv: column 'x0' must hold numbers, got '\.'"):
         encode(read_table(tmp_path / "rows.csv", schema, library=library), schema)

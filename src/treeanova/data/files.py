@@ -29,6 +29,7 @@ import numpy.typing as npt
 from treeanova.core.arrays import Floats, Ints
 from treeanova.data.columns import blanks_around, check_beside, columns_of, has_features, raw_column
 from treeanova.data.features import Feature, Schema, is_missing
+from treeanova.data.streams import naming
 
 LIBRARIES = ("polars", "pyarrow", "pandas")
 MISSING_WORDS = ("", "NA", "N/A", "#N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "<NA>")
@@ -524,10 +525,20 @@ def read_table(
     if schema is not None:
         names = _model_columns(table.columns, schema, source.name, dropped)
         columns = [_fit(table[name], feature, library) for name, feature in zip(names, schema.features, strict=True)]
+        if _kind_of(source) == "csv":
+            with naming(source.name):
+                _refuse_words(columns, schema)
         table = table.select(names).with_columns(*columns)
     elif _kind_of(source) == "csv":
         table = table.with_columns(*(_typed(table[name], library) for name in table.columns))
     return nw.to_native(table)
+
+
+def _refuse_words(columns: Sequence[nw.Series[Any]], schema: Schema) -> None:
+    """Encode columns of numbers that are still text, which the encoder refuses: here the file is known."""
+    for column, feature in zip(columns, schema.features, strict=True):
+        if column.dtype == nw.String and not _has_labels(feature):
+            feature.encoder.encode(feature.encoder.of_table(raw_column(column), feature.name), feature.name)
 
 
 def read_column(path: str | os.PathLike[str], name: str, *, library: str | None = None) -> npt.NDArray[Any]:
