@@ -24,8 +24,7 @@ def correlated_weights(sizes: tuple[int, ...], correlation: float) -> Floats:
     precision = np.linalg.inv(np.full((order, order), correlation) + (1 - correlation) * np.eye(order))
     points = np.stack(np.meshgrid(*(np.linspace(-2.5, 2.5, size) for size in sizes), indexing="ij"))
     density = np.exp(-np.einsum("i...,ij,j...->...", points, precision, points) / 2)
-    weights: Floats = density / density.sum()
-    return weights
+    return density / density.sum()
 
 
 def example(kind: str = "regressor") -> tuple[Any, Any]:

@@ -59,8 +59,7 @@ def _controller() -> threadpoolctl.ThreadpoolController:
 
 
 def single_threaded() -> contextlib.AbstractContextManager[Any]:
-    limited: contextlib.AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
-    return limited
+    return _controller().limit(limits=1, user_api="blas")
 
 
 def number_cells(columns: Iterable[npt.NDArray[np.integer]], sizes: Sequence[int], n_rows: int) -> Ints:

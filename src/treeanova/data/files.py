@@ -203,8 +203,7 @@ def _quotes(content: bytes, file_name: str, separators: bytes = b",;\t|") -> Int
 
 def _outside(content: bytes, character: bytes, quotes: Ints) -> Ints:
     places = _places(content, character)
-    outside: Ints = places[np.searchsorted(quotes, places) % 2 == 0]
-    return outside
+    return places[np.searchsorted(quotes, places) % 2 == 0]
 
 
 def _places(content: bytes, character: bytes) -> Ints:

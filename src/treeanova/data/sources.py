@@ -324,8 +324,7 @@ class DaskTable(Batches):
         while len(results) > 1:
             pairs = itertools.zip_longest(results[::2], results[1::2])
             results = [one if two is None else merge_two(one, two) for one, two in pairs]
-        by_name: dict[str, bytes] = results[0].compute()
-        return by_name
+        return results[0].compute()
 
     def mapped(self, work: Map, names: Iterable[str]) -> Any:
         """Return a lazy Dask DataFrame of the named columns that `work` returns, with the rows' index."""
@@ -443,8 +442,7 @@ def lazy_frame(frame: Any) -> Stream:
 
     def read(columns: Sequence[str] | None) -> Iterable[Any]:
         selected = frame if columns is None else frame.select(columns)
-        batches: Iterable[Any] = selected.collect_batches(chunk_size=streams.ROWS_PER_BATCH)
-        return batches
+        return selected.collect_batches(chunk_size=streams.ROWS_PER_BATCH)
 
     names, files = frame.collect_schema().names(), lambda: _scanned_files(frame)
     return Stream(read, names, preview=lambda: frame.head(streams.ROWS_PER_BATCH).collect(), files=files)

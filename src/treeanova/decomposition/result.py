@@ -40,8 +40,7 @@ class Result(abc.ABC):
         >>> fx.gap(X, "x0").to_dict()["table"][0]
         {'term': 'x0', 'gap': 0.5, 'error': None}
         """
-        content: dict[str, Any] = plain(self._content())
-        return content
+        return plain(self._content())
 
     def __str__(self) -> str:
         return self._text(TOP)

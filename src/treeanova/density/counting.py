@@ -279,8 +279,7 @@ class Quantiles:
         """Return quantiles, ignoring weights; None without finite values."""
         if not len(self.plain):
             return None
-        quantiles: Floats = np.interp(probabilities, np.linspace(0, 1, len(self.plain)), self.plain)
-        return quantiles
+        return np.interp(probabilities, np.linspace(0, 1, len(self.plain)), self.plain)
 
     def histogram(self, low: float, high: float, n_bins: int) -> Floats:
         mass = self.finite_weight / self.weight / max(len(self.by_weight), 1)
@@ -328,8 +327,7 @@ def _weighted_quantiles(values: Floats, weights: Floats, n_quantiles: int) -> Fl
     order = np.argsort(values, kind="stable")
     masses = weights[order]
     middles = (np.cumsum(masses) - masses / 2) / masses.sum()
-    quantiles: Floats = np.interp(np.linspace(0, 1, n_quantiles), middles, values[order])
-    return quantiles
+    return np.interp(np.linspace(0, 1, n_quantiles), middles, values[order])
 
 
 def merging(binnings: Binnings | None) -> Binnings | None:

@@ -90,8 +90,7 @@ class Uniform(Density):
         ends = np.clip(axis.edges, finite.min(), finite.max())
         lengths = np.zeros(axis.size)
         lengths[: axis.n_regular] = np.diff(ends / np.abs(ends).max())  # sums of huge lengths would overflow
-        weights: Floats = lengths / lengths.sum()
-        return weights
+        return lengths / lengths.sum()
 
     def _bin_weights(self, j: int) -> Floats:
         """Weigh by length, or equally except bins that hold only missing or unseen values and have no rows."""
@@ -102,8 +101,7 @@ class Uniform(Density):
         has_weight = np.ones(axis.size, dtype=bool)
         if self.statistics is not None and axis.n_extra and axis.n_regular:
             has_weight[axis.n_regular :] = self.statistics.counts((j,))[axis.n_regular :] > 0
-        weights: Floats = has_weight / has_weight.sum()
-        return weights
+        return has_weight / has_weight.sum()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -236,8 +234,7 @@ class Laplace(Density):
         statistics = self._bound_statistics
         counted = statistics.counts(key, binnings) * statistics.effective_rows
         counted += self.counts * (self._uniform.table(key, binnings) > 0)
-        table: Floats = counted / counted.sum()
-        return table
+        return counted / counted.sum()
 
     def check_trees(self, *, has_merged_bins: bool) -> None:
         if self.counts is not None:

@@ -303,8 +303,7 @@ class Table(Density):
                 "give one weight per cell of the grid."
             )
         scaled = array / array.max()  # sums of huge weights would overflow
-        table: Floats = scaled / scaled.sum()
-        return table
+        return scaled / scaled.sum()
 
 
 def _as_floats(array: Any) -> Floats:

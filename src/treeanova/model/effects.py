@@ -197,8 +197,7 @@ class Effects:
         bins: list[npt.NDArray[Any]] = [codes[:, j] for j in key]
         if key in self.binnings:
             bins = [binning.bins[fine] for fine, binning in zip(bins, self.binnings[key], strict=True)]
-        values: Floats = self.terms[key][tuple(bins)]
-        return values
+        return self.terms[key][tuple(bins)]
 
     def keep(self, wanted: Callable[[Key], bool]) -> Effects:
         terms = {key: values for key, values in self.terms.items() if wanted(key)}
@@ -297,8 +296,7 @@ def _beyond(tensor: Floats, rounding: Floats) -> Floats:
 
 
 def _largest(tensor: Floats) -> Floats:
-    largest: Floats = np.abs(tensor).max(axis=tuple(range(tensor.ndim - 1)), initial=0.0)
-    return largest
+    return np.abs(tensor).max(axis=tuple(range(tensor.ndim - 1)), initial=0.0)
 
 
 def refined_axes(effects: Effects) -> dict[Key, tuple[Binning, ...]]:

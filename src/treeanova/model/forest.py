@@ -143,8 +143,7 @@ class Forest:
         return dataclasses.replace(self, schema=schema)
 
     def thresholds_of(self, feature: int) -> Floats:
-        bounds: Floats = self.bound[(self.feature == feature) & np.isfinite(self.bound)]
-        return bounds
+        return self.bound[(self.feature == feature) & np.isfinite(self.bound)]
 
     @property
     def n_outputs(self) -> int:

@@ -327,8 +327,7 @@ class Binning:
             return masses
         order = np.argsort(self.bins, kind="stable")
         starts = np.searchsorted(self.bins[order], np.arange(self.size))
-        sums: Floats = np.add.reduceat(masses.take(order, axis=axis), starts, axis=axis)
-        return sums
+        return np.add.reduceat(masses.take(order, axis=axis), starts, axis=axis)
 
     def average(self, values: Floats, axis: int = 0) -> Floats:
         if self.is_identity:

@@ -272,23 +272,19 @@ class AxisDrawing:
     @functools.cached_property
     def centres(self) -> Floats:
         places = self.scale.forward(self.edges)
-        middles: Floats = self.scale.inverse((places[1:] + places[:-1]) / 2)
-        return middles
+        return self.scale.inverse((places[1:] + places[:-1]) / 2)
 
     @property
     def widths(self) -> Floats:
-        drawn: Floats = np.diff(self.scale.forward(self.edges))
-        return drawn
+        return np.diff(self.scale.forward(self.edges))
 
     def evenly(self, n_pieces: int) -> Floats:
         low, high = self.scale.forward(np.array([self.low, self.high]))
-        points: Floats = self.scale.inverse(np.linspace(low, high, n_pieces + 1))
-        return points
+        return self.scale.inverse(np.linspace(low, high, n_pieces + 1))
 
     @property
     def filled(self) -> Bools:
-        is_bin: Bools = self.cells != GAP
-        return is_bin
+        return self.cells != GAP
 
     @property
     def extra(self) -> Ints:
@@ -296,24 +292,20 @@ class AxisDrawing:
 
     def values(self, values: Floats, weights: Floats) -> Floats:
         pooled = values if self.binning.is_identity else binning_by(self.binning.bins, weights).average(values)
-        drawn: Floats = np.where(self.filled, pooled[self.cells], np.nan)
-        return drawn
+        return np.where(self.filled, pooled[self.cells], np.nan)
 
     def masses(self, weights: Floats) -> Floats:
-        drawn: Floats = np.where(self.filled, self.binning.pool(weights)[self.cells], 0.0)
-        return drawn
+        return np.where(self.filled, self.binning.pool(weights)[self.cells], 0.0)
 
     def spread(self, weights: Floats, points: Floats) -> Floats:
         """Return the weight between ascending points; an interval's weight is spread evenly over its drawn width."""
         below = np.concatenate([[0.0], np.cumsum(self.masses(weights)[: self.n_regular])])
         places = self.scale.forward(self.edges[: self.n_regular + 1])
-        between: Floats = np.diff(np.interp(self.scale.forward(points), places, below))
-        return between
+        return np.diff(np.interp(self.scale.forward(points), places, below))
 
     def plane(self, table: Floats, other: AxisDrawing, fill: float) -> Floats:
         both = self.filled[:, None] & other.filled[None]
-        drawn: Floats = np.where(both, table[np.ix_(self.cells, other.cells)], fill)
-        return drawn
+        return np.where(both, table[np.ix_(self.cells, other.cells)], fill)
 
 
 def draw_axis(

@@ -35,8 +35,7 @@ def checked_kind(value: object, kind: type, name: str, call: str) -> None:
 
 def checked_decomposition(fx: Any) -> Decomposition:
     checked_kind(fx, Decomposition, "fx", "treeanova.decompose(model, X)")
-    decomposition: Decomposition = fx
-    return decomposition
+    return fx
 
 
 def checked_count(k: Any) -> int:

@@ -97,8 +97,7 @@ def plane_of(
 
 
 def has_rare_data(weights: Floats) -> Bools:
-    rare: Bools = weights <= RARE * np.multiply.outer(weights.sum(axis=1), weights.sum(axis=0))
-    return rare
+    return weights <= RARE * np.multiply.outer(weights.sum(axis=1), weights.sum(axis=0))
 
 
 def colour_limit(planes: Sequence[Plane]) -> float:

@@ -133,8 +133,7 @@ class LibraryReader:
 
     def read(self, model: Any) -> Forest | Effects:
         module = importlib.import_module(f"treeanova.readers.{self.module}")
-        content: Forest | Effects = module.read_file(model) if isinstance(model, pathlib.Path) else module.read(model)
-        return content
+        return module.read_file(model) if isinstance(model, pathlib.Path) else module.read(model)
 
 
 LIBRARIES = (

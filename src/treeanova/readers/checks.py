@@ -137,8 +137,7 @@ def check_inside(folder: pathlib.Path) -> None:
 
 
 def block_starts(sizes: Ints) -> Ints:
-    starts: Ints = np.cumsum(sizes) - sizes
-    return starts
+    return np.cumsum(sizes) - sizes
 
 
 def stacked_trees(sizes: Ints, left: Ints, right: Ints) -> dict[str, Ints]:

@@ -416,8 +416,7 @@ def _positions(feature: Ints, code: Ints, encoders: list[Encoder]) -> Ints:
     sizes = np.array([len(one) for one in codes], dtype=np.int64)
     known = np.fromiter(itertools.chain.from_iterable(codes), np.int64, int(sizes.sum()))
     known += np.repeat(np.arange(len(codes)) << 32, sizes)
-    result: Ints = np.searchsorted(known, (feature << 32) + code) - block_starts(sizes)[feature]
-    return result
+    return np.searchsorted(known, (feature << 32) + code) - block_starts(sizes)[feature]
 
 
 def _schema(text: ModelText, names: list[str], encoders: list[Encoder], n_outputs: int, classes: Any) -> Schema:

@@ -405,15 +405,13 @@ def _values(model: Stage, trees: list[list[Row]], weights: Floats) -> Floats:
     if model.kind in _FORESTS:
         weight = weight / len(trees)
     if model.kind in _BOOSTED or model.kind.endswith("RegressionModel"):
-        predictions: Floats = weight * np.array([[decimal_number(node["prediction"])] for node in nodes])
-        return predictions
+        return weight * np.array([[decimal_number(node["prediction"])] for node in nodes])
     counts = np.array([node["impurityStats"] for node in nodes], dtype=np.float64)
     n_classes = _n_classes(model)
     if counts.shape != (len(nodes), n_classes) or not (counts >= 0).all():
         raise ModelFileError(f"nodes of Spark's trees must have counts of {n_classes} classes, got others.")
     shares: Floats = counts / np.maximum(counts.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-    values: Floats = weight * shares
-    return values
+    return weight * shares
 
 
 def _n_classes(model: Stage) -> int:

@@ -109,8 +109,7 @@ def tables_of(fx: Decomposition) -> dict[Names, Term]:
 
 def outputs_last(term: Term) -> Floats:
     """Return a term's values with a last axis of outputs, even for one output."""
-    values: Floats = term.values.reshape(*term.weights.shape, -1)
-    return values
+    return term.values.reshape(*term.weights.shape, -1)
 
 
 def positions_of(fx: Decomposition, names: Names) -> Key:

@@ -636,8 +636,7 @@ def _take(key: Key, received: dict[Key, Floats], cells: CoarseCells) -> Floats |
     if above == limit:
         return values
     pairs = ((np.arange(binnings[j].coarser_size(limit)), binnings[j]) for j in key)
-    spread: Floats = values[np.ix_(*(bins >> (binning.shift(above) - binning.shift(limit)) for bins, binning in pairs))]
-    return spread
+    return values[np.ix_(*(bins >> (binning.shift(above) - binning.shift(limit)) for bins, binning in pairs))]
 
 
 def _pass_down(key: Key, faces: Projections, received: dict[Key, Floats]) -> None:
@@ -661,8 +660,7 @@ def _faces_of(values: Floats) -> tuple[Projections, Floats]:
 
 def _without_zeros(face: Floats, axis: int) -> Floats:
     """Drop the cells in the first bins of earlier features, which earlier slices took."""
-    inner: Floats = face[(slice(1, None),) * axis]
-    return inner
+    return face[(slice(1, None),) * axis]
 
 
 def _unpack_faces(flat: Floats, shape: tuple[int, ...]) -> Projections:

@@ -96,8 +96,7 @@ def _walk_compiled(
     nodes = np.concatenate([np.zeros(0, np.int64), *levels])
     places = forest.feature[nodes] - features.start
     columns = nodes, forest.left[nodes], forest.right[nodes], places, ends[nodes], forest.missing_left[nodes]
-    node_bins: NodeBins = walk_down(np.stack(columns, axis=1).astype(np.int64), limits, len(ends))
-    return node_bins
+    return walk_down(np.stack(columns, axis=1).astype(np.int64), limits, len(ends))
 
 
 @Kernel

@@ -236,10 +236,7 @@ def _pure_sizes(changes: Mapping[Key, Floats], bins: Sequence[Ints], trees: Tree
             weights = merged[j].pool(weights, axis)
         return weights
 
-    sizes: Floats = np.max(
-        [largest(values) for values in cascade(raw, pooled_weights, Options()).terms.values()], axis=0
-    )
-    return sizes
+    return np.max([largest(values) for values in cascade(raw, pooled_weights, Options()).terms.values()], axis=0)
 
 
 def measured_purity(

@@ -93,8 +93,7 @@ class PairStack:
 
     def mean(self, values: Floats) -> Floats:
         """Average values of cells over the rows, for each pair."""
-        means: Floats = np.einsum("kij,kij->k", self.shares, values)
-        return means
+        return np.einsum("kij,kij->k", self.shares, values)
 
 
 def logs_of(ratio: Floats) -> Floats:

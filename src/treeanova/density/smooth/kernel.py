@@ -186,8 +186,7 @@ def moved_by(kernel: KernelMatrix, table: Floats) -> Floats:
 def _left_out_logs(ratios: Floats, self_weight: Floats, n_rows: float) -> Floats:
     """Return log ratios of rows to independence, each without the row itself, with a share of independence."""
     left_out_ratios = np.maximum(ratios * n_rows - self_weight, 0.0) / max(n_rows - 1, 1.0)
-    logs: Floats = np.log((1 - _FLOOR) * left_out_ratios + _FLOOR)
-    return logs
+    return np.log((1 - _FLOOR) * left_out_ratios + _FLOOR)
 
 
 def _options(margin: Margin, n_rows: float) -> list[_Option]:

@@ -135,8 +135,7 @@ def kendall_tau(shares: Floats) -> Floats:
     rows, columns = (total - (shares.sum(axis=axis) ** 2).sum(axis=-1) for axis in (-2, -1))
     excess = 2 * (shares * (left - right)).sum(axis=(-1, -2))
     is_tied = np.minimum(rows, columns) <= _TIED
-    tau: Floats = np.where(is_tied, 0.0, excess / np.sqrt(np.where(is_tied, 1.0, rows * columns)))
-    return tau
+    return np.where(is_tied, 0.0, excess / np.sqrt(np.where(is_tied, 1.0, rows * columns)))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -165,8 +164,7 @@ class KernelMatrix:
         """Return A C."""
         n = self.ordered.shape[-1]
         if n == tables.shape[-2]:
-            product: Floats = np.matmul(self.ordered, tables)
-            return product
+            return np.matmul(self.ordered, tables)
         product = np.empty(np.broadcast_shapes(self.constants.shape, tables.shape[:-2]) + tables.shape[-2:])
         np.matmul(self.ordered, tables[..., :n, :], out=product[..., :n, :])
         np.multiply(self.diagonals[..., None], tables[..., n:, :], out=product[..., n:, :])
@@ -288,8 +286,7 @@ class Margin:
             return np.zeros((len(masses), n_points))
         ranks = (np.cumsum(masses, axis=0) - masses + masses * (np.arange(n_points) + 0.5) / n_points) / total
         edge = 0.25 / max(self.n_rows * total, 1.0)
-        scores: Floats = scipy.special.ndtri(np.clip(ranks, edge, 1 - edge))
-        return scores
+        return scipy.special.ndtri(np.clip(ranks, edge, 1 - edge))
 
     @functools.cached_property
     def positions(self) -> Floats:

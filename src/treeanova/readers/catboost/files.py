@@ -136,8 +136,7 @@ def symmetric_nodes(sizes: Ints, splits: Ints, n_values: int, n_outputs: int) ->
 
 def training_note(info: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     note = info.get(key) or {}
-    result: Mapping[str, Any] = json.loads(note) if isinstance(note, str) else note
-    return result
+    return json.loads(note) if isinstance(note, str) else note
 
 
 def loss_and_classes(info: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,8 +254,7 @@ class _Table:
     def _unpack(self, code: str, at: int) -> int:
         if at < 0:
             raise damaged(f"the model's offsets must lie within its file, got {at}")
-        result: int = struct.unpack_from(code, self.data, at)[0]
-        return result
+        return struct.unpack_from(code, self.data, at)[0]
 
     def _place(self, field: int) -> int | None:
         layout = self.at - self._unpack("<i", self.at)

@@ -199,8 +199,7 @@ def _cell_values(
         bits = np.append(known_hashes[index] == (value & _HASH), False)
         elements.append(along(category_places[index], bits.astype(np.uint64)))
     row = _rows_of(_keys_of_cells(elements), counts.keys)
-    values: Singles = np.append(row_values, unseen_value)[np.where(is_unseen, -1, row)]
-    return values
+    return np.append(row_values, unseen_value)[np.where(is_unseen, -1, row)]
 
 
 def _keys_of_cells(elements: Sequence[npt.NDArray[np.generic]]) -> Words:
@@ -313,8 +312,7 @@ def _category_splits(model: Model, used: Ints) -> list[_Group]:
 
 
 def _one_hot_right(values: Ints, known_hashes: Ints) -> Bools:
-    result: Bools = np.append(known_hashes, -1) == (values & 0xFFFFFFFF)[:, None]
-    return result
+    return np.append(known_hashes, -1) == (values & 0xFFFFFFFF)[:, None]
 
 
 def _category_sets(groups: Sequence[_Group], known_hashes: Mapping[int, Ints]) -> tuple[Ints, Bools]:

@@ -446,8 +446,7 @@ class Changes:
         n_ranks = min(max(_N_QUERIES // len(self.low), 1), 31)
         # Ranges lie between neighbouring probes, so that the products are far below the largest integer.
         steps = (self.high - self.low)[:, None] * np.arange(1, n_ranks + 1) // (n_ranks + 1)
-        inner: Ints = self.low[:, None] + steps
-        return inner
+        return self.low[:, None] + steps
 
     def narrow(self, inner: Ints, answer: Answer) -> None:
         n_ranks = inner.shape[1]
@@ -468,8 +467,7 @@ def _sides(answer: Answer, output: Ints, threshold: Floats) -> Ints:
     """Return 1 up to the threshold, else 0; for a threshold of NaN 0 for numbers, 1 for missing, 2 for refused."""
     values = answer.values[np.arange(len(output)), output]
     kind = np.where(answer.refused, 2, np.isnan(values))
-    sides: Ints = np.where(np.isnan(threshold), kind, values <= threshold)
-    return sides
+    return np.where(np.isnan(threshold), kind, values <= threshold)
 
 
 def breakpoints(

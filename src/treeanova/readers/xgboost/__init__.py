@@ -267,10 +267,9 @@ def read_file(path: pathlib.Path) -> Forest:
 
 
 def _margin_of(booster: Any, last: int | None, rows: Floats) -> npt.ArrayLike:
-    margin: npt.ArrayLike = booster.inplace_predict(
+    return booster.inplace_predict(
         rows, iteration_range=(0, 0 if last is None else last + 1), predict_type="margin", validate_features=False
     )
-    return margin
 
 
 def _booster(model: Any) -> Any:

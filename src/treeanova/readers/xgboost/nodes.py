@@ -167,8 +167,7 @@ def learner_of(document: Any) -> Document:
 
 def tree_model(learner: Document) -> Document:
     booster = learner["gradient_booster"]
-    model: Document = (booster["gbtree"] if booster["name"] == "dart" else booster)["model"]
-    return model
+    return (booster["gbtree"] if booster["name"] == "dart" else booster)["model"]
 
 
 def count_of(parameters: Document, name: str) -> int:
