@@ -591,7 +591,7 @@ def plain_summary(fx: Answers, name: str) -> dict[str, Any]:
         "terms": rows,
         "certificate": certificate,
     }
-    return plain(content)  # type: ignore[no-any-return]
+    return plain(content)
 
 
 def summary_text(fx: Answers, name: str, top: int) -> str:

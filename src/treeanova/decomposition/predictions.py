@@ -567,7 +567,7 @@ class Predictions:
         """
         batches = batches_of(X)
         if batches is not None:
-            return self._explained_lazily(batches, reference, max_order)  # type: ignore[no-any-return]
+            return self._explained_lazily(batches, reference, max_order)
         with reporting(progress):
             return self._explained(X, self._keys_up_to(max_order), max_order, reference)
 
