@@ -28,7 +28,7 @@ _STRETCH = 0.5  # length of the longest tail that is drawn, relative to the rang
 _MARGIN = 0.04  # beyond the outermost thresholds, relative to the range between them
 _EMPTY_SHARE = 0.05  # of an axis by quantile, shared equally by all bins: those without data can be seen
 _SMALLEST = 1e-6  # threshold, relative to the largest; libraries write "above zero" as a tiny one
-_SCALE_WORDS = {"linear": "", "log": "log scale", "quantile": "widths are shares of the data"}
+SCALE_WORDS = {"linear": "", "log": "log scale", "quantile": "widths are shares of the data"}
 _FIRST_NUMBER = re.compile(r"^\s*([<>≤≥]?)[\s=(\[$€£~]*(-?\d+(?:\.\d+)?)")
 _DIRECTIONS = {"<": -np.inf, "≤": -np.inf, ">": np.inf, "≥": np.inf}
 
@@ -40,21 +40,16 @@ def range_of(axis: Axis, weights: Floats, data_ends: Ends | None = None) -> Ends
     thresholds = axis.thresholds
     if not len(thresholds):
         return data_ends if data_ends is not None and data_ends[0] < data_ends[1] else (0.0, 1.0)
-    low, high = _without_tails(thresholds, weights[: axis.n_regular], data_ends)
+    start, end = data_ends or _bulk(thresholds, weights[: axis.n_regular])
+    longest_tail = _STRETCH * (end - start)
+    low = start if 0 < longest_tail < start - thresholds[0] else thresholds[0]
+    high = end if 0 < longest_tail < thresholds[-1] - end else thresholds[-1]
     first, last = data_ends or (low, high)
     shortest = _MARGIN * ((high - low) or (last - first)) or max(abs(high) * 0.1, 0.5)
     longest = _STRETCH * (high - low) or np.inf
     below = np.clip(low - first, shortest, longest) if low == thresholds[0] else shortest
     above = np.clip(last - high, shortest, longest) if high == thresholds[-1] else shortest
     return float(low - below), float(high + above)
-
-
-def _without_tails(thresholds: Floats, masses: Floats, data_ends: Ends | None) -> Ends:
-    start, end = data_ends or _bulk(thresholds, masses)
-    longest = _STRETCH * (end - start)
-    low = start if 0 < longest < start - thresholds[0] else thresholds[0]
-    high = end if 0 < longest < thresholds[-1] - end else thresholds[-1]
-    return float(low), float(high)
 
 
 def _bulk(thresholds: Floats, masses: Floats) -> Ends:
@@ -86,28 +81,20 @@ def checked_limits(limits: Any) -> Ends:
 # Scales.
 
 
-def _same(numbers: Any) -> Any:
-    return numbers
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class AxisScale:
     """Where numbers lie on an axis: `forward` maps numbers to positions, `inverse` maps positions to numbers."""
 
-    kind: str = "linear"
-    forward: Callable[[Any], Any] = _same
-    inverse: Callable[[Any], Any] = _same
+    kind: str
+    forward: Callable[[Any], Any]
+    inverse: Callable[[Any], Any]
 
     @property
     def is_linear(self) -> bool:
         return self.kind == "linear"
 
-    @property
-    def words(self) -> str:
-        return _SCALE_WORDS[self.kind]
 
-
-LINEAR = AxisScale()
+LINEAR = AxisScale("linear", lambda numbers: numbers, lambda places: places)
 
 
 def scale_and_ends(kind: str, entries: Sequence[Entry], limits: Any, name: str) -> tuple[AxisScale, Ends | None]:
@@ -129,7 +116,7 @@ def _log_scale(entries: Sequence[Entry], limits: Ends | None) -> tuple[AxisScale
     """Take logarithms if all is above zero; else sign(x) log(1 + |x| / c), where c is the smallest threshold."""
     lowest = [min([*axis.thresholds, *(ends or ())], default=1.0) for axis, _, ends in entries]
     if min(*lowest, limits[0] if limits else np.inf, np.inf) > 0:
-        scale = AxisScale("log", _log, np.exp)
+        scale = AxisScale("log", lambda numbers: np.log(np.maximum(numbers, np.finfo(float).tiny)), np.exp)
     else:
         sizes = np.concatenate([np.abs(axis.thresholds) for axis, _, _ in entries])
         smallest = float(min(sizes[sizes > _SMALLEST * sizes.max(initial=0.0)], default=1.0))
@@ -139,10 +126,6 @@ def _log_scale(entries: Sequence[Entry], limits: Ends | None) -> tuple[AxisScale
             lambda places: np.sign(places) * np.expm1(np.abs(places)) * smallest,
         )
     return scale, limits or _range_on(scale, entries)
-
-
-def _log(numbers: Any) -> Any:
-    return np.log(np.maximum(numbers, np.finfo(float).tiny))
 
 
 def _range_on(scale: AxisScale, entries: Sequence[Entry]) -> Ends:
@@ -165,10 +148,8 @@ def _quantile_scale(entries: Sequence[Entry], limits: Ends | None) -> tuple[Axis
     widths = (1 - _EMPTY_SHARE) * shares + _EMPTY_SHARE / len(shares)
     knots = np.concatenate([[low], axis.thresholds[inside], [high]])
     places = np.concatenate([[0.0], np.cumsum(widths)])
-    return (
-        AxisScale("quantile", functools.partial(_between, knots, places), functools.partial(_between, places, knots)),
-        (low, high),
-    )
+    forward, inverse = functools.partial(_between, knots, places), functools.partial(_between, places, knots)
+    return AxisScale("quantile", forward, inverse), (low, high)
 
 
 def _whole_range(entries: Sequence[Entry]) -> Ends:
@@ -230,36 +211,18 @@ def numbers_in(labels: Sequence[str]) -> Floats | None:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AxisDrawing:
-    """Bins of one axis side by side.
-
-    Attributes
-    ----------
-    binning
-        Bins as drawn: rare categories may be merged.
-    edges
-        Ends of the drawn cells, one more than cells.
-    cells
-        The bin of `binning` in each cell; GAP for the space before extra bins.
-    n_regular
-        Number of cells before the gap.
-    labels
-        A label per cell of categories; for numbers, labels of the extra cells only.
-    beyond
-        Weight of the intervals that end outside the range: at most this share of the data lies there.
-    date_unit
-        The unit of time that numbers count, if they are dates; else empty.
-    """
+    """Bins of one axis side by side."""
 
     name: str
-    binning: Binning
-    edges: Floats
-    cells: Ints
-    n_regular: int
-    labels: tuple[str, ...]
+    binning: Binning  # as drawn: rare categories may be merged
+    edges: Floats  # of the drawn cells
+    cells: Ints  # the bin in each cell; GAP for the space before extra bins
+    n_regular: int  # cells before the gap
+    labels: tuple[str, ...]  # of all cells of categories; for numbers, of the extra cells only
     is_numeric: bool
-    beyond: float = 0.0
+    beyond: float = 0.0  # at most this share of the data lies outside the range
     scale: AxisScale = LINEAR
-    date_unit: str = ""
+    date_unit: str = ""  # the unit of time that numbers count, if they are dates
 
     @property
     def low(self) -> float:

@@ -24,16 +24,7 @@ from treeanova.plot import style
 from treeanova.plot.axes import Ends
 from treeanova.plot.choices import checked_count, checked_decomposition, checked_kind, output_position
 from treeanova.plot.scales import name_effect
-from treeanova.plot.style import (
-    CHARACTER_WIDTH,
-    documented,
-    feature_names,
-    font_size,
-    n_characters_along,
-    shortened,
-    signed,
-    wrapped,
-)
+from treeanova.plot.style import documented, n_characters_along, shortened, signed, wrapped
 
 CUT_WORDS = "; bars that leave the frame are cut"
 BAR_HEIGHT = 0.3  # in inches
@@ -109,18 +100,16 @@ def write_numbers(ax: Any, ends: Sequence[Ends], numbers: Sequence[float], frame
 
 def list_names(ax: Any, names: Sequence[str]) -> None:
     points = ax.get_window_extent().height / ax.figure.dpi * 72
-    size = font_size(mpl.rcParams["ytick.labelsize"])
-    width = 72 * ax.figure.get_size_inches()[0] / ax.get_subplotspec().get_gridspec().ncols if _is_subplot(ax) else 1e9
-    labels = [wrapped(name, int(np.clip(_NAMES_SHARE * width / (CHARACTER_WIDTH * size), 14, 44))) for name in names]
+    size = style.font_size(mpl.rcParams["ytick.labelsize"])
+    place = ax.get_subplotspec()
+    width = 1e9 if place is None else 72 * ax.figure.get_size_inches()[0] / place.get_gridspec().ncols
+    n_characters = int(np.clip(_NAMES_SHARE * width / (style.CHARACTER_WIDTH * size), 14, 44))
+    labels = [wrapped(name, n_characters) for name in names]
     has_two_lines = any("\n" in label for label in labels)
     size = max(_SMALLEST_FONT, min(size, (0.45 if has_two_lines else 0.85) * points / max(len(names), 1)))
     ax.set_yticks(range(len(names)), labels=labels, fontsize=size)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
-
-
-def _is_subplot(ax: Any) -> bool:
-    return ax.get_subplotspec() is not None
 
 
 @documented
@@ -197,13 +186,7 @@ def _draw_shares(ax: Any, variance: Floats, covariance: Floats) -> dict[str, Any
 
 @documented
 def waterfall(
-    fx: Decomposition,
-    row: Any,
-    *,
-    reference: Any = None,
-    k: int = 10,
-    output: str | int | None = None,
-    ax: Any = None,
+    fx: Decomposition, row: Any, *, reference: Any = None, k: int = 10, output: str | int | None = None, ax: Any = None
 ) -> Any:
     """Draw the terms that add up to the score of one row, from the intercept on, the strongest first.
 
@@ -268,7 +251,7 @@ def _bars_of_row(explained: Explanation, texts: Mapping[str, str], position: int
 def _feature_texts(fx: Decomposition, data: Any, reference: Any) -> dict[str, str]:
     """Return a text per feature: "age = 61.23", or "age: 35 → 61.23" against a reference of one row."""
     features = fx.schema.features
-    short = feature_names(fx.schema.names, _LONGEST_VALUE)
+    short = style.feature_names(fx.schema.names, _LONGEST_VALUE)
     before = None if reference is None else encode_rows(reference, fx.schema, name="reference")
 
     def texts(encoded: Floats) -> list[str]:

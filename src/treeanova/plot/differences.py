@@ -12,14 +12,13 @@ from matplotlib.patches import Patch
 
 from treeanova import views
 from treeanova.core.arrays import Floats
-from treeanova.decomposition.change import Change, EffectSide, effect_sides
+from treeanova.decomposition.change import Change, effect_sides
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.gap import Gap
 from treeanova.decomposition.monotonicity import Monotonicity
 from treeanova.decomposition.predictions import Term, function_of
 from treeanova.model.grid import binning_by
 from treeanova.plot import bars, choices, pairs, style
-from treeanova.plot.axes import Ends
 from treeanova.plot.choices import KeyLike
 from treeanova.plot.effects import MainOptions, Series, draw_mains
 from treeanova.plot.scales import Distribution, name_effect
@@ -239,9 +238,7 @@ def _sides(decompositions: Mapping[str, Decomposition], key: KeyLike, position: 
     terms = {name: choices.find_term(fx, key) for name, fx in decompositions.items()}
     template = next((term for term in terms.values() if term is not None), None)
     if template is None:
-        template = choices.term_of(
-            next(iter(decompositions.values())), key
-        )  # raises, with a list of the terms that there are
+        template = choices.term_of(next(iter(decompositions.values())), key)  # raises, with a list of terms
     sides = []
     for name, fx in decompositions.items():
         term = terms[name]
@@ -362,7 +359,8 @@ def _draw_stacks(ax: Any, population: Floats, model: Floats) -> tuple[dict[str, 
     Return legend entries, and whether some bars leave the frame: these are drawn in proportion.
     """
     total = population + model
-    ends = [_ends_of_stack(*row) for row in zip(population.tolist(), model.tolist(), strict=True)]
+    corners = np.stack([np.zeros_like(total), population, model, np.where(population * model > 0, total, 0.0)])
+    ends = list(zip(corners.min(axis=0).tolist(), corners.max(axis=0).tolist(), strict=True))
     frame = bars.frame_of(ends, 2, ax)
     is_cut = np.array([bars.leaves(end, frame) for end in ends])
     bars.write_numbers(ax, ends, total.tolist(), frame)
@@ -380,11 +378,6 @@ def _draw_stacks(ax: Any, population: Floats, model: Floats) -> tuple[dict[str, 
     return handles | {"their sum": sums}, bool(is_cut.any())
 
 
-def _ends_of_stack(population: float, model: float) -> Ends:
-    corners = [0.0, population, model, *([population + model] if population * model > 0 else [])]
-    return min(corners), max(corners)
-
-
 def _draw_change_effect(change: Change, key: KeyLike, position: int, options: MainOptions, ax: Any) -> Any:
     name = choices.names_of(key)[0]
     if all(choices.find_term(fx, name) is None for fx in (change.old, change.new)):
@@ -393,16 +386,14 @@ def _draw_change_effect(change: Change, key: KeyLike, position: int, options: Ma
     series, spread = [], []
     for i, (label, side) in enumerate(zip(("old", "new"), effect_sides(change, name), strict=True)):
         colour, rows = style.series_colour(i), (change.old_rows, change.new_rows)[i]
-        weights = side.shares if side.rows_axis is side.axis else _pooled(side)
+        weights = side.shares
+        if side.rows_axis is not side.axis:
+            weights = binning_by(side.axis.index(side.rows_axis.examples()).astype(np.int64)).pool(weights)
         values = side.values[..., position]
         series.append(Series(label, side.axis, values, weights, colour, ends=choices.data_ends_of(rows, j)))
         spread.append(Distribution(f"{label} rows", side.rows_axis, side.shares, colour))
     words = views.effect_words(schema, schema.outputs[position])
     return draw_mains(series, words, dataclasses.replace(options, distributions=tuple(spread)), ax)
-
-
-def _pooled(side: EffectSide) -> Floats:
-    return binning_by(side.axis.index(side.rows_axis.examples()).astype(np.int64)).pool(side.shares)
 
 
 # Steps of a feature.

@@ -141,11 +141,7 @@ def effect(
 
 
 def main_series(
-    fx: Decomposition,
-    key: KeyLike,
-    output: str | int | None,
-    errors: Errors | None,
-    scale: str = "score",
+    fx: Decomposition, key: KeyLike, output: str | int | None, errors: Errors | None, scale: str = "score"
 ) -> list[Series]:
     choices.check_order(key, 1, "use pair() for two features; terms of more features have no plot, see fx.importance()")
     term = choices.term_of(fx, key, scale)
@@ -293,9 +289,6 @@ _LISTED_TERMS = 4
 _SMALL = {"xtick.labelsize": "small", "ytick.labelsize": "small", "axes.labelsize": "small"}
 
 
-_Ranked = tuple[int, Standing]
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Page:
     """What the panels of a page share; without words, values are named once for all panels, and axes in short."""
@@ -358,9 +351,7 @@ def grid(
     """
     position = choices.output_position(choices.checked_decomposition(fx), output)
     ranking = ranking_of(fx).of(fx.outputs[position])
-    terms, left_out = (
-        _strongest(fx, ranking, choices.checked_count(k)) if keys is None else (_checked_keys(fx, keys), [])
-    )
+    terms, left_out = _strongest(fx, ranking, k) if keys is None else (_checked_keys(fx, keys), [])
     name = None if output is None else fx.outputs[position]
     words = "" if ax is None else views.effect_words(fx.schema, name, fx.density.baseline)
     limit = _largest_value(fx, terms, output) if same_scale else None
@@ -389,9 +380,11 @@ def _checked_keys(fx: Decomposition, keys: Sequence[KeyLike]) -> list[Names]:
     return [choices.term_of(fx, key).features for key in keys]
 
 
-def _strongest(fx: Decomposition, ranking: Sequence[Standing], k: int) -> tuple[list[Names], list[_Ranked]]:
+def _strongest(
+    fx: Decomposition, ranking: Sequence[Standing], k: int
+) -> tuple[list[Names], list[tuple[int, Standing]]]:
     drawable = {names for names in choices.tables_of(fx) if len(names) <= 2}
-    terms = [term.features for term in ranking if term.features in drawable][:k]
+    terms = [term.features for term in ranking if term.features in drawable][: choices.checked_count(k)]
     if not terms:
         raise ValueError(
             f"`fx` must have tables of main effects or pairs to be drawn, got {len(ranking)} terms without; see "
@@ -401,14 +394,12 @@ def _strongest(fx: Decomposition, ranking: Sequence[Standing], k: int) -> tuple[
     return terms, [one for one in enumerate(ranking[:last], start=1) if one[1].features not in drawable]
 
 
-def _foot(fx: Decomposition, left_out: Sequence[_Ranked]) -> str:
+def _foot(fx: Decomposition, left_out: Sequence[tuple[int, Standing]]) -> str:
     words = f"Titles: rank and {views.variance_words(fx.schema, is_part=function_of(fx).scope.is_part)}."
     if not left_out:
         return words
-    shown = [
-        f"{rank}. {shortened(term.label, 60)} ({views.percent(term.variance)})"
-        for rank, term in left_out[:_LISTED_TERMS]
-    ]
+    first = left_out[:_LISTED_TERMS]
+    shown = [f"{rank}. {shortened(term.label, 60)} ({views.percent(term.variance)})" for rank, term in first]
     more = f" and {len(left_out) - _LISTED_TERMS} more" if len(left_out) > _LISTED_TERMS else ""
     return f"{words}\nNot drawn, because terms of more than two features have no plot: {', '.join(shown)}{more}."
 
@@ -494,10 +485,8 @@ def _draw_pair_panel(fx: Decomposition, names: Names, panel: Any, page: _Page) -
 def _name_once(fx: Decomposition, panels: Sequence[Any], page: _Page) -> None:
     figure, outputs = panels[0].figure, fx.outputs
     is_single = len(outputs) == 1 or page.output is not None
-    figure.supylabel(
-        views.effect_words(fx.schema, outputs[page.position] if is_single else None, fx.density.baseline),
-        fontsize="medium",
-    )
+    words = views.effect_words(fx.schema, outputs[page.position] if is_single else None, fx.density.baseline)
+    figure.supylabel(words, fontsize="medium")
     if not is_single:
         lines = [Line2D([], [], color=style.series_colour(i), linewidth=2) for i in range(len(outputs))]
         title = f"pairs and ranks: {shortened(outputs[0], 24)}"

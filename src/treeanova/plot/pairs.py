@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -66,19 +67,9 @@ class Plane:
         n_borders = (seen[1:] ^ seen[:-1]).sum() + (seen[:, 1:] ^ seen[:, :-1]).sum()
         return bool(seen.size > _MOST_NUMBERS and n_borders > _BORDERS_PER_CELL * seen.sum())
 
-    @property
-    def exceeds_limit(self) -> bool:
-        return bool(self.absolute_values.max(initial=0.0) > self.limit * (1 + 1e-9))
-
 
 def plane_of(
-    term: Term,
-    values: Floats,
-    across: str,
-    looks: Sequence[AxisChoice],
-    extras: Extras,
-    *,
-    unsure: Bools | None = None,
+    term: Term, values: Floats, across: str, looks: Sequence[AxisChoice], extras: Extras, *, unsure: Bools | None = None
 ) -> Plane:
     """Return the cells of a pair as drawn, without a colour limit; `looks` are those of the x and y axis."""
     x = term.features.index(across)
@@ -130,9 +121,8 @@ def figure_size(plane: Plane, *, marginals: bool) -> tuple[float, float]:
 
 
 def draw_plane(plane: Plane, ax: Any) -> Any:
-    for low_x, high_x in _blocks(plane.across):
-        for low_y, high_y in _blocks(plane.up):
-            _draw_block(ax, (low_x, low_y), high_x - low_x, high_y - low_y)
+    for (low_x, high_x), (low_y, high_y) in itertools.product(_blocks(plane.across), _blocks(plane.up)):
+        _draw_block(ax, (low_x, low_y), high_x - low_x, high_y - low_y)
     mesh = ax.pcolormesh(
         plane.across.edges,
         plane.up.edges,
@@ -166,10 +156,8 @@ def _draw_pale_cells(plane: Plane, mesh: Any, ax: Any) -> None:
 
 
 def _blocks(drawing: AxisDrawing) -> list[Ends]:
-    regular = [(drawing.low, drawing.high)]
-    if not len(drawing.extra):
-        return regular
-    return [*regular, (float(drawing.edges[drawing.n_regular + 1]), float(drawing.edges[-1]))]
+    extra = [(float(drawing.edges[drawing.n_regular + 1]), float(drawing.edges[-1]))] if len(drawing.extra) else []
+    return [(drawing.low, drawing.high), *extra]
 
 
 def _draw_block(ax: Any, corner: tuple[float, float], width: float, height: float) -> None:
@@ -196,10 +184,11 @@ def _write_numbers(plane: Plane, ax: Any) -> None:
 def draw_colorbar(
     mesh: Any, planes: Sequence[Plane], words: str, axes: Sequence[Any], *, pad: float = 0.02, in_percent: bool = False
 ) -> None:
-    extend = "both" if any(plane.exceeds_limit for plane in planes) else "neither"
+    limit = planes[0].limit
+    largest = max(plane.absolute_values.max(initial=0.0) for plane in planes)
+    extend = "both" if largest > limit * (1 + 1e-9) else "neither"
     room = axes[0] if len(axes) == 1 else list(axes)  # beside one subplot, tight_layout() knows of the bar
     bar = axes[-1].figure.colorbar(mesh, ax=room, extend=extend, fraction=0.06, aspect=24, pad=pad)
-    limit = planes[0].limit
     ticks = [-limit, -limit / 2, 0.0, limit / 2, limit]
     factor, unit = (100, " %") if in_percent else (1, "")
     bar.set_ticks(ticks, labels=[f"{signed(factor * tick, '.3g')}{unit}" for tick in ticks])
@@ -225,14 +214,7 @@ class _Line:
 
 
 def draw_lines(
-    term: Term,
-    values: Floats,
-    ax: Any,
-    *,
-    choice: AxisChoice,
-    extras: Extras,
-    words: str,
-    unsure: Bools | None = None,
+    term: Term, values: Floats, ax: Any, *, choice: AxisChoice, extras: Extras, words: str, unsure: Bools | None
 ) -> Any:
     """Draw a line per category over the numeric feature: those with most data in colour, others thin and grey."""
     ax = style.checked_axes(ax, 7.2, 4.2)
@@ -308,21 +290,17 @@ def _name_lines(ax: Any, category: Axis, lines: Sequence[_Line], handles: Sequen
 def draw_marginals(fx: Decomposition, plane: Plane, position: int, scale: str, ax: Any) -> None:
     top = ax.inset_axes([0.0, 1.04, 1.0, _MARGINAL_SIZE], sharex=ax)
     side = ax.inset_axes([1.04, 0.0, _MARGINAL_SIZE, 1.0], sharey=ax)
-    for drawing, inset, orientation in ((plane.across, top, "vertical"), (plane.up, side, "horizontal")):
-        _draw_marginal(inset, orientation, *_main_effect(fx, drawing, position, scale))
+    for drawing, inset, which in ((plane.across, top, "y"), (plane.up, side, "x")):
+        edges, values = _main_effect(fx, drawing, position, scale)
+        look = {"orientation": "vertical" if which == "y" else "horizontal", "color": style.tone(views.MAIN)}
+        inset.stairs(values, edges, baseline=0, fill=True, alpha=0.25, **look)
+        inset.stairs(values, edges, baseline=None, linewidth=1.3, **look)
+        style.zero_line(inset, which)
+        style.tidy(inset)
+        inset.tick_params(labelsize="x-small")
+        inset.locator_params(axis=which, nbins=3)
     top.tick_params(axis="x", labelbottom=False, length=0)
     side.tick_params(axis="y", labelleft=False, length=0)
-
-
-def _draw_marginal(inset: Any, orientation: str, edges: Floats, values: Floats) -> None:
-    value_axis = "y" if orientation == "vertical" else "x"
-    colour = style.tone(views.MAIN)
-    inset.stairs(values, edges, baseline=0, fill=True, orientation=orientation, color=colour, alpha=0.25)
-    inset.stairs(values, edges, baseline=None, orientation=orientation, color=colour, linewidth=1.3)
-    style.zero_line(inset, value_axis)
-    style.tidy(inset)
-    inset.tick_params(labelsize="x-small")
-    inset.locator_params(axis=value_axis, nbins=3)
 
 
 def _main_effect(fx: Decomposition, drawing: AxisDrawing, position: int, scale: str) -> tuple[Floats, Floats]:
@@ -463,7 +441,10 @@ def draw_pair(fx: Decomposition, key: KeyLike, position: int, options: PairOptio
         return draw_lines(term, values, ax, choice=choice, extras=options.extras, words=options.words, unsure=unsure)
     across = name_across(key, term)
     plane = plane_of(term, values, across, axis_choices(options, [(fx, term)], across), options.extras, unsure=unsure)
-    plane = dataclasses.replace(plane, limit=_checked_limit(options.limit) or colour_limit([plane]))
+    limit = colour_limit([plane]) if options.limit is None else options.limit
+    if not (np.isfinite(limit) and limit > 0):
+        raise ValueError(f"`limit` must be a number above zero, got {limit!r}; leave it out for the largest value.")
+    plane = dataclasses.replace(plane, limit=limit)
     ax = style.checked_axes(ax, *figure_size(plane, marginals=options.marginals))
     mesh = draw_plane(plane, ax)
     if options.marginals:
@@ -472,12 +453,6 @@ def draw_pair(fx: Decomposition, key: KeyLike, position: int, options: PairOptio
         pad, in_percent = 0.04 if options.marginals else 0.02, choices.is_probability(fx, options.scale)
         draw_colorbar(mesh, [plane], options.words, [ax], pad=pad, in_percent=in_percent)
     return ax
-
-
-def _checked_limit(limit: float | None) -> float | None:
-    if limit is not None and not (np.isfinite(limit) and limit > 0):
-        raise ValueError(f"`limit` must be a number above zero, got {limit!r}; leave it out for the largest value.")
-    return limit
 
 
 def is_drawn_as_lines(term: Term, kind: str) -> bool:

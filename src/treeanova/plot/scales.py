@@ -19,16 +19,8 @@ from treeanova.core.arrays import Floats
 from treeanova.data.dates import days_of, numbers_of_days
 from treeanova.model.axes import Axis
 from treeanova.plot import style
-from treeanova.plot.axes import AxisDrawing, AxisScale, Ends, Extras, draw_axis
-from treeanova.plot.style import (
-    CHARACTER_WIDTH,
-    bin_names,
-    font_size,
-    n_characters_along,
-    number_labels,
-    plain,
-    wrapped,
-)
+from treeanova.plot.axes import SCALE_WORDS, AxisDrawing, AxisScale, Ends, Extras, draw_axis
+from treeanova.plot.style import n_characters_along, wrapped
 
 STRIP = 0.13  # height of the distributions of rows, relative to the axes
 _STRIP_BARS = 48
@@ -48,7 +40,7 @@ _DATE_FORMS = (("%Y", "Y"), ("%Y-%m", "M"), ("%Y-%m-%d", "D"), ("%m-%d %H:%M", "
 
 def name_feature(ax: Any, drawing: AxisDrawing, which: str) -> None:
     words = wrapped(drawing.name, n_characters_along(ax, which))
-    notes = [drawing.scale.words]
+    notes = [SCALE_WORDS[drawing.scale.kind]]
     if drawing.beyond > 0 and drawing.is_numeric:
         notes.append(f"at most {views.percent(drawing.beyond)} of the data beyond")
     if any(notes):
@@ -84,7 +76,7 @@ def _set_numeric_ticks(ax: Any, drawing: AxisDrawing, which: str, masses: Floats
         return
     ticks, labels = _ticks_before_extra(ax, drawing, which)
     shares = ["" if masses is None else f"\n{views.percent(masses[cell])}" for cell in drawing.extra]
-    words = [plain(f"{name}{share}") for name, share in zip(drawing.labels, shares, strict=True)]
+    words = [style.plain(f"{name}{share}") for name, share in zip(drawing.labels, shares, strict=True)]
     getattr(ax, f"set_{which}ticks")([*ticks, *drawing.centres[drawing.extra]], labels=[*labels, *words])
     getattr(ax, f"{which}axis").set_minor_locator(NullLocator())
 
@@ -106,21 +98,23 @@ def _ticks_before_extra(ax: Any, drawing: AxisDrawing, which: str) -> tuple[list
         return ticks, [short_number(tick) for tick in ticks]
     candidates = MaxNLocator(nbins=5, steps=_TICK_STEPS).tick_values(drawing.low, drawing.high)
     ticks = [tick for tick in candidates if drawing.low <= tick <= min(last, drawing.high)]
-    return ticks, number_labels(ticks)
+    return ticks, style.number_labels(ticks)
 
 
 def _set_category_ticks(ax: Any, drawing: AxisDrawing, which: str) -> None:
     shown = np.flatnonzero(drawing.filled)
     extent = ax.get_window_extent()
     points = (extent.height if which == "y" else extent.width) / ax.figure.dpi * 72
-    size = font_size(mpl.rcParams[f"{which}tick.labelsize"])
+    size = style.font_size(mpl.rcParams[f"{which}tick.labelsize"])
     size = max(_SMALLEST_FONT, min(size, 0.8 * points / max(len(shown), 1)))
     shown = shown[:: max(1, math.ceil(1.15 * size * len(shown) / points))]
-    longest = int(min(_LONGEST_LABEL, _LABEL_SHARE * extent.width / ax.figure.dpi * 72 / (CHARACTER_WIDTH * size)))
+    longest = int(
+        min(_LONGEST_LABEL, _LABEL_SHARE * extent.width / ax.figure.dpi * 72 / (style.CHARACTER_WIDTH * size))
+    )
     n_characters = sum(min(len(drawing.labels[i]), longest) for i in shown)
     is_upright = which == "y" or n_characters * 0.6 * size < points
     options: dict[str, Any] = {} if is_upright else {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
-    labels = bin_names([drawing.labels[i] for i in shown], longest)
+    labels = style.bin_names([drawing.labels[i] for i in shown], longest)
     getattr(ax, f"set_{which}ticks")(drawing.centres[shown], labels=labels, fontsize=size, **options)
     ax.tick_params(axis=which, length=0)
 
