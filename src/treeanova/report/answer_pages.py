@@ -27,7 +27,6 @@ from treeanova.report.static import (
     section,
     signed,
     static_page,
-    together,
 )
 
 _PICTURES = 6
@@ -57,22 +56,19 @@ def _largest(bars: Bars, values: Floats, decimals: int) -> str:
 def _bar_pictures(draw: Any, label: str, n_rows: int) -> Markup:
     height = 1.3 + BAR_HEIGHT * max(n_rows, 4)
     pictures = (picture(draw, label, (width, height), f"picture {kind}") for kind, width in _WIDTHS.items())
-    return together(*pictures)
+    return Markup("".join(pictures))
 
 
-def _effect_pictures(draw: Any, bars: Bars, fx: Predictions) -> Markup | None:
+def _effect_pictures(title: str, draw: Any, bars: Bars, fx: Predictions) -> list[Markup]:
     features = fx.terms.labels
     names = [features[label][0] for label in bars.names if len(features.get(label, ())) == 1]
     articles = []
     for name in [name for name in names if fx.terms[name].has_table][:_PICTURES]:
         with contextlib.suppress(ValueError):  # categories of two models that cannot be put side by side
-            shown = picture(functools.partial(_draw_effect, draw, name), f"main effect of {name}", _EFFECT_SIZE)
+            effect = functools.partial(draw, name, max_bars=_MOST_BARS)
+            shown = picture(effect, f"main effect of {name}", _EFFECT_SIZE)
             articles.append(element("article", element("h3", name), shown))
-    return element("div", *articles, class_="pictures") if articles else None
-
-
-def _draw_effect(draw: Any, name: str, ax: Any) -> None:
-    draw(name, max_bars=_MOST_BARS, ax=ax)
+    return [section(title, element("div", *articles, class_="pictures"))] if articles else []
 
 
 def _paragraphs(*texts: str) -> Markup:
@@ -85,10 +81,9 @@ def _paragraphs(*texts: str) -> Markup:
 def change_page(change: Change, title: str | None) -> str:
     fx = change.old
     sections = [one for k in range(len(fx.outputs)) for one in _sections_of_change(change, k)]
-    rows = (
-        f"{views.rows_words(change.old_rows.n_rows, 'old row')}, {views.rows_words(change.new_rows.n_rows, 'new row')}"
-    )
-    facts = f"{rows} · terms of both models under the density {fx.density.name} of the old rows"
+    old = views.rows_words(change.old_rows.n_rows, "old row")
+    new = views.rows_words(change.new_rows.n_rows, "new row")
+    facts = f"{old}, {new} · terms of both models under the density {fx.density.name} of the old rows"
     name = title or f"What moved the mean {views.scale_of(fx.schema)}"
     return static_page(name, facts, _sentence_of_change(change), [*sections, _how_to_read_a_change()])
 
@@ -121,16 +116,12 @@ def _sections_of_change(change: Change, position: int) -> list[Markup]:
         ("Model", model, "new rows, new model instead of the old one"),
     )
     draw = functools.partial(plot.change, change, output=position)
-    name = f"What moved the average{views.of_output(fx.schema, fx.outputs[position])}"
-    shown = _bar_pictures(lambda ax: draw(ax=ax), name, min(len(bars.names), 17))
-    table = contributions(bars, {"population": "population", "model": "model", "total": "sum"}, n_heads=2)
-    effects = _effect_pictures(draw, bars, fx)
     of = views.of_output(fx.schema, fx.outputs[position])
-    return [
-        first,
-        section(name, shown, table),
-        *([] if effects is None else [section(f"Effects before and after{of}", effects)]),
-    ]
+    name = f"What moved the average{of}"
+    shown = _bar_pictures(draw, name, min(len(bars.names), 17))
+    table = contributions(bars, {"population": "population", "model": "model", "total": "sum"}, n_heads=2)
+    effects = _effect_pictures(f"Effects before and after{of}", draw, bars, fx)
+    return [first, section(name, shown, table), *effects]
 
 
 def _how_to_read_a_change() -> Markup:
@@ -181,15 +172,14 @@ def _sections_of_gap(gap: Gap, position: int) -> list[Markup]:
     )
     of = views.of_output(fx.schema, fx.outputs[position])
     draw = functools.partial(plot.gap, gap, output=position)
-    shown = _bar_pictures(lambda ax: draw(ax=ax), f"Term by term{of}", min(len(bars.names), 16))
+    shown = _bar_pictures(draw, f"Term by term{of}", min(len(bars.names), 16))
     note = "Thin lines reach two standard errors to either side."
     if min(gap.sizes) > 1 and any(map(math.isnan, bars.columns["error"])):
         note += f" Standard error –: {WITHOUT_ERROR}."
     table = contributions(bars, {"gap": "gap", "error": "standard error"}, n_heads=1)
     terms = section(f"Term by term{of}", shown, element("p", note, class_="caption"), table)
-    effects = _effect_pictures(draw, bars, fx)
-    pictures = [] if effects is None else [section(f"Effects over both groups{of}", effects)]
-    return [first, *_routes(gap, position, of), terms, *pictures]
+    effects = _effect_pictures(f"Effects over both groups{of}", draw, bars, fx)
+    return [first, *_routes(gap, position, of), terms, *effects]
 
 
 def _routes(gap: Gap, position: int, of: str) -> Sequence[Markup]:
@@ -202,9 +192,8 @@ def _routes(gap: Gap, position: int, of: str) -> Sequence[Markup]:
         f"The part that flows through {gap.feature} alone, through its interactions with other features, and through "
         "all other features."
     )
-    table = contributions(
-        Bars([ALL, *routes.names], columns), {"gap": "gap", "error": "standard error"}, n_heads=1, by="route"
-    )
+    bars = Bars([ALL, *routes.names], columns)
+    table = contributions(bars, {"gap": "gap", "error": "standard error"}, n_heads=1, by="route")
     return [section(f"Through {gap.feature} or through others{of}", element("p", words, class_="caption"), table)]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import html
 import importlib.metadata
 import json
@@ -47,7 +46,7 @@ def vega() -> str:
     script = f"(() => {{{closed}\n}})();"  # so that its many short names stay private
     with contextlib.suppress(OSError):  # a page can be made without a cache
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, f"{_HEAD}{_digest(script)}\n{script}")
+        write_text(path, f"{_HEAD}{digest(script)}\n{script}")
     return script
 
 
@@ -64,11 +63,7 @@ def _cached_script(path: pathlib.Path) -> str | None:
         head, _, script = path.read_text(encoding="utf-8").partition("\n")
     except (OSError, UnicodeError):
         return None
-    return script if head == _HEAD + _digest(script) else None
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return script if head == _HEAD + digest(script) else None
 
 
 _SCRIPTS = ("data.js", "charts.js", "shell.js", "chosen.js", "sections.js", "start.js")
@@ -183,7 +178,10 @@ def write_report(
     """
     if path is None and open_browser:
         raise ValueError("`open_browser` must come with a `path`, got None; name a file to open.")
-    target = None if path is None else _checked_target(path)
+    target = None if path is None else pathlib.Path(path)
+    if target is not None:
+        check_suffix(target, PAGE)
+        check_folder(target, "report.html")
     if isinstance(fx, (Change, Gap)):
         if densities is not None or rows is not None:
             kind = type(fx).__name__
@@ -226,13 +224,6 @@ def _checked_densities(densities: Any) -> dict[str, Any]:
             f"`densities` must be a list of names or a mapping, got {densities!r}; pass ['uniform'], for one."
         )
     return {name: name for name in densities}
-
-
-def _checked_target(path: str | os.PathLike[str]) -> pathlib.Path:
-    target = pathlib.Path(path)
-    check_suffix(target, PAGE)
-    check_folder(target, "report.html")
-    return target
 
 
 def as_json(content: Any) -> str:

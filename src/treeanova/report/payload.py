@@ -11,7 +11,7 @@ import pathlib
 import platform
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -57,17 +57,7 @@ Entry = dict[str, Any]
 
 
 def checks(fx: Decomposition) -> list[Entry]:
-    all_checks: list[Callable[[Decomposition], Entry | None]] = [
-        _sum,
-        _purity,
-        _one_cell,
-        _higher,
-        _remainder,
-        _gap,
-        _aliases,
-        _dependence,
-        _choices,
-    ]
+    all_checks = (_sum, _purity, _one_cell, _higher, _remainder, _gap, _aliases, _dependence, _choices)
     return [entry for check in all_checks if (entry := check(fx))]
 
 
@@ -125,13 +115,12 @@ def _higher(fx: Decomposition) -> Entry | None:
     )
     if higher.measured is not None:
         text += f"; measured at rows, slice means of the largest are up to {percent(higher.measured)} of their size"
-    return _entry("mind", title, f"{text}. {_accuracy(higher.table_error)}")
-
-
-def _accuracy(error: float) -> str:
-    if math.isnan(error):
-        return "How accurate the tables are was not measured, for lack of time."
-    return f"The tables are therefore accurate to about {percent(error)} of the largest score, by estimate."
+    accuracy = (
+        f"The tables are therefore accurate to about {percent(higher.table_error)} of the largest score, by estimate."
+    )
+    if math.isnan(higher.table_error):
+        accuracy = "How accurate the tables are was not measured, for lack of time."
+    return _entry("mind", title, f"{text}. {accuracy}")
 
 
 def _aliases(fx: Decomposition) -> Entry | None:
@@ -210,11 +199,7 @@ _MAX_TERMS = 25
 
 
 def plain_rows(
-    pure: Mapping[str, Decomposition],
-    rows: Any,
-    unit: float,
-    places: Mapping[Names, int],
-    progress: Progress = quiet,
+    pure: Mapping[str, Decomposition], rows: Any, unit: float, places: Mapping[Names, int], progress: Progress = quiet
 ) -> dict[str, Any]:
     """Return the rows' feature values, and per density and output what the terms add, strongest first.
 
@@ -226,18 +211,12 @@ def plain_rows(
         raise ValueError(
             f"`rows` must be 1 to {_MAX_ROWS} rows to explain one by one, got {len(encoded)}; pass a few of them."
         )
-    texts = [[value_text(f, v, _number_text) for f, v in zip(schema.features, row, strict=True)] for row in encoded]
-    explained = {
-        name: fx.explain(rows, progress=within(progress, f"rows, density {name}")) for name, fx in pure.items()
-    }
-    return {
-        "features": texts,
-        "explained": {name: _explained(values, unit, places) for name, values in explained.items()},
-    }
-
-
-def _number_text(value: float) -> str:
-    return f"{value:.6g}"
+    texts = [[value_text(f, v, "{:.6g}".format) for f, v in zip(schema.features, row, strict=True)] for row in encoded]
+    explained = {}
+    for name, fx in pure.items():
+        values = fx.explain(rows, progress=within(progress, f"rows, density {name}"))
+        explained[name] = _explained(values, unit, places)
+    return {"features": texts, "explained": explained}
 
 
 def _explained(explained: Explanation, unit: float, places: Mapping[Names, int]) -> list[list[dict[str, Any]]]:
@@ -250,8 +229,11 @@ def _explained(explained: Explanation, unit: float, places: Mapping[Names, int])
         positions.append(places[key_of_rest(label)])
         values = np.concatenate([values, rest.reshape(n_rows, 1, n_outputs)], axis=1)
     return [
-        [_waterfall(positions, values[i, :, k], float(intercept[k]), unit) for k in range(n_outputs)]
-        for i in range(n_rows)
+        [
+            _waterfall(positions, of_output, float(start), unit)
+            for of_output, start in zip(row.T, intercept, strict=True)
+        ]
+        for row in values
     ]
 
 
@@ -328,13 +310,9 @@ def scale_words(fx: Decomposition) -> dict[str, Any]:
 
 def versions(fx: Decomposition) -> dict[str, str]:
     libraries = {"treeanova": __version__, "numpy": np.__version__, "Python": platform.python_version()}
-    return libraries | _version_of_library(fx.model)
-
-
-def _version_of_library(model: object) -> dict[str, str]:
-    library = type(model).__module__.partition(".")[0]
+    library = type(fx.model).__module__.partition(".")[0]
     version = getattr(sys.modules.get(library), "__version__", None)
-    return {} if version is None or library == "treeanova" else {library: str(version)}
+    return libraries if version is None or library == "treeanova" else libraries | {library: str(version)}
 
 
 _MEASURES = ("loss_change", "error", "p_value", "p_holm", "slope", "share", "model_share")
@@ -392,10 +370,6 @@ def _plain(number: float) -> float | None:
 
 
 _MAX_CELLS = 10_000_000
-
-
-Rankings = dict[str, dict[str, list[Standing]]]
-"""Per ranking (a density, or a density with ``/raw``) and output the terms, strongest first."""
 
 
 def payload(
@@ -572,7 +546,8 @@ class Payload:
             for names in counted(progress, "tables of the page", in_order, len(in_order))
         }
         choices = getattr(self.main.density, "choices", None) or {}
-        return {names: table | _choice_words(choices.get(names)) for names, table in tables.items()}
+        words = {names: {"choice": choice.name} for names, choice in choices.items()}
+        return {names: table | words.get(names, {}) for names, table in tables.items()}
 
     def _main_bins(self, mains: list[Names]) -> int:
         numbers_per_bin = len(self.main.outputs) * (len(self.forms.by_name) + bool(self.forms.errors)) + 1
@@ -613,13 +588,12 @@ class Payload:
         }
 
 
-def _rankings(pure: Mapping[str, Decomposition], raw: Mapping[str, Decomposition]) -> Rankings:
+def _rankings(
+    pure: Mapping[str, Decomposition], raw: Mapping[str, Decomposition]
+) -> dict[str, dict[str, list[Standing]]]:
+    """Return per ranking (a density, or a density with ``/raw``) and output the terms, strongest first."""
     rankings = {name: ranking_of(fx).standings for name, fx in pure.items()}
     for name, fx in raw.items():
         with contextlib.suppress(ValueError):  # it needs rows that are gone, as for a saved decomposition
             rankings[f"{name}/{RAW}"] = ranking_of(fx).standings
     return rankings
-
-
-def _choice_words(choice: Any) -> dict[str, str]:
-    return {} if choice is None else {"choice": choice.name}

@@ -160,7 +160,7 @@ def _text(value: float, decimals: int, column: str) -> str:
 # Pictures.
 
 
-def picture(draw: Callable[[Any], Any], label: str, size: tuple[float, float], class_: str = "picture") -> Markup:
+def picture(draw: Callable[..., Any], label: str, size: tuple[float, float], class_: str = "picture") -> Markup:
     """Return a plot on new axes as SVG, in colours of the style sheet and the page's font.
 
     The content-security policy allows no style attributes, so they become separate attributes.
@@ -171,7 +171,7 @@ def picture(draw: Callable[[Any], Any], label: str, size: tuple[float, float], c
     looks = ["default", {"svg.fonttype": "none", "svg.hashsalt": f"{label} {size}", "svg.id": None}]
     with style.context(looks), io.StringIO() as file:
         figure = Figure(figsize=size, layout="constrained")
-        draw(figure.add_subplot())
+        draw(ax=figure.add_subplot())
         figure.savefig(file, format="svg", transparent=True)
         text = file.getvalue()
     inner = _DROPPED.sub("", text[text.index("<svg") :])

@@ -329,21 +329,19 @@ class TableMaker:
         binnings = [axis.binning for _, axis in placed]
         rows = _pooled(common.rows, binnings)
         values = {form: _averaged(tensor, binnings) for form, tensor in common.values.items()}
+        errors = {}
+        if common.errors is not None:  # merged bins get the mean, an upper bound
+            merged = np.moveaxis(_averaged(common.errors, binnings), -1, 0)
+            errors = {"errors": whole_units(merged, self.unit)}
         is_merged = any(not binning.is_identity for binning in binnings)
         return {
             "axes": [position for position, _ in placed],
             "rows": millionths(rows),
             **({"merged": True} if is_merged else {}),
             "values": self._plain_values(values, len(names)),
-            **self._plain_errors(common, binnings),
+            **errors,
             "moved": _moved(common),
         }
-
-    def _plain_errors(self, common: CommonTable, binnings: list[Binning]) -> dict[str, Any]:
-        """Return standard errors in whole units, outputs first; merged bins get the mean, an upper bound."""
-        if common.errors is None:
-            return {}
-        return {"errors": whole_units(np.moveaxis(_averaged(common.errors, binnings), -1, 0), self.unit)}
 
     def strongest_cells(self, names: Names) -> dict[str, Any]:
         """Return the cells of a term of order 3 or more with the largest value times root of the rows' share."""
