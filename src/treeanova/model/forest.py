@@ -123,8 +123,7 @@ class Forest:
     @property
     def rounding(self) -> Floats:
         """Rounding error of a sum of one leaf per tree, shape (n_outputs,): all that is left if trees cancel out."""
-        size: Floats = np.abs(self.values).sum(axis=0) * self.n_trees / max(self.n_leaves, 1)
-        return ROUNDING * size
+        return ROUNDING * (np.abs(self.values).sum(axis=0) * self.n_trees / max(self.n_leaves, 1))
 
     @property
     def n_library_leaves(self) -> int:
@@ -197,11 +196,10 @@ class Forest:
         rows = np.arange(len(encoded))[:, None]
         while True:
             feature = self.feature[node]
-            inner = feature >= 0
-            if not inner.any():
+            if (feature < 0).all():
                 return self.leaf[node]
-            values = encoded[rows, feature]
-            node = np.where(self.goes_left(node, values), self.left[node], self.right[node])
+            goes_left = self.goes_left(node, encoded[rows, feature])
+            node = np.where(goes_left, self.left[node], self.right[node])
 
     def goes_left(self, node: Ints, values: Floats) -> Bools:
         missing = np.isnan(values)

@@ -215,10 +215,7 @@ def read_live(library: str, read: Callable[[], Read], predict: Callable[[Read], 
 
 
 def read_stored(
-    library: str,
-    version: Sequence[int],
-    read: Callable[[], Read],
-    load: Callable[[Any, Read], Predict | None],
+    library: str, version: Sequence[int], read: Callable[[], Read], load: Callable[[Any, Read], Predict | None]
 ) -> Read:
     """Read the model of a file; check it by the installed library if the file is later than tested.
 

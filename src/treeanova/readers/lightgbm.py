@@ -208,7 +208,13 @@ Members = tuple[Ints, Ints]  # pairs of a split (its position) and a code in its
 
 
 def read_members(text: ModelText, splits: Splits, n_sets: Ints) -> Members:
-    set_sizes = _set_sizes(text, n_sets)
+    sizes = np.where(n_sets > 0, n_sets + 1, 0)
+    boundaries = text.integers("cat_boundaries", sizes)
+    first = block_starts(sizes)[n_sets > 0]
+    set_sizes = np.delete(np.diff(boundaries, prepend=0), first)
+    rule = "the model's category sets must follow one another, from word 0"
+    check_values(rule, boundaries[first], boundaries[first] == 0)
+    check_values(f"{rule}, with 0 to {_MAX_WORDS} words", set_sizes, (set_sizes >= 0) & (set_sizes <= _MAX_WORDS))
     tree_of_set = np.repeat(np.arange(len(text.trees)), n_sets)
     n_words = np.bincount(tree_of_set, set_sizes, len(text.trees)).astype(np.int64)
     words = text.integers("cat_threshold", n_words)
@@ -223,17 +229,6 @@ def read_members(text: ModelText, splits: Splits, n_sets: Ints) -> Members:
     split_of_set[splits.set_number[splits.is_category]] = np.flatnonzero(splits.is_category)
     split, code = split_of_set[set_number], 32 * (word - block_starts(set_sizes)[set_number]) + bit
     return split[split >= 0], code[split >= 0]
-
-
-def _set_sizes(text: ModelText, n_sets: Ints) -> Ints:
-    sizes = np.where(n_sets > 0, n_sets + 1, 0)
-    boundaries = text.integers("cat_boundaries", sizes)
-    first = block_starts(sizes)[n_sets > 0]
-    set_sizes = np.delete(np.diff(boundaries, prepend=0), first)
-    rule = "the model's category sets must follow one another, from word 0"
-    check_values(rule, boundaries[first], boundaries[first] == 0)
-    check_values(f"{rule}, with 0 to {_MAX_WORDS} words", set_sizes, (set_sizes >= 0) & (set_sizes <= _MAX_WORDS))
-    return set_sizes
 
 
 # What the text says about a feature besides its trees: the categories that training kept, None for a numeric feature,

@@ -178,9 +178,6 @@ def _probabilities(tree: Any, n_classes: int) -> Floats:
     return probabilities
 
 
-# Boosted trees
-
-
 def read_boosting(model: Any) -> Forest:
     n_classes = model.estimators_.shape[1]
     trees = model.estimators_.ravel()
@@ -213,8 +210,7 @@ def _start(model: Any) -> Floats:
             f"{type(model).__name__} cannot be read: it starts from the predictions of {start!r}, not from a constant; "
             'fit it with init=None or init="zero".'
         )
-    result: Floats = model._raw_predict_init(np.zeros((1, model.n_features_in_), np.float32))[0]  # noqa: SLF001
-    return result
+    return model._raw_predict_init(np.zeros((1, model.n_features_in_), np.float32))[0]  # noqa: SLF001
 
 
 def read_adaboost(model: Any) -> Forest:

@@ -410,8 +410,7 @@ def _values(model: Stage, trees: list[list[Row]], weights: Floats) -> Floats:
     n_classes = _n_classes(model)
     if counts.shape != (len(nodes), n_classes) or not (counts >= 0).all():
         raise ModelFileError(f"nodes of Spark's trees must have counts of {n_classes} classes, got others.")
-    shares: Floats = counts / np.maximum(counts.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-    return weight * shares
+    return weight * (counts / np.maximum(counts.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny))
 
 
 def _n_classes(model: Stage) -> int:

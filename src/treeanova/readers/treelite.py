@@ -215,9 +215,6 @@ def _bounds(nodes: Nodes, *, is_double: bool) -> Floats:
     return np.where(np.isin(operator, (_LE, _GT)), up_to, below)
 
 
-# Categories
-
-
 def _categories(checkpoint: Checkpoint, nodes: Nodes, sizes: Ints) -> tuple[tuple[Feature, ...], Ints, Bools]:
     """Return the features, the start of each category node's table, and all tables: whether codes go left."""
     node, code = _members(checkpoint, sizes)
@@ -255,9 +252,6 @@ def _members(checkpoint: Checkpoint, sizes: Ints) -> tuple[Ints, Ints]:
             lists.append(tree["category_list"][int(tree["category_list_begin"][k]) : int(tree["category_list_end"][k])])
     n_codes = np.array([len(codes) for codes in lists[1:]], dtype=np.int64)
     return np.repeat(np.array(owners, dtype=np.int64), n_codes), np.concatenate(lists).astype(np.int64)
-
-
-# Outputs
 
 
 def _values(checkpoint: Checkpoint) -> tuple[Floats, Floats]:

@@ -101,9 +101,6 @@ def refusal(wrapper: Any, reason: str) -> UnsupportedModelError:
     return UnsupportedModelError(f"{type(wrapper).__name__} cannot be read: {reason}.")
 
 
-# Columns
-
-
 def _aligned(wrapper: Any, forests: Sequence[Forest], seen_columns: Columns = None) -> list[Forest]:
     columns = seen_columns or [np.arange(len(forest.schema.features)) for forest in forests]
     n_features = getattr(wrapper, "n_features_in_", None) or int(max(seen.max(initial=-1) for seen in columns)) + 1
@@ -286,9 +283,6 @@ def _check_links(wrapper: Any, forests: Sequence[Forest], link: str) -> None:
         )
 
 
-# One model
-
-
 def _read_calibrated(model: Any, read_member: ReadMember) -> Content:
     calibrated, *others = model.calibrated_classifiers_
     if others:
@@ -316,9 +310,6 @@ def _mean_of_calibrated(model: Any, read_member: ReadMember) -> Content:
         stacklevel=2,
     )
     return with_classes(model, mean, "other")
-
-
-# Weighted sums
 
 
 def _read_votes(model: Any, read_member: ReadMember) -> Content:
@@ -390,9 +381,6 @@ def _stacked(model: Any, forests: Sequence[Forest], weights: Floats) -> Forest:
     if len(weights) != len(forests) or any(forest.n_outputs != 1 for forest in forests):
         raise refusal(model, "each of its members must give one column to the last step")
     return summed(model, forests, weights)
-
-
-# One model for each output
 
 
 def _read_targets(model: Any, read_member: ReadMember) -> Content:

@@ -87,8 +87,6 @@ _WORDS = {
     "logit": "BINARY_FOCAL_LOSS",
     "softmax multiclass": "MULTINOMIAL_LOG_LIKELIHOOD",
 }
-_TASKS = {"CLASSIFICATION", "REGRESSION", "RANKING"}
-_BOOLEAN = Labels((False, True))
 
 
 def read_file(path: pathlib.Path) -> Forest:
@@ -111,7 +109,7 @@ def read_file(path: pathlib.Path) -> Forest:
 
 def read(model: Any) -> Forest:
     kind = next((cls.__name__ for cls in type(model).__mro__ if cls.__name__ in {_FORESTS, _BOOSTED}), None)
-    if kind is None or model.task().name not in _TASKS:
+    if kind is None or model.task().name not in {"CLASSIFICATION", "REGRESSION", "RANKING"}:
         task = f" for the task {model.task().name}" if hasattr(model, "task") else ""
         raise UnsupportedModelError(
             f"`model` must be a ydf model of boosted trees, a random forest or CART for classification, regression or "
@@ -141,9 +139,6 @@ def read(model: Any) -> Forest:
     return builder.forest(schema, intercept, roots)
 
 
-# Columns
-
-
 def _features(model: Any) -> tuple[tuple[Feature, ...], dict[int, Column]]:
     features: list[Feature] = []
     columns: dict[int, Column] = {}
@@ -156,7 +151,7 @@ def _features(model: Any) -> tuple[tuple[Feature, ...], dict[int, Column]]:
             features.append(Feature(source.name, Labels(names, "text", missing=("",))))
             n_categories = len(names)
         elif semantic == "BOOLEAN":
-            features.append(Feature(source.name, _BOOLEAN, accepts_missing=False, accepts_unseen=False))
+            features.append(Feature(source.name, Labels((False, True)), accepts_missing=False, accepts_unseen=False))
             n_categories = 2
         elif semantic not in {"NUMERICAL", "DISCRETIZED_NUMERICAL"}:
             raise UnsupportedModelError(
@@ -183,9 +178,6 @@ def _dictionary(spec: Any) -> tuple[str, ...]:
     return tuple(texts[index] for index in range(1, n_items))
 
 
-# Nodes
-
-
 def _add_tree(trees: TreeBuilder, root: Any, columns: dict[int, Column], leaf_values: Callable[[Any], Floats]) -> int:
     """Append a tree and return its root; leaves are numbered as ydf does. A condition that is false leads left."""
     start, n_leaves = len(trees), 0
@@ -201,9 +193,6 @@ def _add_tree(trees: TreeBuilder, root: Any, columns: dict[int, Column], leaf_va
             position = trees.append(**_split_of(node.condition, columns))
             waiting += [(node.pos_child, trees.right, position), (node.neg_child, trees.left, position)]
     return start
-
-
-# Leaves
 
 
 # What leaves add to the outputs, from a leaf's value and the output of its tree; the intercept, link and objective.

@@ -164,7 +164,8 @@ def category_hash(text: bytes) -> int:
         return _hash_to_16(text) & 0xFFFFFFFF
     tail = [int.from_bytes(text[i : i + 8], "little") for i in range(max(size - 64, size % 8), size, 8)]
     if size <= 32:
-        return _hash_to_32(words, tail, size) & 0xFFFFFFFF
+        a, b, c, d = words[0] * _K1, words[1], tail[-1] * _K2, tail[-2] * _K0
+        return _mix(_turn(a - b, 43) + _turn(c, 30) + d, a + _turn(b ^ _K3, 20) - c + size) & 0xFFFFFFFF
     if size <= 64:
         return _hash_to_64(words, tail, size) & 0xFFFFFFFF
     return _hash_long(words, tail, size) & 0xFFFFFFFF
@@ -195,11 +196,6 @@ def _hash_to_16(text: bytes) -> int:
     if size:
         return _fold((text[0] + (text[size >> 1] << 8)) * _K2 ^ (size + (text[-1] << 2)) * _K3) * _K2 & _MASK
     return _K2
-
-
-def _hash_to_32(words: list[int], tail: list[int], size: int) -> int:
-    a, b, c, d = words[0] * _K1, words[1], tail[-1] * _K2, tail[-2] * _K0
-    return _mix(_turn(a - b, 43) + _turn(c, 30) + d, a + _turn(b ^ _K3, 20) - c + size)
 
 
 def _half(start: int, second: int, third: int, last: int) -> tuple[int, int]:
@@ -453,7 +449,9 @@ def from_json(top: Any) -> Model:
     return Model(
         numeric=[_numeric(feature) for feature in features.get("float_features") or ()],
         categorical=[Column(*_identity(feature), _NO_BORDERS) for feature in categorical],
-        one_hot=[(whole_number(f["feature_index"]), _whole_numbers(f["values"])) for f in categorical if "values" in f],
+        one_hot=[
+            (whole_number(f["feature_index"]), _numbers(f["values"], whole=True)) for f in categorical if "values" in f
+        ],
         ctrs=ctrs,
         nodes=nodes,
         values=values,
@@ -529,18 +527,11 @@ def _counts(table: Mapping[str, Any]) -> Counts:
     return Counts(keys, np.stack(columns, axis=1), decimal_number(table["counter_denominator"]))
 
 
-def _whole_numbers(values: Sequence[Any]) -> Ints:
-    """Refuse fractions, booleans and text, which numpy would convert."""
-    if not {int}.issuperset(map(type, values)):
-        raise damaged(f"the model's lists must hold whole numbers, got {str(values)[:60]}")
-    return np.array(values, dtype=np.int64)
-
-
-def _numbers(values: Sequence[Any]) -> Floats:
-    """Refuse booleans and text, which numpy would convert."""
-    if not {int, float}.issuperset(map(type, values)):
-        raise damaged(f"the model's lists must hold numbers, got {str(values)[:60]}")
-    return np.array(values, dtype=np.float64)
+def _numbers(values: Sequence[Any], *, whole: bool = False) -> npt.NDArray[Any]:
+    """Return floats, or integers if `whole`; refuse booleans, text and other numbers, which numpy would convert."""
+    if not ({int} if whole else {int, float}).issuperset(map(type, values)):
+        raise damaged(f"the model's lists must hold {'whole numbers' if whole else 'numbers'}, got {str(values)[:60]}")
+    return np.array(values, dtype=np.int64 if whole else np.float64)
 
 
 def _symmetric_trees(trees: Sequence[Mapping[str, Any]] | None, n_bias: int) -> tuple[Nodes, Floats]:
@@ -549,7 +540,7 @@ def _symmetric_trees(trees: Sequence[Mapping[str, Any]] | None, n_bias: int) -> 
     trees = trees or ()
     splits_by_tree = [[split["split_index"] for split in tree.get("splits") or ()] for tree in trees]
     sizes = np.array([len(splits) for splits in splits_by_tree], dtype=np.int64)
-    splits = _whole_numbers(list(itertools.chain.from_iterable(splits_by_tree)))
+    splits = _numbers(list(itertools.chain.from_iterable(splits_by_tree)), whole=True)
     leaves = [tree["leaf_values"] for tree in trees]
     values = _numbers(list(itertools.chain.from_iterable(leaves)))
     n_outputs = len(leaves[0]) >> min(len(splits_by_tree[0]), MAX_DEPTH) if leaves else n_bias
@@ -588,4 +579,4 @@ def _nested_trees(trees: Sequence[Mapping[str, Any]]) -> tuple[Nodes, Floats]:
         raise damaged("the model's leaves must have a value per output each, got others")
     leaf = np.cumsum(np.array(left) < 0) - 1
     label = leaf - np.repeat(n_leaves[:-1], np.diff([*roots, len(split)]))
-    return Nodes(np.array(roots), _whole_numbers(split), np.array(left), np.array(right), leaf, label), values
+    return Nodes(np.array(roots), _numbers(split, whole=True), np.array(left), np.array(right), leaf, label), values

@@ -156,9 +156,6 @@ def _word(hashes: Ints) -> Words:
     return hashes.astype(np.uint32).view(np.int32).astype(np.int64).astype(np.uint64)
 
 
-_Axes = Mapping[int, tuple[Floats | None, int]]  # by position in the schema: bounds, None for categories, and size
-
-
 def conditions_of(
     ctr: Ctr, borders: Ints, known_hashes: Mapping[int, Ints], number_places: Places, category_places: Places
 ) -> list[Condition]:
@@ -178,7 +175,11 @@ def conditions_of(
 
 
 def _cell_values(
-    ctr: Ctr, axes: _Axes, known_hashes: Mapping[int, Ints], number_places: Places, category_places: Places
+    ctr: Ctr,
+    axes: Mapping[int, tuple[Floats | None, int]],  # bounds, None for categories, and size
+    known_hashes: Mapping[int, Ints],
+    number_places: Places,
+    category_places: Places,
 ) -> Singles:
     counts = counts_of(ctr)
     row_values, unseen_value = ctr_values(ctr, counts)
@@ -268,9 +269,7 @@ def read_splits(model: Model, position: Mapping[int, int], used: Ints) -> tuple[
         for ctr, first, used_borders in used_ctrs
         if not ctr.is_simple
         for border, condition in zip(
-            used_borders,
-            conditions_of(ctr, used_borders, known_hashes, number_places, category_places),
-            strict=True,
+            used_borders, conditions_of(ctr, used_borders, known_hashes, number_places, category_places), strict=True
         )
     }
     n_splits = [*n_borders, *(n_splits for _, n_splits, _ in on_categories), 1]
@@ -360,10 +359,17 @@ def tabulate(
 
     `outcomes` gives a number per cell from the conditions on the cells, which broadcast against each other.
     """
-    bounds = _common_bounds(conditions.values())
+    bounds: dict[int, Floats | None] = {}
+    for condition in conditions.values():
+        for feature, ends in zip(condition.features, condition.bounds, strict=True):
+            earlier = bounds.get(feature)
+            bounds[feature] = ends if ends is None or earlier is None else np.union1d(earlier, ends)
+    bounds = dict(sorted(bounds.items()))
     refined = {number: _refined(condition, bounds) for number, condition in conditions.items()}
     class_numbers = {feature: _class_numbers(feature, conditions, refined, bounds) for feature in bounds}
-    first = {feature: _first_places(number) for feature, number in class_numbers.items()}
+    first = {
+        feature: _merged(range(len(numbers)), numbers, is_category=False) for feature, numbers in class_numbers.items()
+    }
     if math.prod(map(len, first.values())) > max_cells:
         return None
     # Conditions are evaluated at one value of each class, with an axis for each feature of the table.
@@ -385,15 +391,6 @@ def tabulate(
     )
 
 
-def _common_bounds(conditions: Iterable[Condition]) -> dict[int, Floats | None]:
-    common: dict[int, Floats | None] = {}
-    for condition in conditions:
-        for feature, bounds in zip(condition.features, condition.bounds, strict=True):
-            earlier = common.get(feature)
-            common[feature] = bounds if bounds is None or earlier is None else np.union1d(earlier, bounds)
-    return dict(sorted(common.items()))
-
-
 def _refined(condition: Condition, common: Mapping[int, Floats | None]) -> Bools:
     result = condition.goes_right
     for axis, (feature, bounds) in enumerate(zip(condition.features, condition.bounds, strict=True)):
@@ -404,10 +401,7 @@ def _refined(condition: Condition, common: Mapping[int, Floats | None]) -> Bools
 
 
 def _class_numbers(
-    feature: int,
-    conditions: Mapping[int, Condition],
-    refined: Mapping[int, Bools],
-    bounds: Mapping[int, Floats | None],
+    feature: int, conditions: Mapping[int, Condition], refined: Mapping[int, Bools], bounds: Mapping[int, Floats | None]
 ) -> list[int]:
     """Give intervals or categories with the same outcome of all conditions the same class."""
     slices = [
@@ -425,10 +419,6 @@ def _numbered(rows: npt.NDArray[np.generic], *, in_order: bool) -> list[int]:
         return [0, *np.cumsum((rows[1:] != rows[:-1]).any(axis=1)).tolist()]
     number_of: dict[bytes, int] = {}
     return [number_of.setdefault(row.tobytes(), len(number_of)) for row in rows]
-
-
-def _first_places(numbers: Sequence[int]) -> Sequence[int]:
-    return _merged(range(len(numbers)), numbers, is_category=False)
 
 
 def grow(table: Table) -> Subtree:
@@ -452,7 +442,7 @@ class _Growth:
         for axis, feature in enumerate(features):
             rows = outcomes.swapaxes(axis, 0).reshape(outcomes.shape[axis], -1)
             numbers = _numbered(rows, in_order=self._in_order[feature])
-            places = _first_places(numbers)
+            places = _merged(range(len(numbers)), numbers, is_category=False)
             if len(places) < len(numbers):
                 outcomes = outcomes.take(places, axis=axis)
             if len(places) > 1:
@@ -489,8 +479,7 @@ class _Growth:
 
 def _n_distinct(rows: Words) -> Floats:
     ordered = np.sort(rows, axis=1)
-    changes = np.count_nonzero(ordered[:, 1:] != ordered[:, :-1], axis=1)
-    return np.asarray(1 + changes, dtype=np.float64)
+    return 1.0 + np.count_nonzero(ordered[:, 1:] != ordered[:, :-1], axis=1)
 
 
 _MAX_CELLS = 1 << 22  # of one tree; larger trees are unfolded split by split
@@ -641,15 +630,13 @@ class _Builder:
             middle = (low + high) // 2
             left, right = halves(low, middle), halves(middle, high)
             if borders is None:
-                return self._branch(feature, functools.reduce(operator.or_, branched[low:middle]), left, right)
-            return self._branch(feature, float(borders[branched[middle] - 1]), left, right)
+                value: float = functools.reduce(operator.or_, branched[low:middle])
+            else:
+                value = float(borders[branched[middle] - 1])
+            new_split = len(self._splits.feature) - 1 + len(self._new_splits)
+            return self._append(self._new_splits.setdefault((feature, value), new_split), left, right)
 
         return halves(0, len(branched))
-
-    def _branch(self, feature: int, value: float, left: int, right: int) -> int:
-        first = len(self._splits.feature) - 1
-        split = self._new_splits.setdefault((feature, value), first + len(self._new_splits))
-        return self._append(split, left, right, 0, 0)
 
     def _append(self, split: int, left: int, right: int, leaf: int = 0, label: int = 0) -> int:
         self._split.append(split)

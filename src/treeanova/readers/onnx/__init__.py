@@ -150,9 +150,6 @@ def _check_scored(ensemble: Ensemble, values: Floats, *, is_classifier: bool) ->
         )
 
 
-# Classifiers
-
-
 def _labels(attributes: dict[str, Any]) -> tuple[Hashable, ...]:
     texts = [label.decode(errors="replace") for label in attributes.get("classlabels_strings") or ()]
     return tuple(texts or attributes.get("classlabels_int64s") or ())
@@ -181,9 +178,6 @@ def _classifier(schema: Schema, ensemble: Ensemble, values: Floats) -> Forest:
         values, base = without_first_of_two(values), without_first_of_two(base)
     outputs = output_names(values.shape[1], schema.classes)
     return _assembled(dataclasses.replace(schema, outputs=outputs, link=link), ensemble, values, base)
-
-
-# Attributes
 
 
 def _older_ensemble(attributes: dict[str, Any], *, is_double: bool, is_classifier: bool) -> Ensemble:

@@ -20,11 +20,6 @@ from treeanova.data.features import Labels, Schema
 from treeanova.errors import UnsupportedModelError
 from treeanova.readers.sklearn import is_sklearn
 
-_ADVICE = (
-    "decompose the final step on the transformed data: decompose(pipeline[-1], pipeline[:-1].transform(X), "
-    "feature_names=pipeline[:-1].get_feature_names_out())."
-)
-
 
 @dataclasses.dataclass
 class RawColumn:
@@ -72,7 +67,9 @@ class Walk:
 
 def refused(what: str) -> UnsupportedModelError:
     return UnsupportedModelError(
-        f"`model` must see the columns of `X`, or change them one by one, got a Pipeline with {what}; {_ADVICE}"
+        f"`model` must see the columns of `X`, or change them one by one, got a Pipeline with {what}; decompose the "
+        "final step on the transformed data: decompose(pipeline[-1], pipeline[:-1].transform(X), "
+        "feature_names=pipeline[:-1].get_feature_names_out())."
     )
 
 

@@ -254,9 +254,6 @@ class Values:
         before = np.searchsorted(low[1:], self.numbers, side="left")
         return np.asarray((before > 0) & (self.numbers <= high[before]), dtype=bool)
 
-    def at(self, places: Ints) -> Values:
-        return Values(self.field, self.numbers[places])
-
 
 def predicate_of(element: Element) -> Element:
     predicates = element.all(*NAMES)
@@ -374,10 +371,7 @@ class _Trees:
         return self.builder.append(**node)
 
     def node(self, element: Element) -> int:
-        return self.choose(element, 0) if element.all("Node") else self.leaf(element)
-
-    def leaf(self, element: Element) -> int:
-        return self.append(values=self.leaf_values(element))
+        return self.choose(element, 0) if element.all("Node") else self.append(values=self.leaf_values(element))
 
     def choose(self, element: Element, start: int) -> int:
         self.n_choices += 1
@@ -389,7 +383,8 @@ class _Trees:
         def follow(outcome: int) -> int:
             if outcome >= 0:
                 return self.node(element.all("Node")[outcome])
-            return self.leaf(element) if outcome == _STAY else self.choose(element, end)
+            is_leaf = outcome == _STAY
+            return self.append(values=self.leaf_values(element)) if is_leaf else self.choose(element, end)
 
         if field is None:
             _check_certain(outcomes)
@@ -426,7 +421,7 @@ class _Trees:
         result = np.full(len(values.is_missing), otherwise, dtype=np.int64)
         waiting = np.arange(len(result))
         for position, predicate in enumerate(tested, start):
-            truth = evaluate(predicate, values.at(waiting))
+            truth = evaluate(predicate, Values(values.field, values.numbers[waiting]))
             result[waiting[truth == TRUE]] = position
             if self.strategy != "none" and (truth == UNKNOWN).any():
                 result[waiting[truth == UNKNOWN]] = self.unknown(element)
@@ -558,9 +553,6 @@ def _read(document: Element) -> Forest:
     return trees.builder.forest(schema, np.full(len(schema.outputs), constant), roots)
 
 
-# Models in models
-
-
 def _members(model: Element, *, is_classifier: bool) -> tuple[list[_Member], float]:
     slope, constant = _rescaling(model)
     if model.name == "TreeModel":
@@ -610,9 +602,6 @@ def _rescaling(model: Element) -> tuple[float, float]:
     if not listed:
         return 1.0, 0.0
     return decimal_number(listed[0].get("rescaleFactor", "1")), decimal_number(listed[0].get("rescaleConstant", "0"))
-
-
-# Classes and leaves
 
 
 def _classes(document: Element, model: Element) -> tuple[str, ...]:

@@ -57,12 +57,10 @@ def decode_ubjson(data: bytes) -> Any:
     return value
 
 
+@dataclasses.dataclass(slots=True)
 class _Ubjson:
-    __slots__ = ("at", "data")
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-        self.at = 0
+    data: bytes
+    at: int = 0
 
     def byte(self) -> int:
         self.at += 1
@@ -143,6 +141,7 @@ class _Ubjson:
 
 
 Document = dict[str, Any]
+Singles = npt.NDArray[np.float32]
 _MAX_OUTPUTS = 1 << 16
 _UBJSON_STARTS = {b"L", b"i", b"U", b"I", b"l", b"#", b"$"}
 
@@ -183,9 +182,6 @@ def n_outputs_of(learner: Document) -> int:
     if n_outputs > _MAX_OUTPUTS:
         raise UnsupportedModelError(f"an XGBoost model must have at most {_MAX_OUTPUTS} outputs, got {n_outputs}.")
     return n_outputs
-
-
-Singles = npt.NDArray[np.float32]
 
 
 # One way to read the stored names of categories; lengths are their numbers of characters if they are texts. A text
@@ -384,9 +380,8 @@ def _scattered(leaf: Singles, learner: Document, nodes: Nodes, n_outputs: int) -
     is_whole = output.dtype.kind in "iu" and len(output) == len(model["trees"])
     output = output[:n_trees]
     if n_trees and not (is_whole and n_outputs <= n_trees and output.min() >= 0 and output.max() < n_outputs):
-        raise ModelFileError(
-            f"tree_info must name one of {n_outputs} outputs for each of {n_trees} trees, got {str(output)[:40]}; "
-            "file damaged?"
+        raise damaged(
+            f"tree_info must name one of {n_outputs} outputs for each of {n_trees} trees, got {str(output)[:40]}"
         )
     values = np.zeros((len(leaf), n_outputs), dtype=np.float32)
     values[np.arange(len(leaf)), np.repeat(output, nodes.sizes).astype(np.int64)] = leaf
@@ -423,9 +418,8 @@ def _lists(trees: Sequence[Document], starts: Ints, sizes: Ints) -> tuple[Ints, 
     check_values("categories_nodes must be nodes of their tree", node, (node >= 0) & (node < np.repeat(sizes, n_lists)))
     listed = node + np.repeat(starts, n_lists)
     if not np.array_equal(listed, np.flatnonzero(_flags(trees, "split_type", sizes))):
-        raise ModelFileError(
-            f"categories must belong to the nodes that split on categories, got lists of nodes {str(node)[:40]}; "
-            "file damaged?"
+        raise damaged(
+            f"categories must belong to the nodes that split on categories, got lists of nodes {str(node)[:40]}"
         )
     return listed, lengths, categories
 
@@ -477,8 +471,17 @@ def _per_feature(learner: Document, key: str, n_features: int) -> list[str]:
 
 
 def _n_codes(nodes: Nodes, types: list[str], n_features: int) -> list[int]:
-    _check_splits(nodes, n_features)
     inner, is_category = nodes.is_inner, nodes.is_category
+    feature, threshold = nodes.feature[inner], nodes.condition[inner & ~is_category]
+    check_values(f"split_indices must be below {n_features}", feature, (feature >= 0) & (feature < n_features))
+    # Nothing is below -inf, which a closed bound cannot express.
+    check_values("thresholds must be numbers above -inf", threshold, ~np.isneginf(threshold))
+    check_values("categories must not be negative", nodes.categories, nodes.categories >= 0)
+    if (nodes.categories >= _MAX_CATEGORIES).any():
+        raise UnsupportedModelError(
+            f"an XGBoost model must have codes of categories below {_MAX_CATEGORIES}, got {nodes.categories.max()}; "
+            "number the categories from 0 on."
+        )
     result = np.array([0 if kind == "c" else -1 for kind in types] or [-1] * n_features)
     result[nodes.feature[inner & is_category]] = 0
     by_number = nodes.feature[inner & ~is_category]
@@ -490,21 +493,7 @@ def _n_codes(nodes: Nodes, types: list[str], n_features: int) -> list[int]:
     owner = np.repeat(nodes.listed, nodes.listed_sizes)
     codes, owner = nodes.categories[inner[owner]], owner[inner[owner]]
     np.maximum.at(result, nodes.feature[owner], codes + 1)
-    return [int(count) for count in result]
-
-
-def _check_splits(nodes: Nodes, n_features: int) -> None:
-    feature = nodes.feature[nodes.is_inner]
-    check_values(f"split_indices must be below {n_features}", feature, (feature >= 0) & (feature < n_features))
-    threshold = nodes.condition[nodes.is_inner & ~nodes.is_category]
-    # Nothing is below -inf, which a closed bound cannot express.
-    check_values("thresholds must be numbers above -inf", threshold, ~np.isneginf(threshold))
-    check_values("categories must not be negative", nodes.categories, nodes.categories >= 0)
-    if (nodes.categories >= _MAX_CATEGORIES).any():
-        raise UnsupportedModelError(
-            f"an XGBoost model must have codes of categories below {_MAX_CATEGORIES}, got {nodes.categories.max()}; "
-            "number the categories from 0 on."
-        )
+    return result.tolist()
 
 
 def _codes(n_codes: int, missing: float) -> IntegerCategory:
