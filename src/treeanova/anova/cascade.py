@@ -41,9 +41,8 @@ def descend(
 ) -> Iterator[tuple[Key, Result]]:
     """Solve terms from the highest order down, adding the projections of each to what the terms below receive.
 
-    `solve` returns results and projections of terms of one order: projection i goes to the term without feature i,
-    brought to its axes by `widen`. `received` is changed in place; at the end it holds what terms not among `keys`
-    received.
+    Projection i goes to the term without feature i, brought to its axes by `widen`. `received` is changed in place; at
+    the end it holds what terms not among `keys` received.
     """
     by_order: dict[int, list[Key]] = {}
     for key in keys:
@@ -107,11 +106,7 @@ class PureTerm(NamedTuple):
 def purify_product_pairs(
     terms: Mapping[Key, Floats], table: Callable[[Key], Floats], scales: Floats, least_weight: float
 ) -> dict[Key, PureTerm]:
-    """Purify the small pairs, outputs first, whose weights are products of marginals.
-
-    `table` returns weights of sum 1; `scales` are the largest scores of the outputs. Pairs with positive weights below
-    `least_weight` times the largest are left out.
-    """
+    """Purify the small pairs, outputs first, whose weights are products; not those with weights below the least."""
     pure: dict[Key, PureTerm] = {}
     for keys in _stacks(terms):
         values, weights = np.stack([terms[key] for key in keys]), np.stack([table(key) for key in keys])
@@ -178,8 +173,7 @@ def _impurities(values: Floats, weights: Floats, scales: Floats) -> Floats:
         rows[:, None] > 0, weighted.sum(axis=3) * safe_inverse(rows)[:, None], _means_over_columns(values, columns)
     )
     worst = np.maximum(np.abs(along_rows).max(axis=2), np.abs(along_columns).max(axis=2))
-    impurities: Floats = (worst * safe_inverse(scales)).max(axis=1) + 0.0  # never -0.0
-    return impurities
+    return (worst * safe_inverse(scales)).max(axis=1) + 0.0  # never -0.0
 
 
 _VANISHING = 1e-293  # marginals and rounding leave what is not negligible above this

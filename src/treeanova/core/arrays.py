@@ -112,10 +112,8 @@ def quoted(name: str) -> str:
 
 
 def _to_be_quoted(names: Sequence[str]) -> list[str]:
-    """Return names that start with another name and continue like a third starts; if any, also names with quotes.
-
-    If two sequences of names give the same label, the first names that differ are such a pair.
-    """
+    """Return names that start with another name and continue like a third starts; if any, also names with quotes."""
+    # If two sequences of names give the same label, the first names that differ are such a pair.
     starts = {start for name in names for start in _starts(name)}
     all_names = set(names)
 

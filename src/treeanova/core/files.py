@@ -115,10 +115,7 @@ def _lock(descriptor: int) -> bool:
 
 @contextlib.contextmanager
 def only_writer(folder: pathlib.Path, path: str | os.PathLike[str]) -> Iterator[None]:
-    """Create a folder and lock it; raise ValueError if another process writes to it.
-
-    `path` is the file that the user named, for messages. The lock ends with the process, however that ends.
-    """
+    """Create a folder and lock it until the process ends; ValueError, which names `path`, if another writes to it."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(
             f"`path` must be next to a folder {folder.name!r} for its parts, got a file of that name; rename the file, "
@@ -169,14 +166,9 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def is_same_file(first: pathlib.Path, second: pathlib.Path) -> bool:
-    """Whether two paths lead to one file, through links or other spellings; devices and pipes never do.
-
-    Two names of missing files that differ only in case count as one, because some file systems cannot hold both.
-    """
+    """Whether two paths lead to one file, through links or other spellings; devices and pipes never do."""
     if first.exists() or second.exists():
         return first.is_file() and second.is_file() and first.samefile(second)
-    return _spelling(first) == _spelling(second)
-
-
-def _spelling(path: pathlib.Path) -> str:
-    return unicodedata.normalize("NFC", os.path.realpath(path)).casefold()
+    # Some file systems cannot hold two files whose names differ only in case.
+    one, other = (unicodedata.normalize("NFC", os.path.realpath(path)).casefold() for path in (first, second))
+    return one == other

@@ -279,10 +279,8 @@ def check_beside(names: Collection[str], schema: Schema, beside: Collection[str]
 
 
 def has_features(names: Collection[str], schema: Schema) -> bool:
-    """Whether columns match the names shown for a model without names: the user's, or x0, x1, ...
-
-    With made-up names there may be no other column, because x1, x2, x3 may be features of a table x0, x1, x2, x3.
-    """
+    """Whether columns match the names shown for a model without names: the user's, or x0, x1, ..."""
+    # With made-up names there may be no other column, because x1, x2, x3 may be features of a table x0, x1, x2, x3.
     return set(schema.names) <= set(names) if schema.given else set(schema.names) == set(names)
 
 

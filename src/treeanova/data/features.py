@@ -165,12 +165,11 @@ def _as_spelled(column: npt.NDArray[Any], name: str) -> Floats:
 class Numeric(Encoder):
     """A number.
 
-    `missing` is another value that means missing (XGBoost's ``missing=``). `cast` is "float64"; "float32", which splits
-    compare: integers are rounded to it, `missing` is compared in it; "float64 only", which refuses shorter floats; or
-    "text", where values next to text are read as text.
+    `cast` is "float64"; "float32", which splits compare: integers are rounded to it, `missing` is compared in it;
+    "float64 only", which refuses shorter floats; or "text", where values next to text are read as text.
     """
 
-    missing: float = np.nan
+    missing: float = np.nan  # another value that means missing (XGBoost's `missing=`)
     cast: str = "float64"
 
     def __post_init__(self) -> None:
@@ -193,19 +192,14 @@ class Numeric(Encoder):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class IntegerCategory(Encoder):
-    """A category given as an integer code; fractions are cut off, numbers that are not codes are unseen.
+    """A category given as an integer code; fractions are cut off, numbers that are not codes are unseen."""
 
-    `codes` ascend, or are a number of codes: 3 stands for 0, 1, 2. `names` are their labels, if known. `missing` is
-    another value that means missing. Numbers are first rounded to `cast`, "float64" or "float32". `cuts_negative`: -0.5
-    is cut to 0; else all negative numbers are unseen. Numbers above `largest` are unseen, even if cut to a code.
-    """
-
-    codes: int | tuple[int, ...]
-    names: tuple[Hashable, ...] | None = None
-    missing: float = np.nan
-    cast: str = "float64"
-    cuts_negative: bool = True
-    largest: float = np.inf
+    codes: int | tuple[int, ...]  # ascending, or their number: 3 stands for 0, 1, 2
+    names: tuple[Hashable, ...] | None = None  # labels of the codes, if known
+    missing: float = np.nan  # another value that means missing
+    cast: str = "float64"  # to which numbers are rounded first; or "float32"
+    cuts_negative: bool = True  # -0.5 is cut to 0; else all negative numbers are unseen
+    largest: float = np.inf  # numbers above are unseen, even if cut to a code
 
     def __post_init__(self) -> None:
         _check_choice("cast", self.cast, ("float64", "float32"))
@@ -246,20 +240,16 @@ class Labels(Encoder):
 
     `spelling` is what is compared with the labels `names`: "value", the values themselves; "text", texts, where
     booleans are "true" and "false", integers are their decimals and others are refused; "short text", texts of all
-    values, where floats lose their ".0" and dates are refused. `none` is what None means: "missing", as NaN;
-    "category", one of the labels; or "refused". `refuses_na`: pandas' NA and NaT are refused; else they are missing.
-    `missing` are other values that mean missing.
-    `numbers_are_codes`: columns of plain numbers hold positions of labels. `is_ordered`: splits compare the positions
-    as numbers; unseen labels are then missing.
+    values, where floats lose their ".0" and dates are refused.
     """
 
     names: tuple[Hashable, ...]
     spelling: str = "value"
-    none: str = "missing"
-    refuses_na: bool = False
-    missing: tuple[Hashable, ...] = ()
-    numbers_are_codes: bool = False
-    is_ordered: bool = False
+    none: str = "missing"  # what None means: "missing", as NaN; "category", one of the labels; or "refused"
+    refuses_na: bool = False  # pandas' NA and NaT are refused; else they are missing
+    missing: tuple[Hashable, ...] = ()  # other values that mean missing
+    numbers_are_codes: bool = False  # columns of plain numbers hold positions of labels
+    is_ordered: bool = False  # splits compare the positions as numbers; unseen labels are then missing
 
     def __post_init__(self) -> None:
         _check_choice("spelling", self.spelling, tuple(_SPELLINGS))
@@ -489,10 +479,7 @@ def _have_same_numbers(ours: Sequence[Hashable] | None, theirs: Sequence[Hashabl
 
 
 def recoded_column(column: Floats, old: Feature, new: Feature, *, unseen_by_both: bool = False) -> Floats | None:
-    """Renumber the categories of an encoded column as another feature numbers them.
-
-    None if that is ambiguous: a category unseen by `old` may be one that only `new` knows, unless `unseen_by_both`.
-    """
+    """Renumber categories as another feature does; None if some that `old` has not seen may be known to `new` alone."""
     ours, theirs = old.encoder.labels, new.encoder.labels
     if ours is None or theirs is None or _have_same_numbers(ours, theirs):
         return column

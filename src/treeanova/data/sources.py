@@ -83,17 +83,12 @@ def _whole(name: str) -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class Files(Batches):
-    """The rows of several files, one file after the other.
+    """The rows of several files, one file after the other."""
 
-    `fragments` are those of a pyarrow dataset. All files are read by `schema`; if None, each by its own, with the
-    `partitions`: pyarrow fields in the names of folders, as in ``year=2026``. `given` are the paths, folders and
-    patterns that the files were found by.
-    """
-
-    fragments: Sequence[Any]
-    schema: Any = None
-    partitions: Sequence[Any] = ()
-    given: Sequence[str] = ()
+    fragments: Sequence[Any]  # of a pyarrow dataset
+    schema: Any = None  # of all files; None to read each by its own, with the partitions
+    partitions: Sequence[Any] = ()  # pyarrow fields in the names of folders, as in year=2026
+    given: Sequence[str] = ()  # paths, folders and patterns that the files were found by
     selection: Selection = ALL_COLUMNS
 
     @functools.cached_property
@@ -486,8 +481,7 @@ def batches_of(X: Any) -> Batches | None:
 
     `X` may be a path, folder or pattern of Parquet files, or a list of them; a pyarrow Dataset, a DuckDB relation, a
     polars LazyFrame, a DataFrame or array of Dask, a DataFrame of Spark, anything with ``__arrow_c_stream__``, or an
-    iterable of frames. A list of frames, and an object that makes a new iterator each time, can be read again; an
-    iterator cannot.
+    iterable of frames, which can be read again unless it is an iterator.
     """
     if isinstance(X, Batches):
         return X

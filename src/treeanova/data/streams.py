@@ -33,18 +33,14 @@ ROWS_PER_BATCH = 262_144  # smaller batches take longer for each row, larger one
 
 
 class Batch(NamedTuple):
-    """Some rows of a table; batches that were iterated have only the columns of the model.
-
-    `source` names the origin for messages: a file, or "batch 3". `number` is that of the part of the data in which
-    `first_row` counts; 0 if it counts all rows. `kept` is a table of columns that are passed on.
-    """
+    """Some rows of a table; batches that were iterated have only the columns of the model."""
 
     table: Any
-    source: str
-    number: int
+    source: str  # the origin for messages: a file, or "batch 3"
+    number: int  # of the part of the data in which `first_row` counts; 0 if it counts all rows
     first_row: int
     weights: Floats | None = None
-    kept: Any = None
+    kept: Any = None  # a table of columns that are passed on
 
     @property
     def n_rows(self) -> int:
@@ -69,16 +65,12 @@ def naming(source: str) -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """The columns to read: all of the model's, in its order, and the weights.
+    """The columns to read: all of the model's, in its order, and the weights."""
 
-    `schema` is None for all columns. `drop` has columns to leave out, such as the target; `keep` those to pass on, such
-    as an identifier of the rows.
-    """
-
-    schema: Schema | None = None
+    schema: Schema | None = None  # None for all columns
     weight: str | None = None
-    drop: tuple[str, ...] = ()
-    keep: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()  # columns to leave out, such as the target
+    keep: tuple[str, ...] = ()  # columns to pass on, such as an identifier of the rows
 
     def columns(self, names: Sequence[str]) -> list[str]:
         unknown = sorted(self.beside - set(names))
@@ -234,17 +226,13 @@ def _kind_of(column: nw.Series[Any], feature: Feature) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Stream(Batches):
-    """Rows of a function that returns tables: of a query, of frames in a list, or of an iterator.
+    """Rows of a function that returns tables: of a query, of frames in a list, or of an iterator."""
 
-    `read` takes names of columns, or None for all. `preview` returns the first rows if `read` would compute all of them
-    or can be called only once. `files` returns the files that rows come from, as far as they are known.
-    """
-
-    read: Callable[[Sequence[str] | None], Iterable[Any]]
+    read: Callable[[Sequence[str] | None], Iterable[Any]]  # takes names of columns, or None for all
     names: Sequence[str] | None = None
     n_rows: int | None = None
-    preview: Callable[[], Any] | None = None
-    files: Callable[[], Iterable[pathlib.Path]] = tuple
+    preview: Callable[[], Any] | None = None  # the first rows, if `read` would compute all or can be called only once
+    files: Callable[[], Iterable[pathlib.Path]] = tuple  # that rows come from, as far as they are known
     is_rereadable: bool = True
     selection: Selection = ALL_COLUMNS
 

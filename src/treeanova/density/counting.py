@@ -103,25 +103,18 @@ def _mixed(numbers: Hashes) -> Hashes:
 
 
 def enough_hashes(size: int, n_rows: int) -> np.uint64:
-    """Return a hash that at least `size` rows fall below, except with a chance of one in a billion.
-
-    The number of rows below a share p of all hashes is binomial, so six standard deviations are added.
-    """
-    share = (size + 6 * size**0.5 + 6) / max(n_rows, 1)
+    """Return a hash that at least `size` rows fall below, except with a chance of one in a billion."""
+    share = (size + 6 * size**0.5 + 6) / max(n_rows, 1)  # numbers of rows are binomial: six standard deviations more
     return LARGEST_HASH if share >= 1 else np.uint64(int(share * 2**64))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sample:
-    """Encoded rows, sorted by source and row number.
+    """Encoded rows, sorted by source and row number."""
 
-    `values` has shape (n_rows, n_features), column by column in memory; `weights` is None if all rows weigh the same.
-    Rows with the smallest `hashes` stay in a smaller sample.
-    """
-
-    values: Floats
-    weights: Floats | None
-    hashes: Hashes
+    values: Floats  # shape (n_rows, n_features), column by column in memory
+    weights: Floats | None  # None if all rows weigh the same
+    hashes: Hashes  # rows with the smallest ones stay in a smaller sample
     sources: Ints
     rows: Ints
 
@@ -177,10 +170,7 @@ def joined(samples: Sequence[Sample], size: int) -> Sample:
 
 
 def without_copies(values: Floats, shares: Floats) -> tuple[Ints, Floats]:
-    """Return one row of each set of copies and the sets' shares; all rows if equal rows are not copies.
-
-    The answer does not depend on the order and weights of rows.
-    """
+    """Return one row of each set of copies and their shares, whatever the order; all rows if these are not copies."""
     if min(values.shape) < 2:
         return np.arange(len(shares)), shares
     n_features = values.shape[1]
@@ -252,17 +242,13 @@ def _beyond(share: float, by_chance: float) -> float:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Quantiles:
-    """Quantiles of the finite values of a feature at equal steps from 0 to 1.
+    """Quantiles of the finite values of a feature at equal steps from 0 to 1."""
 
-    `plain` ignores weights and is empty without finite values. `finite_weight` and `weight` are the weights of the rows
-    with a finite value and of all rows.
-    """
-
-    plain: Floats
+    plain: Floats  # without weights; empty without finite values
     by_weight: Floats
     n_finite: float
-    finite_weight: float
-    weight: float
+    finite_weight: float  # of the rows with a finite value
+    weight: float  # of all rows
 
     @classmethod
     def of(cls, column: Floats, weights: Floats | None) -> Quantiles:
@@ -299,10 +285,8 @@ class Quantiles:
 
 
 def shares_in_intervals(values: Floats, shares: Floats, low: float, high: float, n_bins: int) -> Floats:
-    """Return sums of shares in intervals of equal length, the last one with its end.
-
-    numpy's histogram computes the ends of the intervals, and refuses ranges of so few floats that some are equal.
-    """
+    """Return sums of shares in intervals of equal length, the last one with its end."""
+    # numpy's histogram computes the ends of the intervals, and refuses ranges of so few floats that some are equal.
     inside = (values >= low) & (values <= high)
     exponent = -np.frexp(max(abs(low), abs(high)))[1]  # powers of two: nothing is rounded, and no width is infinite
     start, end = np.ldexp([low, high], exponent)
@@ -320,10 +304,7 @@ def _mixture(quantiles: tuple[Floats, Floats], masses: tuple[float, float]) -> F
 
 
 def _weighted_quantiles(values: Floats, weights: Floats, n_quantiles: int) -> Floats:
-    """Return quantiles: half of a value's weight lies below it; the smallest and largest value are the ends.
-
-    numpy's weighted quantiles (`method="inverted_cdf"`) are steps and do not interpolate.
-    """
+    """Return quantiles: half of a value's weight lies below it; numpy's weighted quantiles do not interpolate."""
     order = np.argsort(values, kind="stable")
     masses = weights[order]
     middles = (np.cumsum(masses) - masses / 2) / masses.sum()
@@ -356,35 +337,28 @@ class Request(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Counting:
-    """What to count in one pass over rows; it can be pickled, for workers.
-
-    A sample of `n_sampled` rows is kept; rows with hashes above `largest_hash` cannot be in it. Rows of `least_weight`
-    or less are left out. The `score` of rows is added up in each cell.
-    """
+    """What to count in one pass over rows; it can be pickled, for workers."""
 
     grid: Grid
     tables: Sequence[Request] = ()
-    n_sampled: int = 0
+    n_sampled: int = 0  # rows of the sample that is kept
     has_weights: bool = False
-    least_weight: float = 0.0
-    score: RowScore | None = None
+    least_weight: float = 0.0  # rows of this weight or less are left out
+    score: RowScore | None = None  # added up in each cell
     describes_features: bool = True
-    largest_hash: np.uint64 = LARGEST_HASH
+    largest_hash: np.uint64 = LARGEST_HASH  # rows with hashes above cannot be in the sample
 
 
 @dataclasses.dataclass(frozen=True)
 class RowTotals:
-    """Number of rows, sums of their weights and squared weights, smallest and largest weight.
-
-    Weights are multiples of `unit`, a power of two: 1 unless squares of the weights could overflow or underflow.
-    """
+    """Number of rows, sums of their weights and squared weights, smallest and largest weight."""
 
     n_rows: int = 0
     weight: float = 0.0
     squares: float = 0.0
     smallest: float = np.inf
     largest: float = 0.0
-    unit: float = 1.0
+    unit: float = 1.0  # of all weights, a power of two: 1 unless squares of the weights could overflow or underflow
 
     def merged(self, other: RowTotals) -> RowTotals:
         """Both must have the same unit."""

@@ -334,11 +334,7 @@ class Statistics:
         return {j: Quantiles.of(values[:, j], weights) for j in range(len(self.grid.axes))}
 
     def rows(self, n_rows: int) -> tuple[Floats, Floats]:
-        """Return encoded values of rows and weights of sum 1; copies count as one row.
-
-        There are at least `n_rows` rows, fewer than twice as many; all rows if there are no more. The choice does not
-        depend on the order of the rows.
-        """
+        """Return values and weights of `n_rows` to twice as many rows, or all, whatever their order; copies are one."""
         self._check_sample()
         places, shares = self.by_content
         step = max(1, len(places) // n_rows)

@@ -52,9 +52,8 @@ def rake_to_marginals(
 ) -> Floats:
     """Rake a matrix, or each of many, to given row and column sums (Sinkhorn).
 
-    Steps end when no scale of a matrix changes by more than the tolerance. The rest is then distributed, which makes
-    marginals exact. Every second step extrapolates the last change by the rate at which changes shrink (Aitken), which
-    saves most of the steps.
+    Steps end when no scale changes by more than the tolerance; distributing the rest makes marginals exact. Every
+    second step extrapolates the last change by the rate at which changes shrink (Aitken), which saves most steps.
     """
     stack = table if table.ndim == 3 else table[None]
     sums = rows.reshape(stack.shape[0], stack.shape[1]), columns.reshape(stack.shape[0], stack.shape[2])
@@ -115,10 +114,7 @@ def _scales(targets: Floats, sums: Floats) -> Floats:
 
 
 def joint_of_tables(tables: Mapping[Key, Floats], sizes: Sequence[int]) -> Joint:
-    """Return the joint density with given tables, which must agree on shared features; other features are independent.
-
-    Tables that share features are joined by raking, which gives the table of largest entropy that has them.
-    """
+    """Return the density of largest entropy with given tables, which must agree on shared features."""
     groups = [{j} for j in range(len(sizes))]  # features that tables connect, directly or not
     for key in tables:
         joined = [group for group in groups if group & set(key)]

@@ -67,10 +67,7 @@ _SCALARS = (bool, int, float, str)
 
 
 def write(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write one file; an existing file is replaced once the new one is complete.
-
-    The header's entry "derived" is the number of bytes that loading derives from the arrays.
-    """
+    """Write one file; the header's entry "derived" is the number of bytes that loading derives from the arrays."""
     shapes, entries = _join_small(arrays)
     writer = {"treeanova": __version__}
     content = {"kind": _KIND, "schema": SCHEMA, "writer": writer, "arrays": sorted(entries), **header}

@@ -45,10 +45,8 @@ def expand(
 
 
 def outer_sum(factors: Sequence[Floats], values: Floats) -> Floats:
-    """Return Σ over leaves of values times the outer product of their factors (n_leaves, n_bins); outputs last.
-
-    Factors are multiplied out in two halves; the rest is one product of matrices.
-    """
+    """Return Σ over leaves of values times the outer product of their factors (n_leaves, n_bins); outputs last."""
+    # Factors are multiplied out in two halves; the rest is one product of matrices.
     sizes = [factor.shape[1] for factor in factors]
     middle = min(range(len(sizes)), key=lambda i: math.prod(sizes[:i]) + math.prod(sizes[i:]))
     n_left, n_right = math.prod(sizes[:middle]), math.prod(sizes[middle:])

@@ -45,11 +45,8 @@ def method_for(sizes: Sequence[int], weights: Floats | None = None) -> MethodCho
 
 
 def solve(term: Floats, weights: Floats, options: Options) -> Solution:
-    """Return the projections to take out of a term, by the solver that the options ask for.
-
-    If some weights are tiny, slice means do not show the error of iterations. So the solver that "auto" takes
-    measures the error of another method.
-    """
+    """Return the projections to take out of a term, by the solver that the options ask for."""
+    # If some weights are tiny, slice means do not show the error of iterations: the solver of "auto" measures it.
     solver, reference = solver_for(weights, options.method), solver_for(weights, AUTO)
     solution = solver.solve(term, weights, options)
     if solver is reference or solver.method == reference.method:

@@ -115,11 +115,8 @@ def _fit(cells: Floats, shape: tuple[int, ...], heaviest_first: Ints, ranks: Int
 
 
 def _basis_cells(shape: tuple[int, ...], heaviest_first: Ints) -> tuple[Ints, Floats]:
-    """Return the places of the basis cells among the sorted ones, and M.
-
-    Row operations bring the indicators of all slices, one row each, to the form (1 | Mᵀ) on basis and other cells.
-    """
-    table = support.slice_indicators(shape)[:, heaviest_first]
+    """Return the places of the basis cells among the sorted ones, and M."""
+    table = support.slice_indicators(shape)[:, heaviest_first]  # row operations bring it to the form (1 | Mᵀ)
     basis: list[int] = []
     place = -1
     while len(basis) < _dimension(shape):
@@ -239,10 +236,7 @@ class Cholesky(SeenBinsSolver):
 
 
 def _eliminate(term: Floats, weights: Floats) -> tuple[Projections, float]:
-    """Return the projections of a pair with at least as many rows as columns, and their error.
-
-    The error is the largest change of the second pass relative to the largest score; 1 without a factor.
-    """
+    """Return the projections of a pair with at least as many rows as columns, and their error; 1 without a factor."""
     values, projections = term.copy(), support.zero_projections(term)
     n_components, (_, labels) = support.bin_components(weights)
     by_mass = np.lexsort((weights.sum(axis=0), labels))  # anchors: the heaviest column of each component

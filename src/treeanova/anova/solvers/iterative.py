@@ -72,17 +72,14 @@ class ConjugateGradients(SeenBinsSolver):
 def _purify(
     values: Floats, projections: Projections, system: _PairSystem | _TensorSystem, max_iterations: int
 ) -> tuple[int, float]:
-    """Purify one output in place, in rounds that take up what rounding left; return iterations and smallest Ritz value.
-
-    The residual is reduced until the error in the weakest direction found is within the tolerance.
-    """
+    """Purify one output in place, in rounds for what rounding left; return iterations and smallest Ritz value."""
     means: support.MeansAlong = functools.partial(support.slice_means, weights=system.weights)
     scale = float(support.largest(values)[0])
     n_steps, smallest = 0, 1.0
     for _ in range(_ROUNDS):
         moved = support.sweep(values, projections, means)
         rhs = system.gather(values)
-        goal = _TOLERANCE * scale * max(smallest, _WEAKEST)
+        goal = _TOLERANCE * scale * max(smallest, _WEAKEST)  # bounds the error in the weakest direction found
         if np.linalg.norm(rhs) <= goal or n_steps >= max_iterations:
             if moved > support.PURE_ENOUGH * scale:
                 support.polish(values, projections, means, scale)
@@ -145,11 +142,7 @@ _LEAST_OF_TRACE = 1e-12  # of its start: below, rounding decides
 
 
 class MassMoving(SeenBinsSolver):
-    """Sweeps until none moves more than the tolerance times the largest score; never chosen by "auto".
-
-    The trace holds M^t (`unpurified_mass`) before the first pass and after each pass over an axis; shape
-    (n_passes + 1, n_outputs).
-    """
+    """Sweeps until none moves more than the tolerance times the largest score; never chosen by "auto"."""
 
     method = name = "mass-moving"
     remedy = 'a sweep removes little at such a correlation: use method="auto", or raise max_iterations'
@@ -160,7 +153,7 @@ class MassMoving(SeenBinsSolver):
 
     def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:
         values, projections, scales = term.copy(), support.zero_projections(term), support.largest(term)
-        masses = [unpurified_mass(values, weights)]
+        masses = [unpurified_mass(values, weights)]  # M^t before the first pass and after each pass over an axis
         for _ in range(options.max_iterations):
             moved = np.zeros(len(values))
             for axis in range(weights.ndim):

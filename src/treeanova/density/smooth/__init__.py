@@ -139,10 +139,7 @@ class SmoothDensity(Density):
         return KernelJoint(self._bound_statistics, margins, getattr(self, "bandwidth", None))
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
-        """Return shares of the rows for one feature, the chosen estimate for two, the joint density for more.
-
-        A pair over coarse bins is estimated on the coarse bins themselves.
-        """
+        """Return shares of the rows for one feature, the estimate (on coarse bins if given) for two, else the joint."""
         if len(key) == 1:
             return self._bound_statistics.counts(key, binnings)
         if len(key) > 2:

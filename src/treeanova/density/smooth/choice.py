@@ -50,15 +50,12 @@ _SAME_CORRELATION = 0.01
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PairStack:
-    """Pairs of the same shape; arrays have one axis for the pairs, and then one for the groups of each feature.
-
-    `shares` are those of the rows in the cells; `places` number the pairs in the whole stack they were taken from.
-    """
+    """Pairs of the same shape; arrays have one axis for the pairs, and then one for the groups of each feature."""
 
     first: Margins
     second: Margins
-    shares: Floats
-    places: Ints
+    shares: Floats  # of the rows in the cells
+    places: Ints  # numbers of the pairs in the whole stack they were taken from
 
     def __len__(self) -> int:
         return len(self.shares)
@@ -107,17 +104,13 @@ def outer_products(first: Floats, second: Floats) -> Floats:
 
 
 class Candidates(NamedTuple):
-    """An estimate for each of some pairs.
-
-    `left_out` is the ratio that the estimate gives a left-out row of each cell; `likelihoods` are leave-one-out
-    log-likelihoods per row, relative to independence; `places` number the pairs in their whole stack.
-    """
+    """An estimate for each of some pairs."""
 
     names: list[str]
     ratio: Floats
-    left_out: Floats
-    likelihoods: Floats
-    places: Ints
+    left_out: Floats  # the ratio that the estimate gives a left-out row of each cell
+    likelihoods: Floats  # leave-one-out log-likelihoods per row, relative to independence
+    places: Ints  # numbers of the pairs in their whole stack
 
     def take(self, numbers: Ints) -> Candidates:
         if len(numbers) == len(self.names):  # numbers are ascending, so that these are all
@@ -261,10 +254,8 @@ def _gaussian_ratio(pairs: PairStack, correlations: Floats) -> Floats:
 
 
 def _correlations(pairs: PairStack) -> tuple[Floats, Bools]:
-    """Return candidate correlations: that of the mean scores of bins, and larger ones if few bins weaken it.
-
-    E x y of these means is r Var x Var y to first order, and less for large r. Also whether to try more than one.
-    """
+    """Return candidate correlations, from that of the mean scores of bins up; also whether to try more than one."""
+    # E x y of these means is r Var x Var y to first order, and less for large r.
     x, y = pairs.first.mean_points, pairs.second.mean_points
     shares = pairs.shares[:, : x.shape[1], : y.shape[1]]
     spread = (shares.sum(axis=2) * x**2).sum(axis=1) * (shares.sum(axis=1) * y**2).sum(axis=1)
@@ -413,11 +404,7 @@ def _put(best: Candidates, some: Candidates, numbers: Ints) -> None:
 
 
 def all_candidates(pairs: PairStack, *, families: bool = True) -> Iterator[Candidates]:
-    """Yield all estimates that `Auto` chooses from; `families` includes parametric families besides the Gaussian.
-
-    Families and their corrections are slowest. They are tried only if the Gaussian copula or a kernel estimate is
-    likelier than independence, which is rare for independent features.
-    """
+    """Yield all estimates that `Auto` chooses from; `families` includes parametric families besides the Gaussian."""
     yield empirical(pairs, 0.0)
     nothing = independent(pairs)
     yield nothing
@@ -430,7 +417,7 @@ def all_candidates(pairs: PairStack, *, families: bool = True) -> Iterator[Candi
     for some in kernel_candidates(pairs):
         likelihoods[some.places] = np.maximum(likelihoods[some.places], some.likelihoods)
         yield some
-    places = np.flatnonzero(likelihoods > nothing.likelihoods)
+    places = np.flatnonzero(likelihoods > nothing.likelihoods)  # few if features are independent: what follows is slow
     if len(places):
         yield from _parametric_candidates(pairs.take(places), start.take(places), families=families)
 
@@ -460,12 +447,8 @@ def _likelier(first: Candidates, second: Candidates) -> Candidates:
 def kernel_candidates(
     pairs: PairStack, bandwidths: Sequence[float] = BANDWIDTHS, scales: Sequence[Scale] = SCALES
 ) -> Iterator[Candidates]:
-    """Yield kernel estimates at several bandwidths; if one feature has no order, also shrunk towards independence.
-
-    If neither feature has an order, a kernel estimate is the table of shares itself. With the bandwidths of this
-    module, a sharpened estimate at a bandwidth above the likeliest is added.
-    """
-    if pairs.n_ordered == 0:
+    """Yield kernel estimates at several bandwidths; if one feature has no order, also shrunk towards independence."""
+    if pairs.n_ordered == 0:  # a kernel estimate is the table of shares itself
         for shrinkage in _SHRINKAGES:
             yield empirical(pairs, shrinkage)
         return
@@ -477,7 +460,7 @@ def kernel_candidates(
         return kernel(pairs.take(places), bandwidth, shrinkage, scale)
 
     yield from _search(smooth, bandwidths, likelihoods)
-    if tuple(bandwidths) == BANDWIDTHS:
+    if tuple(bandwidths) == BANDWIDTHS:  # add a sharpened estimate at a bandwidth above the likeliest
         likeliest, best = _likeliest(likelihoods)
         for form, i in np.unique(np.stack([likeliest, best]), axis=1).T.tolist():
             places = np.flatnonzero((likeliest == form) & (best == i))
@@ -485,11 +468,8 @@ def kernel_candidates(
 
 
 def _search(make: _Make, bandwidths: Sequence[float], likelihoods: Floats) -> Iterator[Candidates]:
-    """Yield candidates of each form at every third bandwidth, then of each pair's likeliest form around its best.
-
-    `likelihoods`, shape (n_forms, n_bandwidths, n_pairs), receives those of all candidates.
-    """
-    n_forms, n_bandwidths, n_pairs = likelihoods.shape
+    """Yield candidates of each form at every third bandwidth, then of each pair's likeliest form around its best."""
+    n_forms, n_bandwidths, n_pairs = likelihoods.shape  # receives those of all candidates
 
     def attempt(form: int, i: int, places: Ints) -> Candidates:
         some = make(form, places, bandwidths[i])

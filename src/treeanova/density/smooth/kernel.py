@@ -204,14 +204,11 @@ def _options(margin: Margin, n_rows: float) -> list[_Option]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class KernelJoint(Joint):
-    """Rows moved by kernels over groups of bins.
-
-    `bandwidth`, in units of n^(-1/6), is that of all ordered features; None to choose kernels.
-    """
+    """Rows moved by kernels over groups of bins."""
 
     statistics: Statistics
     margins: Sequence[Margin]
-    bandwidth: float | None = None
+    bandwidth: float | None = None  # of all ordered features, in units of n^(-1/6); None to choose kernels
 
     @functools.cached_property
     def kernels(self) -> list[KernelMatrix | None]:

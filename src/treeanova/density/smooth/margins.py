@@ -39,18 +39,13 @@ _BALANCE_TOLERANCE = 1e-12
 
 
 class Family(NamedTuple):
-    """A family of copulas.
-
-    `log_density_at` takes scores of ranks (of shapes that broadcast) and Kendall's τ above 0. `scores` computes what it
-    needs of ranks whatever τ is: the ranks themselves unless that is slow. `is_rotated` means rotated by 180 degrees;
-    None for a symmetric family.
-    """
+    """A family of copulas."""
 
     name: str
-    log_density_at: Callable[[Floats, Floats, Tau], Floats]
+    log_density_at: Callable[[Floats, Floats, Tau], Floats]  # of scores of ranks, which broadcast, at Kendall's τ > 0
     n_parameters: int = 1
-    is_rotated: bool | None = None
-    scores: Callable[[Floats], Floats] = np.asarray
+    is_rotated: bool | None = None  # by 180 degrees; None for a symmetric family
+    scores: Callable[[Floats], Floats] = np.asarray  # of ranks, whatever τ is: the ranks themselves unless that is slow
 
 
 def _clayton(u: Floats, v: Floats, tau: Tau) -> Floats:
@@ -140,13 +135,10 @@ def kendall_tau(shares: Floats) -> Floats:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class KernelMatrix:
-    """A matrix A over groups, or several: dense over ordered groups, diagonal over the others, plus a constant.
+    """A matrix A over groups, or several: dense over ordered groups, diagonal over the others, plus a constant."""
 
-    Categories may be many, so they never have a dense matrix. Further axes of `ordered` come first.
-    """
-
-    ordered: Floats
-    diagonals: Floats
+    ordered: Floats  # further axes come first
+    diagonals: Floats  # of categories, which may be too many for a dense matrix
     constants: Floats
 
     def __getitem__(self, places: Any) -> KernelMatrix:
@@ -197,19 +189,14 @@ def stacked(matrices: Sequence[KernelMatrix]) -> KernelMatrix:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Margin:
-    """The bins of one feature and their masses, pooled into groups for smoothing.
+    """The bins of one feature and their masses, pooled into groups for smoothing."""
 
-    Ordered bins come first in `masses`. `values` are mean values of the rows in each ordered bin, NaN without rows; or
-    None. More than `max_groups` ordered bins are pooled into groups of neighbours of about equal mass. Copulas
-    are evaluated at `n_points` in all groups together.
-    """
-
-    masses: Floats
+    masses: Floats  # ordered bins come first
     n_ordered: int
     n_rows: float
-    values: Floats | None = None
-    max_groups: int = _MAX_GROUPS
-    n_points: int = _N_POINTS
+    values: Floats | None = None  # mean values of the rows in each ordered bin, NaN without rows
+    max_groups: int = _MAX_GROUPS  # more ordered bins are pooled into groups of neighbours of about equal mass
+    n_points: int = _N_POINTS  # in all groups together, where copulas are evaluated
 
     @functools.cached_property
     def binning(self) -> Binning:
@@ -233,10 +220,7 @@ class Margin:
 
     @functools.cached_property
     def padded(self) -> Margin:
-        """The groups as bins of a margin, with empty ordered groups added up to a common number.
-
-        Few different numbers of groups let many pairs share a stack. The points within groups keep their number.
-        """
+        """The groups as bins of a margin, with empty ordered groups up to a number that many pairs of a stack share."""
         n_ordered, n_steps = self.n_ordered_groups, self.points.shape[1]
         more = 0
         if _COARSE_GROUPS // 4 < n_ordered <= _COARSE_GROUPS:  # up to the most groups with as many points in each
