@@ -215,7 +215,10 @@ def cascade(
         known_weights[key] = table(key)
         return known_weights[key]
 
-    at_once = _purified_at_once(pending, first_weights, scales / units, options)
+    at_once: dict[Key, PureTerm] = {}  # small pairs of independent features, if they receive nothing from above
+    is_auto, n_pairs = options.method in {AUTO, Product.method}, sum(len(key) == 2 for key in pending)
+    if is_auto and n_pairs >= _MANY_PAIRS and max(map(len, pending)) <= 2:
+        at_once = purify_product_pairs(pending, first_weights, scales / units, _VANISHING)
 
     def purify_one(key: Key, term: Floats) -> tuple[PureTerm, Projections]:
         weights = known_weights.pop(key) if key in known_weights else table(key)
@@ -234,16 +237,6 @@ def cascade(
     steps = descend(keys, in_turn(purify_one, n_jobs=n_jobs, is_large=is_large), pending, widen=widen)
     pure = dict(_reported(steps, keys, progress))
     return _unscaled(pure, pending.get((), np.zeros(len(scales))), units)
-
-
-def _purified_at_once(
-    terms: Mapping[Key, Floats], table: Callable[[Key], Floats], scales: Floats, options: Options
-) -> dict[Key, PureTerm]:
-    """Purify small pairs of independent features together if there are many and they receive nothing from above."""
-    n_pairs = sum(len(key) == 2 for key in terms)
-    if n_pairs < _MANY_PAIRS or max(map(len, terms)) > 2 or options.method not in {AUTO, Product.method}:
-        return {}
-    return purify_product_pairs(terms, table, scales, _VANISHING)
 
 
 def _reported(

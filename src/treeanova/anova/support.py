@@ -57,8 +57,7 @@ def spread(projection: Floats, axis: int) -> Floats:
 def slice_sums(values: Floats, weights: Floats, axis: int) -> Floats:
     order, outputs = weights.ndim, weights.ndim  # einsum labels: axes 0 .. order - 1, then the outputs
     remaining = [outputs, *(i for i in range(order) if i != axis)]
-    sums: Floats = np.einsum(values, [outputs, *range(order)], weights, list(range(order)), remaining)  # type: ignore[arg-type]
-    return sums
+    return np.einsum(values, [outputs, *range(order)], weights, list(range(order)), remaining)  # type: ignore[arg-type]
 
 
 def safe_inverse(masses: Floats) -> Floats:

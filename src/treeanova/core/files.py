@@ -87,17 +87,14 @@ def _remove_stale(folder: pathlib.Path) -> None:
     """Remove temporary files that are unlocked and a day old."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            if _TEMPORARY.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
-                with contextlib.suppress(OSError):
-                    _remove_if_stale(pathlib.Path(entry.path))
-
-
-def _remove_if_stale(path: pathlib.Path) -> None:
-    if time.time() - path.stat().st_mtime < _SECONDS_UNTIL_STALE:
-        return
-    with path.open("rb") as file:
-        if _lock(file.fileno()):
-            path.unlink()
+            if not _TEMPORARY.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
+                continue
+            path = pathlib.Path(entry.path)
+            with contextlib.suppress(OSError):
+                if time.time() - path.stat().st_mtime >= _SECONDS_UNTIL_STALE:
+                    with path.open("rb") as file:
+                        if _lock(file.fileno()):
+                            path.unlink()
 
 
 def _lock(descriptor: int) -> bool:

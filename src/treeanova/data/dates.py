@@ -169,8 +169,7 @@ def date_text(number: float, unit: str) -> str | None:
 def date_texts(numbers: npt.ArrayLike, unit: str) -> list[str] | None:
     """Return numbers as dates, cut to the day, minute, second or less, whichever keeps them distinct.
 
-    For dates of whole days, intervals with bounds cut to the day contain the same dates. None if a number lies beyond
-    the calendar.
+    Intervals of whole days with bounds cut to the day contain the same dates. None if a number is beyond the calendar.
     """
     values = np.asarray(numbers, dtype=np.float64)
     if unit == "ordinal":

@@ -164,7 +164,9 @@ class CoarseMeans:
         features = self._holder(limit, key)
         values = self.tables[limit, features]
         for axis in reversed(range(len(features))):
-            mean = _mean_along(axis, values, self._masses(features[axis], limit))
+            masses, before, after = self._masses(features[axis], limit), values.shape[:axis], values.shape[axis + 1 :]
+            flat = values.reshape(math.prod(before), len(masses), math.prod(after))
+            mean = np.matmul(masses, flat).reshape(before + after)  # numpy.tensordot is slow on small arrays
             values = values - np.expand_dims(mean, axis) if features[axis] in key else mean
         return values
 
@@ -185,13 +187,6 @@ class CoarseMeans:
         shares = np.bincount(fine, binning_by(coarse, self.form.masses[feature]).shares).astype(np.float64)
         inside = np.arange(len(shares)) >> (binning.shift(coarser) - binning.shift(limit))
         return Binning(inside, shares, int(inside[-1]) + 1)
-
-
-def _mean_along(axis: int, values: Floats, masses: Floats) -> Floats:
-    """Return the weighted mean along an axis; numpy.tensordot is slow on small arrays."""
-    before, after = values.shape[:axis], values.shape[axis + 1 :]
-    flat = values.reshape(math.prod(before), len(masses), math.prod(after))
-    return np.asarray(np.matmul(masses, flat).reshape(before + after))
 
 
 def coarse_means(
@@ -215,8 +210,7 @@ def coarse_means(
     def table(limit: int, features: Key, lowest: int) -> Floats:
         leaves = form.leaf_sets.leaves_with_some(features, lowest)
         blocks = [leaves[start : start + block] for start in range(0, max(len(leaves), 1), block)]
-        means = _compiled_means if is_compiled else _means
-        mean_of = means(form, features, [merged[limit][j] for j in features])
+        mean_of = _means(form, features, [merged[limit][j] for j in features], is_compiled=is_compiled)
         total: Floats = np.zeros(())
         with ThreadPoolExecutor(n_jobs) as pool:
             for mean in pool.map(mean_of, blocks) if len(blocks) > 1 else map(mean_of, blocks):
@@ -275,19 +269,19 @@ def _gain(features: Collection[int], keys: Collection[Key]) -> tuple[int, int]:
     return missing.count(0), missing.count(1)
 
 
-def _means(form: ClosedForm, features: Key, binnings: Sequence[Binning]) -> Callable[[Ints], Floats]:
+def _means(
+    form: ClosedForm, features: Key, binnings: Sequence[Binning], *, is_compiled: bool
+) -> Callable[[Ints], Floats]:
     """Return a function of leaves: their part of the mean given the coarse bins; outputs last."""
+    if is_compiled:
+        axes, flat = coarse_axes(form.leaf_sets, features, binnings), form.flat()
+        return lambda leaves: mean_on_cells(leaves, form.leaf_sets.values, flat, axes)
 
     def mean_of(leaves: Ints) -> Floats:
         factors = [_shares(form, j, binning, leaves) for j, binning in zip(features, binnings, strict=True)]
         return outer_sum(factors, form.coefficients_without(features, leaves))
 
     return mean_of
-
-
-def _compiled_means(form: ClosedForm, features: Key, binnings: Sequence[Binning]) -> Callable[[Ints], Floats]:
-    axes, flat = coarse_axes(form.leaf_sets, features, binnings), form.flat()
-    return lambda leaves: mean_on_cells(leaves, form.leaf_sets.values, flat, axes)
 
 
 def _shares(form: ClosedForm, feature: int, binning: Binning, leaves: Ints) -> Floats:

@@ -86,8 +86,7 @@ def correct(
 ) -> Correction:
     """Return the correction for the dependence that weighted rows show.
 
-    `keys` contain their own subsets down to their lowest order. `bins` limits the bins per feature for each order, at
-    most that of the order below and that of the means. `unsampled` is None if the rows are not a sample.
+    `keys` contain their own subsets down to their lowest order. `bins` limits the bins per feature for each order.
     """
     merged = {(j, n): binning_by(b.coarser(n)) for n in set(bins.values()) for j, b in enumerate(means.binnings)}
     requests = [Request(key, [merged[j, bins[len(key)]] for j in key]) for key in keys]
@@ -147,10 +146,7 @@ class _CoarseTerms:
     unsampled: Mapping[Key, Floats] = dataclasses.field(default_factory=dict)
 
     def solve(self, keys: Sequence[Key], received: Received) -> Iterator[tuple[Solved, Projections]]:
-        """Purify the terms of one order on their coarse cells, small ones together; yield them with their projections.
-
-        `received` is on the bins of the order above. Threads would wait for each other more than they gain.
-        """
+        """Purify terms of one order on their coarse cells, small ones together; yield them with their projections."""
         limit = self.bins[len(keys[0])]
         at_once = max(costs.CELLS_AT_ONCE // limit ** len(keys[0]), 1)
         for start in range(0, len(keys), at_once):
@@ -203,9 +199,6 @@ class _CoarseTerms:
         return np.asarray(values[np.ix_(np.arange(len(values)), *places)])
 
 
-_HIGHEST_ORDER = max(costs.LEFTOVER_BINS)
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class Leftover:
     """Mean, main effects and pairs that move from high orders to intercept and tables."""
@@ -246,7 +239,7 @@ class Allotment:
         """Return the keys that a term contains, and the share of each that it gives up."""
         if len(term) != self.order:
             return []
-        orders = range(min(self.order, _HIGHEST_ORDER) + 1)
+        orders = range(min(self.order, max(costs.LEFTOVER_BINS)) + 1)
         below = [key for order in orders for key in itertools.combinations(term, order) if key in keys]
         return [(key, self._n_leaves(term) / self.n_pairs(key)) for key in below]
 

@@ -85,12 +85,9 @@ class StepFunction:
         return costs.STEP_ROUNDING * self.size
 
     def lowest(self, n_nodes: int = costs.SEARCH_NODES, *, at: tuple[int, int] | None = None) -> Extreme:
-        """Return the smallest value, or bounds that agree in sign if `n_nodes` products of sets suffice for that.
-
-        With `at` = (partner, column), search that column alone; there, the sign is enough.
-        """
+        """Return the smallest value, or bounds that agree in sign if `n_nodes` products of sets suffice for that."""
         whole = tuple(np.ones(n, dtype=bool) for n in self.n_columns)
-        if at is not None:
+        if at is not None:  # partner and column: search that column alone, where the sign is enough
             whole = (*whole[: at[0]], np.arange(len(whole[at[0]])) == at[1], *whole[at[0] + 1 :])
         n_once_decided = costs.NODES_ONCE_DECIDED if at is None else 0
         numbers = itertools.count()

@@ -285,7 +285,13 @@ class Sums:
 
     def _add(self, values: Floats, codes: BinIndices, group: LeafGroup, some: slice) -> None:
         """Add the sums of some leaves; keys come in lexical order: those with a common beginning share its product."""
-        factor = functools.cache(lambda j: self._factor(j, group.leaves[some], codes[:, j]))
+
+        @functools.cache
+        def factor(j: int) -> Floats:  # memberships of rows in the sets of leaves, centred or not
+            at = self.leaf_sets.positions(j, group.leaves[some])
+            inside = self.leaf_sets.sets[j].contain(at, codes[:, j])
+            return inside.astype(np.float64) if self.set_masses is None else inside - self.set_masses[j][at, None]
+
         products: list[tuple[Key, Floats]] = []
         for key in sorted(group.columns):
             while products and key[: len(products[-1][0])] != products[-1][0]:
@@ -297,14 +303,6 @@ class Sums:
             values[:, group.columns[key]] += (
                 sum_at_rows(products[-1][1], coefficients) if products else coefficients.sum(axis=0)
             )
-
-    def _factor(self, j: int, leaves: Ints, codes: BinIndices) -> Floats:
-        """Return memberships of rows in the sets of leaves, centred or not, shape (n_leaves, n_rows)."""
-        at = self.leaf_sets.positions(j, leaves)
-        inside = self.leaf_sets.sets[j].contain(at, codes)
-        if self.set_masses is None:
-            return inside.astype(np.float64)
-        return np.asarray(inside - self.set_masses[j][at, None])
 
 
 def sum_at_rows(products: Floats, coefficients: Floats) -> Floats:

@@ -210,8 +210,7 @@ class AnySets:
     sets: Bools
 
     def contain(self, which: Ints, codes: BinIndices) -> Bools:
-        inside: Bools = self.sets[which].take(codes, axis=1)  # rows next to each other in memory
-        return inside
+        return self.sets[which].take(codes, axis=1)  # rows next to each other in memory
 
     def mass(self, masses: Floats) -> Floats:
         return np.asarray(self.sets @ masses)
@@ -298,10 +297,7 @@ class LeafSets:
         return places
 
     def pooled(self, key: Key, leaves: Ints, coefficients: Floats) -> tuple[Ints, Floats]:
-        """Pool neighbours with the same sets of a key; return one leaf of each run and sums of coefficients.
-
-        Neighbours in a tree often differ by a split on another feature.
-        """
+        """Pool neighbours with the same sets of a key; return one leaf of each run and sums of coefficients."""
         if not len(leaves):
             return leaves, coefficients
         is_first = np.zeros(len(leaves), dtype=bool)

@@ -56,10 +56,7 @@ def mean_score(trees: Trees, joint: Joint) -> Floats | None:
 
 
 def mean_of_tables(tables: TermSet, density: Density) -> Floats:
-    """Return the mean of the sum of pure tables under the joint density, shape (n_outputs,).
-
-    It is zero unless the density estimates pairs separately: each table's mean is zero under its own weights.
-    """
+    """Return the mean of the sum of pure tables under the joint density: zero unless pairs are estimated separately."""
     mean = np.zeros(tables.n_outputs)
     for key, values in tables.effects.terms.items():
         difference = density.difference(key, tables.effects.binnings.get(key)) if len(key) == 2 else None
@@ -242,10 +239,7 @@ def _pure_sizes(changes: Mapping[Key, Floats], bins: Sequence[Ints], trees: Tree
 def measured_purity(
     terms: PureLeafTerms, density: Density, rows: Points, shares: Mapping[Key, float], clock: Clock, *, n_jobs: int
 ) -> tuple[float, int]:
-    """Return the largest slice mean relative to its term, and the number of terms measured.
-
-    The slices are of fresh draws if the density is drawn from; `rows` and `shares` rank the terms.
-    """
+    """Return the largest slice mean relative to its term, and the number of terms measured; `shares` rank them."""
     if all(key in shares for key in terms.keys):
         sizes = np.array([shares[key] for key in terms.keys])
     else:

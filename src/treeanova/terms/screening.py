@@ -244,10 +244,7 @@ def _subsets(key: Key, max_order: int) -> list[Key]:
 def largest_with_subsets(
     sizes: Mapping[Key, float], lowest: int, limit: int, share: float = 1.0, total: float | None = None
 ) -> list[Key]:
-    """Return the largest terms with all their subsets down to an order, at most `limit` in all; sorted.
-
-    Beyond the first hundred, only as many as hold `share` of the total size.
-    """
+    """Return the largest terms, up to a share of the size, with subsets down to an order, at most `limit`; sorted."""
     selected_keys: set[Key] = set()
     held, enough = 0.0, share * (sum(sizes.values()) if total is None else total)
     for key in sorted(sizes, key=lambda key: -sizes[key]):

@@ -107,12 +107,10 @@ class TreeModel(Source):
             return _certify(work, high, pure)
 
     def tables_to_purify(self, terms: TermSet) -> Effects:
-        """Return low orders in closed form, with what the correction of high orders moves to them.
-
-        A file does not store what is moved; the pure tables have the same sum, and so the same pure terms.
-        """
+        """Return low orders in closed form, with what the correction of high orders moves to them."""
         if not isinstance(terms.leaf_terms, PureLeafTerms):
             raise TypeError("`terms` must be the pure terms of this model.")
+        # A file does not store what is moved; the pure tables have the same sum, and so the same pure terms.
         if terms.leaf_terms.correction.tables and not terms.leaf_terms.correction.moved:
             return terms.effects
         return _low_orders(terms.leaf_terms, 1, quiet)
@@ -219,10 +217,7 @@ def _terms_to_correct(work: _Work) -> list[Key]:
 
 
 def _correct(work: _Work, high: _HighOrders, every: Sequence[Key]) -> _HighOrders:
-    """Step 3: make some terms pure under the density on coarse cells.
-
-    With a time limit, fewer or no terms are corrected, and half the bins are tried only if half of the time is left.
-    """
+    """Step 3: make terms pure under the density on coarse cells; fewer or none, and no trial, if time is short."""
     form, rows, clock, density = work.form, work.rows, work.high_clock, work.density
     unknown = dataclasses.replace(high, refinement=float("nan"))
     keys = _in_time(work, every)
