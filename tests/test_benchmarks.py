@@ -90,6 +90,7 @@ def test_rounds_give_the_smallest_numbers():
     assert before_after.smallest([first, second]) == {"explain": {"seconds": 2.0, "peak_bytes": 4}}
 
 
+@pytest.mark.thorough
 def test_a_tiny_case_is_measured_kept_and_written(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(before_after, "FOLDER", tmp_path)
     monkeypatch.setattr(before_after, "has_numba", lambda: False)

@@ -82,7 +82,12 @@ def run(name, folder, tables, monkeypatch, capsys):
     return capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", sorted(EXPECTED))
+QUICK = {"from_a_file", "multiclass", "quick_start"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.thorough) for name in sorted(EXPECTED)]
+)
 def test_a_script_runs_and_writes_what_it_says(name, tmp_path, tables, monkeypatch, capsys):
     texts, files = EXPECTED[name]
     printed = run(name, tmp_path, tables, monkeypatch, capsys)

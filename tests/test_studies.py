@@ -264,6 +264,7 @@ def test_study_without_its_data_is_skipped(tmp_path, monkeypatch, capsys):
     assert "Skipped: no file" in (tmp_path / "out" / "paper.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_command_line_writes_page_and_figures(tmp_path):
     pytest.importorskip("matplotlib")
     command = [sys.executable, "-m", "studies", "--quick", "--only", "forms", "--out", str(tmp_path)]

@@ -55,6 +55,7 @@ def assert_same(fx, other, tolerance):
     np.testing.assert_allclose(other._moments.covariance, fx._moments.covariance, atol=1e-9)
 
 
+@pytest.mark.thorough
 @given(st.lists(st.integers(0, 900), max_size=6), st.sampled_from(DENSITIES), st.booleans())
 @settings(max_examples=5, deadline=None)
 @pytest.mark.parametrize("depth", [2, 4])

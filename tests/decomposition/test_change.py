@@ -86,6 +86,7 @@ def test_two_models_on_the_same_rows_change_by_the_intercept(model, other_model)
     assert np.abs(change.table["model"].iloc[1:]).max() < 1e-13
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["whole", "truncated", "screened"])
 def test_deep_models(deep, deep_fx, kind, monkeypatch):
     xgboost = pytest.importorskip("xgboost")

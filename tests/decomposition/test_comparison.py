@@ -93,6 +93,7 @@ def test_what_cannot_be_compared_is_refused(fx, several):
 # Terms at rows
 
 
+@pytest.mark.thorough
 def test_compare_deep_tells_distances_of_terms_at_the_rows(deep, deep_fx):
     """All terms, with a table or without: their values at all rows are the oracle."""
     x = deep[1]

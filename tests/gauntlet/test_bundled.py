@@ -47,6 +47,7 @@ if LEVEL == "long":  # those that take a minute and more, with and without repor
     EVERY, REPORTED = [one for one in EVERY if one not in SLOW], {"tree"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("table", "kind"), combinations(EVERY, SHORT))
 def test_default_model(table, kind, tmp_path):
     rows, library = data(table), LIBRARIES[kind]

@@ -359,6 +359,7 @@ def test_raw_against_pure_has_one_scale_and_the_difference(opened, reports):
     assert all(moved[cell] == pytest.approx(pure[cell] - raw[cell], abs=1e-6) for cell in moved)
 
 
+@pytest.mark.thorough
 def test_one_view_at_a_time(opened):
     page = opened("twelve")
     page.evaluate(
@@ -372,6 +373,7 @@ def test_one_view_at_a_time(opened):
         assert page.evaluate("window.alive") == 1
 
 
+@pytest.mark.thorough
 def test_search_sort_and_filter(opened, reports):
     fx, _ = reports("twelve")
     page = opened("twelve")
@@ -396,6 +398,7 @@ def test_search_sort_and_filter(opened, reports):
     assert listed(page) == []
 
 
+@pytest.mark.thorough
 def test_state_lives_in_the_address(opened):
     page = opened("mixed", "#density=uniform&scale=response&form=raw&range=shared&theme=dark")
     checked = {
@@ -427,6 +430,7 @@ def test_names_show_as_text_and_do_nothing(opened):
     assert "<img" not in download.value.path().read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_files(opened, reports):
     fx, _ = reports("mixed")
     page = opened("mixed", "#term=group")
@@ -460,6 +464,7 @@ def test_rows_lead_to_their_terms(opened):
     assert page.locator("#rows").is_hidden()
 
 
+@pytest.mark.thorough
 def test_missing_values_stand_apart(opened, reports):
     fx, _ = reports("mixed")
     name = "a name of more than forty characters, for once"
@@ -469,6 +474,7 @@ def test_missing_values_stand_apart(opened, reports):
     assert extra["x"] > max(row["x"] for row in drawn(page))
 
 
+@pytest.mark.thorough
 def test_outputs_and_the_response_scale(opened, reports):
     fx, _ = reports("wine")
     page = opened("wine")
@@ -499,6 +505,7 @@ def overlaps(page, selector):
     return page.evaluate(script, selector)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("width", [360, 1400])
 def test_headers_of_several_outputs_do_not_overlap(opened, width):
     page = opened("wine", width=width)
@@ -516,6 +523,7 @@ def axis_of(page):
     return page.evaluate("treeanova.specification().vconcat[1].encoding.x")
 
 
+@pytest.mark.thorough
 def test_dates_are_dates(opened, reports):
     fx, _ = reports("units")
     page = opened("units", "#term=day")
@@ -532,6 +540,7 @@ def test_dates_are_dates(opened, reports):
     assert shown == list(fx.table("day")["day"])
 
 
+@pytest.mark.thorough
 def test_an_axis_by_logarithm(opened, reports):
     fx, _ = reports("units")
     page = opened("units", "#term=amount&axis=log")
@@ -545,6 +554,7 @@ def test_an_axis_by_logarithm(opened, reports):
     assert {1.0, 10.0, 100.0} <= set(numbers)
 
 
+@pytest.mark.thorough
 def test_an_axis_by_shares_of_the_rows(opened, reports):
     fx, _ = reports("units")
     page = opened("units", "#term=amount&axis=quantile")
@@ -556,6 +566,7 @@ def test_an_axis_by_shares_of_the_rows(opened, reports):
     assert axis_of(page)["axis"]["title"] == "amount"
 
 
+@pytest.mark.thorough
 def test_orders_of_categories(opened, reports):
     table = reports("units")[0].table("kind")
     page = opened("units", "#term=kind&categories=rows")
@@ -568,6 +579,7 @@ def test_orders_of_categories(opened, reports):
     assert page.evaluate(order) == [label.split(" ")[0] for label in by_value]
 
 
+@pytest.mark.thorough
 def test_the_class_and_the_base_point_are_named(opened, reports):
     fx, _ = reports("units")
     page = opened("units", "#term=amount&scale=response")
@@ -577,6 +589,7 @@ def test_the_class_and_the_base_point_are_named(opened, reports):
     assert f"change in probability of yes from {base:.3g}, all other terms at their average (does not add up)" in words
 
 
+@pytest.mark.thorough
 def test_scores_before_softmax_are_not_called_log_odds(opened):
     page = opened("wine")
     assert page.locator("#facts").text_content().endswith("scale class score · output class_0")
@@ -600,6 +613,7 @@ def test_one_count_of_terms_for_each_form(opened, reports):
         assert page.locator("#rest").text_content().startswith(f"{len(matching)} of {len(terms)} terms match.")
 
 
+@pytest.mark.thorough
 def test_sums_of_other_terms_are_no_terms(opened, reports):
     fx, _ = reports("sums")
     sums = [label for label in fx.importance()["term"] if label not in {" × ".join(names) for names in fx.terms}]
@@ -614,6 +628,7 @@ def test_sums_of_other_terms_are_no_terms(opened, reports):
     assert f"Terms of {order} features that are not listed, added up" in page.locator("#plot").text_content()
 
 
+@pytest.mark.thorough
 def test_terms_that_oppose_others_are_listed_by_what_they_do(opened, reports):
     fx, _ = reports("opposing")
     table = fx.importance().set_index("term")
@@ -661,6 +676,7 @@ def test_three_hundred_terms(opened, reports):
     assert page.evaluate("document.querySelectorAll('*').length") < 3000
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "state"), [("twelve", ""), ("mixed", "#term=group&view=densities"), ("mixed", "#view=compare")]
 )
@@ -675,6 +691,7 @@ def brightness(colour):
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
+@pytest.mark.thorough
 def test_dark_mode_is_whole(opened):
     page = opened("mixed", scheme="dark")
     backgrounds = page.evaluate(
@@ -691,6 +708,7 @@ def test_dark_mode_is_whole(opened):
     assert brightness(page.evaluate("getComputedStyle(document.body).backgroundColor")) > 200
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("state", ["", "#term=group&view=densities"])
 def test_axe_finds_nothing_serious(opened, axe, scheme, state):
@@ -709,6 +727,7 @@ def shortened(spec):
     return [shortened(part) for part in spec] if isinstance(spec, list) else spec
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "state"), [("twelve", ""), ("mixed", "#term=group&view=densities"), ("mixed", "#view=compare")]
 )
@@ -746,6 +765,7 @@ def percents(text):
     return [float(number.replace("−", "-")) for number in re.findall(r"([−\d.]+)\u00a0%", text)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["pure", "raw"])
 def test_panel_tiles_and_sentence_are_of_the_chosen_form(opened, reports, form):
     fx, _ = reports("outlying")
@@ -780,6 +800,7 @@ def axis_titles(page):
     return encoding["x"]["axis"]["title"], encoding["y"]["axis"]["title"]
 
 
+@pytest.mark.thorough
 def test_the_first_feature_of_a_pair_goes_across(opened, reports):
     fx, _ = reports("outlying")
     page = opened("outlying", "#term=x0+×+x1")
@@ -796,6 +817,7 @@ def test_the_first_feature_of_a_pair_goes_across(opened, reports):
     assert thumbnail == [list(values.shape)]
 
 
+@pytest.mark.thorough
 def test_categories_over_numbers_go_up(opened, reports):
     fx, _ = reports("units")
     pairs = [names for names in fx.terms if len(names) == 2 and "kind" in names]
@@ -804,6 +826,7 @@ def test_categories_over_numbers_go_up(opened, reports):
     assert axis_titles(page)[1] == "kind"
 
 
+@pytest.mark.thorough
 def test_one_cell_does_not_bleach_all_others(opened, reports):
     fx, _ = reports("outlying")
     values = np.abs(table_values(fx, ("x0", "x1")))

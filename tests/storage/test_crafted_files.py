@@ -179,7 +179,8 @@ def test_crafted_headers_are_refused_or_answer(saved, tmp_path):
     for place in places_in(header):
         kind = tuple(name for name in place if isinstance(name, str))
         n_of_kind[kind] += 1
-        for value in VALUES if n_of_kind[kind] == 1 else VALUES[n_of_kind[kind] % 17 :: 17]:
+        step = 17 if n_of_kind[kind] > 1 else 1 if os.environ.get("TREEANOVA_THOROUGH") else 5
+        for value in VALUES[n_of_kind[kind] % step :: step]:
             write(tmp_path / "fx.tav", replaced(header, place, value), parts)
             faults[place, repr(value)] = fault_of(tmp_path / "fx.tav", rows)
     assert {case: fault for case, fault in faults.items() if fault} == {}
