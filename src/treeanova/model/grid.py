@@ -149,13 +149,10 @@ def _first_equal(ways: Sequence[Bools], way: Bools) -> int:
 def union(grids: Sequence[Grid]) -> tuple[Grid, list[list[Ints]]]:
     """Return the common refinement of grids, and per grid and axis the old bin of each new one."""
     schema = common_schema([grid.schema for grid in grids])
-    columns = list(zip(*(grid.axes for grid in grids), strict=True))
-    axes, maps = [], []
-    for feature, options in zip(schema.features, columns, strict=True):
-        axis, old = _union_axis(feature, options)
-        axes.append(axis)
-        maps.append(old)
-    return Grid(schema, tuple(axes)), [list(of_grid) for of_grid in zip(*maps, strict=True)]
+    columns = zip(*(grid.axes for grid in grids), strict=True)
+    unions = [_union_axis(feature, axes) for feature, axes in zip(schema.features, columns, strict=True)]
+    maps = zip(*(old for _, old in unions), strict=True)
+    return Grid(schema, tuple(axis for axis, _ in unions)), [list(of_grid) for of_grid in maps]
 
 
 def common_schema(schemas: Sequence[Schema]) -> Schema:
@@ -230,20 +227,15 @@ def _widest(features: Sequence[Feature]) -> Feature:
 
 
 def _union_axis(feature: Feature, axes: Sequence[Axis]) -> tuple[Axis, list[Ints]]:
-    labels = feature.encoder.labels
-    unseen_bin, maps = -1, []
-    bounds = np.empty(0)
+    labels, missing_bins = feature.encoder.labels, [axis.missing_bin for axis in axes]
     if labels is None:
-        intervals = [axis for axis in axes if isinstance(axis, IntervalAxis)]
-        bounds = np.unique(np.concatenate([axis.bounds for axis in intervals]))
-        maps = [np.searchsorted(axis.bounds, [*bounds, np.inf]) for axis in intervals]
-    else:
-        categories = [axis for axis in axes if isinstance(axis, CategoryAxis)]
-        maps = [_category_map(axis, labels) for axis in categories]
-        unseen_bin, maps = _extra_bin(maps, [axis.unseen_bin for axis in categories])
-    missing_bin, maps = _extra_bin(maps, [axis.missing_bin for axis in axes])
-    if labels is None:
+        bounds = np.unique(np.concatenate([axis.thresholds for axis in axes]))
+        maps = [np.searchsorted(axis.thresholds, [*bounds, np.inf]) for axis in axes]
+        missing_bin, maps = _extra_bin(maps, missing_bins)
         return IntervalAxis(feature.name, missing_bin, bounds, feature.encoder.date_unit), maps
+    maps = [_category_map(axis, labels) for axis in axes if isinstance(axis, CategoryAxis)]
+    unseen_bin, maps = _extra_bin(maps, [axis.unseen for axis in axes])
+    missing_bin, maps = _extra_bin(maps, missing_bins)
     return CategoryAxis(feature.name, missing_bin, labels, unseen_bin), maps
 
 

@@ -47,6 +47,18 @@ _TREE_FIELDS = (
 )  # fmt: skip
 _PER_NODE = tuple(name for name, _ in _TREE_FIELDS[:9])
 Tree = dict[str, npt.NDArray[Any]]
+_LEAF, _NUMERICAL, _CATEGORICAL = range(3)
+_EQ, _LT, _LE, _GT, _GE = range(1, 6)
+_MAX_VALUES = 200_000_000
+_MAX_COLUMNS = 1_000_000
+_LINKS = {
+    "identity": "identity",
+    "sigmoid": "logit",
+    "multiclass_ova": "logit",
+    "exponential": "log",
+    "softmax": "softmax",
+    "identity_multiclass": "probability",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,21 +161,6 @@ class _Stream:
             )
 
 
-_LEAF, _NUMERICAL, _CATEGORICAL = range(3)
-_TESTS = (_NUMERICAL, _CATEGORICAL)
-_EQ, _LT, _LE, _GT, _GE = range(1, 6)
-_MAX_VALUES = 200_000_000
-_MAX_COLUMNS = 1_000_000
-_LINKS = {
-    "identity": "identity",
-    "sigmoid": "logit",
-    "multiclass_ova": "logit",
-    "exponential": "log",
-    "softmax": "softmax",
-    "identity_multiclass": "probability",
-}
-
-
 def forest_of(checkpoint: Checkpoint) -> Forest:
     if not checkpoint.trees:
         raise UnsupportedModelError("a treelite model must have trees, got none; train it for longer.")
@@ -172,7 +169,9 @@ def forest_of(checkpoint: Checkpoint) -> Forest:
     sizes = np.array([len(tree["node_type"]) for tree in checkpoint.trees], dtype=np.int64)
     kind = nodes["node_type"]
     check_values("trees of a treelite model must have nodes", sizes, sizes > 0)
-    check_values("nodes of a treelite model must be leaves or tests", kind, np.isin(kind, (_LEAF, *_TESTS)))
+    check_values(
+        "nodes of a treelite model must be leaves or tests", kind, np.isin(kind, (_LEAF, _NUMERICAL, _CATEGORICAL))
+    )
     for child in (nodes["cleft"], nodes["cright"]):
         is_valid = np.where(kind == _LEAF, child == -1, (child > 0) & (child < np.repeat(sizes, sizes)))
         check_values("nodes of a treelite model must have two children that exist, or none", child, is_valid)
@@ -199,10 +198,7 @@ def forest_of(checkpoint: Checkpoint) -> Forest:
     return forest
 
 
-Nodes = dict[str, npt.NDArray[Any]]
-
-
-def _bounds(nodes: Nodes, *, is_double: bool) -> Floats:
+def _bounds(nodes: Tree, *, is_double: bool) -> Floats:
     """Return closed bounds; x > t and x <= t have the same one, as have x >= t and x < t."""
     operator, is_numeric = nodes["cmp"], nodes["node_type"] == _NUMERICAL
     if (operator[is_numeric] == _EQ).any():
@@ -215,7 +211,7 @@ def _bounds(nodes: Nodes, *, is_double: bool) -> Floats:
     return np.where(np.isin(operator, (_LE, _GT)), up_to, below)
 
 
-def _categories(checkpoint: Checkpoint, nodes: Nodes, sizes: Ints) -> tuple[tuple[Feature, ...], Ints, Bools]:
+def _categories(checkpoint: Checkpoint, nodes: Tree, sizes: Ints) -> tuple[tuple[Feature, ...], Ints, Bools]:
     """Return the features, the start of each category node's table, and all tables: whether codes go left."""
     node, code = _members(checkpoint, sizes)
     if not checkpoint.is_double:
