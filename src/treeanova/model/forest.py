@@ -21,6 +21,12 @@ NODE_ARRAYS = (
     "roots", "feature", "bound", "left", "right", "missing_left", "zero_missing", "category_start", "category_left",
     "leaf",
 )  # fmt: skip
+# LightGBM treats |x| <= this as zero; it is float32(1e-35).
+NEAR_ZERO = float(np.float32(1e-35))
+# From here on, numbers round to infinity in float32.
+_FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
+_CHUNK = 1 << 18
+_SECONDS_PER_WALK = 1e-6
 
 
 @Kernel
@@ -42,14 +48,6 @@ def leaves_reached(encoded: Floats, nodes: tuple[npt.NDArray[Any], ...], near_ze
                 node = left[node] if goes_left else right[node]
             reached[row, tree] = leaf[node]
     return reached
-
-
-# LightGBM treats |x| <= this as zero; it is float32(1e-35).
-NEAR_ZERO = float(np.float32(1e-35))
-# From here on, numbers round to infinity in float32.
-_FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
-_CHUNK = 1 << 18
-_SECONDS_PER_WALK = 1e-6
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -28,6 +28,10 @@ from treeanova.readers.wrappers import is_wrapper
 from treeanova.readers.wrappers import read as read_wrapper
 
 __all__ = ["final_step", "read_for_rows", "read_model", "register_reader", "unpickled"]
+_SUFFIXES = {".pkl", ".pickle", ".joblib"}
+_SKOPS = ".skops"
+# Compression makes arrays of trees 3 to 10 times smaller.
+_MAX_RATIO, _FREE_BYTES = 100, 1 << 26
 
 
 def read_model(model: Any, *, trusted: bool = False) -> Forest | Effects:
@@ -168,12 +172,6 @@ def json_keys(path: pathlib.Path) -> frozenset[str]:
 def _parsed_keys(path: pathlib.Path, _changed: int, _size: int) -> frozenset[str]:
     top = parsed_json(path.read_bytes(), allows_nan=True)
     return frozenset(top) if isinstance(top, dict) else frozenset()
-
-
-_SUFFIXES = {".pkl", ".pickle", ".joblib"}
-_SKOPS = ".skops"
-# Compression makes arrays of trees 3 to 10 times smaller.
-_MAX_RATIO, _FREE_BYTES = 100, 1 << 26
 
 
 def unpickled(model: Any, *, trusted: bool) -> Any:

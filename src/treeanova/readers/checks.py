@@ -37,6 +37,22 @@ DAMAGE = (
 )  # fmt: skip
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?inf(inity)?|[+-]?nan", re.IGNORECASE)
+Read = TypeVar("Read", bound=Forest | Effects)
+Predict = Callable[[Floats], npt.ArrayLike]
+# The first and the last tested releases; "lightgbm text" is the number in its text, as in v4.
+TESTED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "xgboost": ((3, 2), (3, 4)),
+    "lightgbm": ((4, 6), (4, 7)),
+    "lightgbm text": ((3,), (4,)),
+    "catboost": ((1, 2), (1, 2)),
+    "sklearn": ((1, 6), (1, 9)),
+    "interpret": ((0, 7, 8), (0, 7)),
+    "quantile_forest": ((1, 4), (1, 4)),
+}
+_N_ROWS = 1000
+_MAX_BOUNDS = 300
+_TOLERANCE = 3e-5  # relative to the scores: some libraries sum in single precision
+_REMEDY = "update treeanova, or train with a version that is tested."
 
 
 @contextlib.contextmanager
@@ -166,24 +182,6 @@ def category_tables(what: str, n_entries: Ints, node: Ints, code: Ints, max_entr
     return np.where(n_entries > 0, start, -1), is_member
 
 
-Read = TypeVar("Read", bound=Forest | Effects)
-Predict = Callable[[Floats], npt.ArrayLike]
-
-# The first and the last tested releases; "lightgbm text" is the number in its text, as in v4.
-TESTED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
-    "xgboost": ((3, 2), (3, 4)),
-    "lightgbm": ((4, 6), (4, 7)),
-    "lightgbm text": ((3,), (4,)),
-    "catboost": ((1, 2), (1, 2)),
-    "sklearn": ((1, 6), (1, 9)),
-    "interpret": ((0, 7, 8), (0, 7)),
-    "quantile_forest": ((1, 4), (1, 4)),
-}
-_N_ROWS = 1000
-_MAX_BOUNDS = 300
-_TOLERANCE = 3e-5  # relative to the scores: some libraries sum in single precision
-
-
 def numbers(version: str) -> tuple[int, ...]:
     """Return the numbers that a version begins with; none for other text."""
     texts = itertools.takewhile(str.isdecimal, re.split(r"[.+\-]", version))
@@ -249,9 +247,6 @@ def _read(library: str, version: Sequence[int], read: Callable[[], Read]) -> Rea
         raise UnsupportedModelError(f"{_untested(library, version)} and cannot be read ({cause}); {_REMEDY}") from error
 
 
-_REMEDY = "update treeanova, or train with a version that is tested."
-
-
 def _dotted(version: Sequence[int]) -> str:
     return ".".join(map(str, version))
 
@@ -289,10 +284,7 @@ def _check(library: str, version: Sequence[int], model: Forest | Effects, predic
 
 def probe_rows(model: Forest | Effects) -> Floats:
     rng = np.random.default_rng(0)
-    if isinstance(model, Forest):
-        bounds = [np.unique(model.bound[model.feature == j]) for j in range(len(model.schema.features))]
-    else:
-        bounds = [axis.thresholds for axis in model.grid.axes]
+    bounds = [np.unique(model.thresholds_of(j)) for j in range(len(model.schema.features))]
     columns = [_probe_column(*each, rng) for each in zip(model.schema.features, bounds, strict=True)]
     return np.stack(columns, axis=1) if columns else np.empty((_N_ROWS, 0))
 

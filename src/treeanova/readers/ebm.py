@@ -33,6 +33,18 @@ from treeanova.model.grid import Binning, Grid, binning_by, unmerged
 from treeanova.readers import checks
 from treeanova.readers.outputs import objective_of_probabilities, objective_text, output_names, plain_labels
 
+_LINKS = {"identity": "identity", "log": "log", "logit": "logit", "mlogit": "softmax", "vlogit": "logit"}
+# Our words, and the default of the parameter if it has one.
+_OBJECTIVES: dict[str, tuple[str, float | None]] = {
+    "rmse": ("squared", None),
+    "poisson_deviance": ("poisson", None),
+    "gamma_deviance": ("gamma", None),
+    "tweedie_deviance": ("tweedie", 1.5),
+    "pseudo_huber": ("pseudo_huber", 1.0),
+}
+_NEEDED = ("bins_", "feature_names_in_", "feature_types_in_", "intercept_", "link_", "term_features_", "term_scores_")
+_MAX_CELLS = 1 << 28
+
 
 @dataclasses.dataclass(frozen=True)
 class BinnedFeature:
@@ -138,19 +150,6 @@ def _place_extra(slice_numbers: Ints, fine_bins: Ints, extra: int) -> tuple[int,
     """Return the first bin that no term distinguishes from the extra one, else append the extra one."""
     equal = np.flatnonzero((slice_numbers[fine_bins] == slice_numbers[extra]).all(axis=1))
     return (int(equal[0]), fine_bins) if len(equal) else (len(fine_bins), np.append(fine_bins, extra))
-
-
-_LINKS = {"identity": "identity", "log": "log", "logit": "logit", "mlogit": "softmax", "vlogit": "logit"}
-# Our words, and the default of the parameter if it has one.
-_OBJECTIVES: dict[str, tuple[str, float | None]] = {
-    "rmse": ("squared", None),
-    "poisson_deviance": ("poisson", None),
-    "gamma_deviance": ("gamma", None),
-    "tweedie_deviance": ("tweedie", 1.5),
-    "pseudo_huber": ("pseudo_huber", 1.0),
-}
-_NEEDED = ("bins_", "feature_names_in_", "feature_types_in_", "intercept_", "link_", "term_features_", "term_scores_")
-_MAX_CELLS = 1 << 28
 
 
 def read(model: Any) -> Effects:

@@ -60,6 +60,10 @@ _READABLE_VERSIONS = ("v3", "v4")
 _BARE_LINES = {"tree", "average_output"}
 _END = re.compile(r"(\nend of (parameters|parser)\n|\n\npandas_categorical:[^\n]*\n*)\Z")
 _NUMBERS = re.compile(r"[0-9+\-.e infa]*", re.IGNORECASE)
+Members = tuple[Ints, Ints]  # pairs of a split (its position) and a code in its category set
+# What the text says about a feature besides its trees: the categories that training kept, None for a numeric feature,
+# and the lowest and highest value in training.
+TrainingColumn = tuple[tuple[int, ...] | None, float, float]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,9 +208,6 @@ def read_splits(text: ModelText, n_splits: Ints, n_sets: Ints, n_features: int) 
     )
 
 
-Members = tuple[Ints, Ints]  # pairs of a split (its position) and a code in its category set
-
-
 def read_members(text: ModelText, splits: Splits, n_sets: Ints) -> Members:
     sizes = np.where(n_sets > 0, n_sets + 1, 0)
     boundaries = text.integers("cat_boundaries", sizes)
@@ -229,11 +230,6 @@ def read_members(text: ModelText, splits: Splits, n_sets: Ints) -> Members:
     split_of_set[splits.set_number[splits.is_category]] = np.flatnonzero(splits.is_category)
     split, code = split_of_set[set_number], 32 * (word - block_starts(set_sizes)[set_number]) + bit
     return split[split >= 0], code[split >= 0]
-
-
-# What the text says about a feature besides its trees: the categories that training kept, None for a numeric feature,
-# and the lowest and highest value in training.
-TrainingColumn = tuple[tuple[int, ...] | None, float, float]
 
 
 def feature_names(text: ModelText) -> list[str]:

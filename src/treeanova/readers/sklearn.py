@@ -52,6 +52,8 @@ _LINKS = {
 }
 
 _OBJECTIVES = {"squared_error": "squared", "absolute_error": "absolute"}
+_BITS = 256  # a category set of HistGradientBoosting is a bitset of eight 32-bit words
+_QUANTILE_FORESTS = {"RandomForestQuantileRegressor", "ExtraTreesQuantileRegressor"}
 
 
 def is_sklearn(item: Any) -> bool:
@@ -234,9 +236,6 @@ def read_adaboost(model: Any) -> Forest:
     return assemble(schema, np.zeros(len(outputs)), values=votes * weight[:, None], **_structure(trees))
 
 
-_BITS = 256  # a category set of HistGradientBoosting is a bitset of eight 32-bit words
-
-
 def read_histogram_boosting(model: Any) -> Forest:
     predictors = [tree for stage in model._predictors for tree in stage]  # noqa: SLF001  no public form
     n_outputs = model.n_trees_per_iteration_
@@ -305,9 +304,6 @@ def _category_sets(
     category_left = bits[first[tree_of[which]] + nodes["bitset_idx"][which]][is_inside]
     category_left[np.cumsum(lengths[which]) - 1] = missing_left[which]
     return np.where(lengths > 0, block_starts(lengths), -1), category_left
-
-
-_QUANTILE_FORESTS = {"RandomForestQuantileRegressor", "ExtraTreesQuantileRegressor"}
 
 
 def _check_quantile_forest(model: Any) -> None:

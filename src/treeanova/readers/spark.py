@@ -42,6 +42,15 @@ from treeanova.readers.outputs import class_outputs, without_first_of_two
 
 _BYTES_PER_ROW = 4
 _VALUES_PER_BYTE = 64
+_MAX_COLUMNS = 1_000_000
+_Indexer = tuple[str, tuple[str, ...], bool]  # a StringIndexer: its raw column, its labels, whether it keeps others
+Row = dict[str, Any]
+_MAX_CATEGORIES = 1 << 20
+_MAX_ENTRIES = 1 << 26
+_TREES = {"DecisionTreeRegressionModel", "DecisionTreeClassificationModel"}
+_FORESTS = {"RandomForestRegressionModel", "RandomForestClassificationModel"}
+_BOOSTED = {"GBTRegressionModel", "GBTClassificationModel"}
+_MAX_CLASSES = 100_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,9 +127,6 @@ def _open_stage(path: pathlib.Path) -> Stage:
     return Stage(path, content)
 
 
-_MAX_COLUMNS = 1_000_000
-
-
 @dataclasses.dataclass(frozen=True)
 class Column:
     """A feature, and what trees see of it: itself if `seen` is None, else a number for each category.
@@ -193,9 +199,6 @@ def _producer(stages: Sequence[Stage], kind: str, column: str) -> Stage | None:
     return producers[-1] if producers else None
 
 
-_Indexer = tuple[str, tuple[str, ...], bool]  # a StringIndexer: its raw column, its labels, whether it keeps others
-
-
 def _indexers(stages: Sequence[Stage]) -> dict[str, _Indexer]:
     """Return all indexers by the names of their outputs."""
     indexers: dict[str, _Indexer] = {}
@@ -241,11 +244,6 @@ def _through(column: Column, positions: dict[float, int], *, keeps: bool) -> Col
         accepts_unseen=keeps,
     )
     return Column(feature, np.array([*positions.values(), other, other], dtype=np.float64))
-
-
-Row = dict[str, Any]
-_MAX_CATEGORIES = 1 << 20
-_MAX_ENTRIES = 1 << 26
 
 
 def forest_of(trees: Sequence[Sequence[Row]], columns: Sequence[Column], values: Floats, schema: Schema) -> Forest:
@@ -329,12 +327,6 @@ def _left_categories(column: Column, split: Row) -> Bools:
 
 def _is_code(values: Floats, n_categories: int) -> Bools:
     return np.asarray((values >= 0) & (values < n_categories) & (np.trunc(values) == values), dtype=bool)
-
-
-_TREES = {"DecisionTreeRegressionModel", "DecisionTreeClassificationModel"}
-_FORESTS = {"RandomForestRegressionModel", "RandomForestClassificationModel"}
-_BOOSTED = {"GBTRegressionModel", "GBTClassificationModel"}
-_MAX_CLASSES = 100_000
 
 
 def read(model: Any) -> Forest:

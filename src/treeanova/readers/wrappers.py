@@ -48,6 +48,17 @@ from treeanova.readers.sklearn import check_methods, feature_names, in_column, i
 Content = Forest | Effects
 ReadMember = Callable[[Any], Content]
 Columns = Sequence[Ints] | None  # for each member the columns of the wrapper's data that it sees; None for all
+_FUNCTIONS = {"log": np.log, "log1p": np.log1p, "sqrt": np.sqrt}
+_TREES = {"DecisionTreeRegressor", "DecisionTreeClassifier"}
+# Linear models whose prediction is a weighted sum of their columns and a constant.
+_LINEAR = {
+    "ARDRegression", "BayesianRidge", "ElasticNet", "ElasticNetCV", "HuberRegressor", "Lars", "LarsCV", "Lasso",
+    "LassoCV", "LassoLars", "LassoLarsCV", "LassoLarsIC", "LinearRegression", "LinearSVR",
+    "OrthogonalMatchingPursuit", "OrthogonalMatchingPursuitCV", "QuantileRegressor", "Ridge", "RidgeCV",
+    "SGDRegressor", "TheilSenRegressor",
+}  # fmt: skip
+_ROBUST = {"HuberRegressor", "LinearSVR", "SGDRegressor", "TheilSenRegressor"}
+_LOGISTIC = {"LogisticRegression", "LogisticRegressionCV"}
 
 
 def summed(
@@ -159,9 +170,6 @@ def _names(wrapper: Any, whole: Sequence[Forest], n_features: int) -> tuple[list
     return named[0] if named else [f"x{j}" for j in range(n_features)], bool(named)
 
 
-_FUNCTIONS = {"log": np.log, "log1p": np.log1p, "sqrt": np.sqrt}
-
-
 def _read_transformed_target(model: Any, read_member: ReadMember) -> Forest:
     """If the inverse is affine, the score is the prediction; else it is the regressor's, with a link."""
     forest = _forest(model, model.regressor_, read_member)
@@ -218,18 +226,6 @@ def _inverse_line(transformer: Any) -> tuple[npt.ArrayLike, npt.ArrayLike] | Non
     if name == "MinMaxScaler" and not transformer.clip:
         return 1 / transformer.scale_, -transformer.min_ / transformer.scale_
     return None
-
-
-_TREES = {"DecisionTreeRegressor", "DecisionTreeClassifier"}
-# Linear models whose prediction is a weighted sum of their columns and a constant.
-_LINEAR = {
-    "ARDRegression", "BayesianRidge", "ElasticNet", "ElasticNetCV", "HuberRegressor", "Lars", "LarsCV", "Lasso",
-    "LassoCV", "LassoLars", "LassoLarsCV", "LassoLarsIC", "LinearRegression", "LinearSVR",
-    "OrthogonalMatchingPursuit", "OrthogonalMatchingPursuitCV", "QuantileRegressor", "Ridge", "RidgeCV",
-    "SGDRegressor", "TheilSenRegressor",
-}  # fmt: skip
-_ROBUST = {"HuberRegressor", "LinearSVR", "SGDRegressor", "TheilSenRegressor"}
-_LOGISTIC = {"LogisticRegression", "LogisticRegressionCV"}
 
 
 def is_wrapper(model: Any) -> bool:

@@ -47,6 +47,19 @@ _OBLIQUE = 'its trees split on weighted sums of columns (oblique); train it with
 
 # A column's position among the features, its number of categories (0 for numbers), and the ends of discretized numbers.
 Column = tuple[int, int, tuple[float, ...]]
+_FORESTS, _BOOSTED = "RandomForestModel", "GradientBoostedTreesModel"
+_LOSSES = "yggdrasil_decision_forests.model.gradient_boosted_trees.gradient_boosted_trees_pb2"
+_WORDS = {
+    "identity squared": "SQUARED_ERROR",
+    "identity absolute": "MEAN_AVERAGE_ERROR",
+    "identity pairwise": "LAMBDA_MART_NDCG LAMBDA_MART_NDCG5 XE_NDCG_MART",
+    "log poisson": "POISSON",
+    "logit log": "BINOMIAL_LOG_LIKELIHOOD",
+    "logit": "BINARY_FOCAL_LOSS",
+    "softmax multiclass": "MULTINOMIAL_LOG_LIKELIHOOD",
+}
+# What leaves add to the outputs, from a leaf's value and the output of its tree; the intercept, link and objective.
+_Scores = tuple[Callable[..., Floats], Floats, str, str]
 
 
 def _split_of(condition: Any, columns: dict[int, Column]) -> dict[str, Any]:
@@ -74,19 +87,6 @@ def _split_of(condition: Any, columns: dict[int, Column]) -> dict[str, Any]:
 
 def _below(threshold: float) -> float:
     return float(bound_below(np.float32(threshold)))
-
-
-_FORESTS, _BOOSTED = "RandomForestModel", "GradientBoostedTreesModel"
-_LOSSES = "yggdrasil_decision_forests.model.gradient_boosted_trees.gradient_boosted_trees_pb2"
-_WORDS = {
-    "identity squared": "SQUARED_ERROR",
-    "identity absolute": "MEAN_AVERAGE_ERROR",
-    "identity pairwise": "LAMBDA_MART_NDCG LAMBDA_MART_NDCG5 XE_NDCG_MART",
-    "log poisson": "POISSON",
-    "logit log": "BINOMIAL_LOG_LIKELIHOOD",
-    "logit": "BINARY_FOCAL_LOSS",
-    "softmax multiclass": "MULTINOMIAL_LOG_LIKELIHOOD",
-}
 
 
 def read_file(path: pathlib.Path) -> Forest:
@@ -193,10 +193,6 @@ def _add_tree(trees: TreeBuilder, root: Any, columns: dict[int, Column], leaf_va
             position = trees.append(**_split_of(node.condition, columns))
             waiting += [(node.pos_child, trees.right, position), (node.neg_child, trees.left, position)]
     return start
-
-
-# What leaves add to the outputs, from a leaf's value and the output of its tree; the intercept, link and objective.
-_Scores = tuple[Callable[..., Floats], Floats, str, str]
 
 
 def _forest_scores(model: Any, classes: tuple[str, ...]) -> _Scores:

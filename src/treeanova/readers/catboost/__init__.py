@@ -39,6 +39,32 @@ from treeanova.readers.catboost.splits import read_splits, unfold
 from treeanova.readers.checks import check_values, damage_reported, damaged, parsed_json
 from treeanova.readers.outputs import link_and_objective, objective_text, output_names, plain_labels
 
+# The response is what the scikit-learn classes predict. Several outputs with "logit": each is a log-odds by itself, and
+# the probabilities need not add up to one.
+_LOSSES = {
+    "logit log": "Logloss CrossEntropy MultiClassOneVsAll MultiLogloss MultiCrossEntropy",
+    "logit": "Focal",
+    "softmax multiclass": "MultiClass",
+    "log poisson": "Poisson",
+    "log tweedie": "Tweedie",
+    "identity squared": "RMSE MultiRMSE",
+    "identity absolute": "MAE",
+    "identity pinball": "Quantile MultiQuantile",
+    "identity expectile": "Expectile",
+    "identity huber": "Huber",
+    "identity mape": "MAPE",
+    "identity log_cosh": "LogCosh",
+    "identity cox": "Cox",
+    "identity aft": "SurvivalAft",
+    "identity pairwise": "PairLogit PairLogitPairwise YetiRank YetiRankPairwise LambdaMart StochasticRank",
+    "identity": "GroupQuantile Lq RMSPE LogLinQuantile MultiRMSEWithMissingValues QueryRMSE QuerySoftMax "
+    "QueryCrossEntropy StochasticFilter",
+}
+_PARAMETERS = {"pinball": "alpha", "expectile": "alpha", "huber": "delta", "tweedie": "variance_power"}
+_MAX_COLUMNS = 1 << 24
+_ONE_CLASS_LOSSES = {"Logloss", "Focal", "MultiClass", "MultiClassOneVsAll"}
+_KIND = "a CatBoost model"
+
 
 @dataclasses.dataclass(frozen=True)
 class HashedCategory(Encoder):
@@ -84,32 +110,6 @@ def _as_text(value: object, name: str) -> bytes:
         f"column {name!r} must hold categories as text or integers, got {value!r}, which CatBoost refuses too; "
         "convert the column to text as in training."
     )
-
-
-# The response is what the scikit-learn classes predict. Several outputs with "logit": each is a log-odds by itself, and
-# the probabilities need not add up to one.
-_LOSSES = {
-    "logit log": "Logloss CrossEntropy MultiClassOneVsAll MultiLogloss MultiCrossEntropy",
-    "logit": "Focal",
-    "softmax multiclass": "MultiClass",
-    "log poisson": "Poisson",
-    "log tweedie": "Tweedie",
-    "identity squared": "RMSE MultiRMSE",
-    "identity absolute": "MAE",
-    "identity pinball": "Quantile MultiQuantile",
-    "identity expectile": "Expectile",
-    "identity huber": "Huber",
-    "identity mape": "MAPE",
-    "identity log_cosh": "LogCosh",
-    "identity cox": "Cox",
-    "identity aft": "SurvivalAft",
-    "identity pairwise": "PairLogit PairLogitPairwise YetiRank YetiRankPairwise LambdaMart StochasticRank",
-    "identity": "GroupQuantile Lq RMSPE LogLinQuantile MultiRMSEWithMissingValues QueryRMSE QuerySoftMax "
-    "QueryCrossEntropy StochasticFilter",
-}
-_PARAMETERS = {"pinball": "alpha", "expectile": "alpha", "huber": "delta", "tweedie": "variance_power"}
-_MAX_COLUMNS = 1 << 24
-_ONE_CLASS_LOSSES = {"Logloss", "Focal", "MultiClass", "MultiClassOneVsAll"}
 
 
 def forest_of(model: Model) -> Forest:
@@ -195,9 +195,6 @@ def _outputs(model: Model) -> tuple[str, ...]:
     elif len(model.class_names) == n_outputs:
         names = model.class_names
     return output_names(n_outputs, names)
-
-
-_KIND = "a CatBoost model"
 
 
 def read(model: Any) -> Forest:

@@ -30,6 +30,14 @@ EMPTY_KEY = np.uint64((1 << 64) - 1)  # marks an empty place in a CTR table
 MAX_DEPTH = 30
 Singles = npt.NDArray[np.float32]
 _NO_BORDERS = np.empty(0, np.float32)
+_MASK = (1 << 64) - 1
+_K0, _K1, _K2, _K3 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F, 0xC949D7C7509E6557
+_PAIR = 0x9DDFEA08EB382D69
+_FORMAT = "FlabuffersModel_v1"  # as CatBoost spells it
+_CtrKey = tuple[str, tuple[int, ...], tuple[tuple[int, float], ...], tuple[tuple[int, int], ...], int]
+_TREATMENTS = ("AsIs", "AsFalse", "AsTrue")
+_ELEMENTS = ("cat_feature_value", "float_feature", "cat_feature_exact_value")
+_ONE_TARGET = ("MultiClass", "MultiClassOneVsAll", "MultiQuantile", "RMSEWithUncertainty")  # losses of several outputs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,11 +159,6 @@ def text_error() -> UnsupportedModelError:
     )
 
 
-_MASK = (1 << 64) - 1
-_K0, _K1, _K2, _K3 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F, 0xC949D7C7509E6557
-_PAIR = 0x9DDFEA08EB382D69
-
-
 def category_hash(text: bytes) -> int:
     """Return the low half of CityHash64, by which CatBoost identifies a category."""
     size = len(text)
@@ -230,9 +233,6 @@ def _hash_long(words: list[int], tail: list[int], size: int) -> int:
         w = _quarter(words[i + 4 : i + 8], z + w[1], y)
         z, x = x, z
     return _mix(_mix(v[0], w[0]) + _fold(y) * _K1 + z, _mix(v[1], w[1]) + x)
-
-
-_FORMAT = "FlabuffersModel_v1"  # as CatBoost spells it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -335,9 +335,6 @@ def _numeric_column(feature: _Table) -> Column:
     return Column(flat, feature.text(4), index, feature.array(3, "<f4"), missing_right)
 
 
-_CtrKey = tuple[str, tuple[int, ...], tuple[tuple[int, float], ...], tuple[tuple[int, int], ...], int]
-
-
 def _ctr_key(base: _Table) -> _CtrKey:
     """Return kind, combined elements (categorical features, borders, categories), and division of a target.
 
@@ -428,11 +425,6 @@ def _step_nodes(sizes: Ints, splits: Ints, steps: npt.NDArray[np.uint32], leaf_a
     left, right = np.concatenate([child, np.full((2, len(half)), -1)], axis=1)
     split, leaf, label = (np.concatenate([array, array[half]]) for array in (splits, leaf, label))
     return Nodes(roots, split, left, right, leaf, label)
-
-
-_TREATMENTS = ("AsIs", "AsFalse", "AsTrue")
-_ELEMENTS = ("cat_feature_value", "float_feature", "cat_feature_exact_value")
-_ONE_TARGET = ("MultiClass", "MultiClassOneVsAll", "MultiQuantile", "RMSEWithUncertainty")  # losses of several outputs
 
 
 def from_json(top: Any) -> Model:

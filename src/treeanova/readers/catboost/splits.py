@@ -32,6 +32,14 @@ from treeanova.readers.checks import block_starts, check_size, damaged
 # A CTR table's key of category hash c is MULTIPLIER² · c modulo 2^64, with c sign-extended from 32 bits.
 MULTIPLIER = 0x4906BA494954CB65
 _INVERSE = pow(MULTIPLIER, -2, 1 << 64)
+_MAX_COMBINATIONS = 1 << 24
+_HASH = 0xFFFFFFFF
+Words = npt.NDArray[np.uint64]
+Places = Mapping[int, int]  # positions in the schema, by the features' numbers among those of their kind
+_MAX_SET_ENTRIES = 1 << 28
+# A categorical feature's number, how many splits there are, and what gives a row of them per known category; None where
+# no tree has them.
+_Group = tuple[int, int, Callable[[Ints], Bools] | None]
 
 
 def counts_of(ctr: Ctr) -> Counts:
@@ -85,19 +93,11 @@ def _good_and_total(ctr: Ctr, counts: Counts) -> tuple[Floats, Floats, float]:
     return rows[:, 1 if n_classes <= 2 else ctr.target_border + 1 :].sum(axis=1), rows.sum(axis=1), 0.0
 
 
-_MAX_COMBINATIONS = 1 << 24
-_HASH = 0xFFFFFFFF
-Words = npt.NDArray[np.uint64]
-
-
 @dataclasses.dataclass(frozen=True)
 class Condition:
     features: tuple[int, ...]  # positions, ascending
     bounds: tuple[Floats | None, ...]  # upper ends of all intervals but the last; None for categories
     goes_right: Bools  # of each cell: an axis per feature, of its intervals, or of its categories and last unseen ones
-
-
-Places = Mapping[int, int]  # positions in the schema, by the features' numbers among those of their kind
 
 
 def known_categories(model: Model, used: Iterable[Ctr]) -> dict[int, Ints]:
@@ -220,9 +220,6 @@ def _rows_of(keys: Words, table_keys: Words) -> Ints:
     return np.where(is_there, order[place], -1)
 
 
-_MAX_SET_ENTRIES = 1 << 28
-
-
 @dataclasses.dataclass(frozen=True)
 class Splits:
     """The decision at each global split, and a last entry for "no split".
@@ -236,11 +233,6 @@ class Splits:
     category_start: Ints
     category_left: Bools
     conditions: Mapping[int, Condition]
-
-
-# A categorical feature's number, how many splits there are, and what gives a row of them per known category; None where
-# no tree has them.
-_Group = tuple[int, int, Callable[[Ints], Bools] | None]
 
 
 def read_splits(model: Model, position: Mapping[int, int], used: Ints) -> tuple[Splits, dict[int, Ints]]:

@@ -22,6 +22,12 @@ MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRA
 LEQ, LT, GTE, GT, EQ, NEQ, MEMBER = range(7)
 _MAX_NODES = 2_000_000  # after shared nodes are copied
 Range = tuple[float, float]
+_Waiting = tuple[int, dict[int, Range], list[int] | None, int]
+Value = int | bytes
+Message = dict[int, list[Value]]
+TREES = ("TreeEnsembleRegressor", "TreeEnsembleClassifier", "TreeEnsemble")
+_FLOAT, _DOUBLE = 1, 11  # types of tensors
+_CODES = {_FLOAT: "<f4", 2: "<u1", 3: "<i1", 6: "<i4", 7: "<i8", _DOUBLE: "<f8"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,9 +124,6 @@ def _check(conditions: Conditions, roots: Ints, children: Ints) -> None:
         raise damaged("an ONNX model must have trees, got none")
 
 
-_Waiting = tuple[int, dict[int, Range], list[int] | None, int]
-
-
 class _Expansion:
     """Trees with equalities or shared nodes: x == t is two nodes, after which the branch of x != t comes twice.
 
@@ -183,10 +186,6 @@ class _Expansion:
             (equal, ranges | {feature: (max(low, below), min(high, up_to))}, right, second),
             (other, ranges | {feature: (max(low, up_to), high)}, right, position),
         ]
-
-
-Value = int | bytes
-Message = dict[int, list[Value]]
 
 
 def fields(data: bytes) -> Message:
@@ -275,11 +274,6 @@ def floats(values: list[Value], code: str = "f") -> list[float]:
     if len(data) % size:
         raise damaged("an ONNX file must hold whole numbers of floats, got a part of one")
     return list(struct.unpack(f"<{len(data) // size}{code}", data))
-
-
-TREES = ("TreeEnsembleRegressor", "TreeEnsembleClassifier", "TreeEnsemble")
-_FLOAT, _DOUBLE = 1, 11  # types of tensors
-_CODES = {_FLOAT: "<f4", 2: "<u1", 3: "<i1", 6: "<i4", 7: "<i8", _DOUBLE: "<f8"}
 
 
 @dataclasses.dataclass(frozen=True)

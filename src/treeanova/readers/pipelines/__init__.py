@@ -44,6 +44,11 @@ from treeanova.readers.pipelines import maps
 
 _N_ROWS = 2000
 _TOLERANCE = 1e-9  # relative to the scores: sums over leaves differ by rounding at most
+# Numbers at which a node changes sides, left up to the first one, and whether missing values go left.
+Cuts = tuple[Floats, bool]
+Table = dict[str, list[Any]]
+_NAN = np.array([np.nan])
+_USUAL = (1.0, 0.5, 0.0, 100.0, -1.0)
 
 
 def check_agreement(steps: Sequence[Any], last: Forest, pulled: Forest, X: Any) -> None:
@@ -82,11 +87,6 @@ def _some_rows(X: Any, forest: Forest) -> Any:
     table = table.select(forest.schema.names) if forest.schema.named else table
     is_known = nw.dependencies.is_pandas_dataframe(X) or nw.dependencies.is_polars_dataframe(X)
     return table.to_native() if is_known else table.to_pandas()
-
-
-# Numbers at which a node changes sides, left up to the first one, and whether missing values go left.
-Cuts = tuple[Floats, bool]
-Table = dict[str, list[Any]]
 
 
 class Nodes:
@@ -186,10 +186,6 @@ def _copied(table: Table, node: int, *, whole: bool = True) -> int:
         table["left"][copy] = _copied(table, table["left"][node])
         table["right"][copy] = _copied(table, table["right"][node])
     return copy
-
-
-_NAN = np.array([np.nan])
-_USUAL = (1.0, 0.5, 0.0, 100.0, -1.0)
 
 
 class _Pulled:

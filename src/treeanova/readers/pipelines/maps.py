@@ -20,6 +20,13 @@ from treeanova.data.features import Labels, Schema
 from treeanova.errors import UnsupportedModelError
 from treeanova.readers.sklearn import is_sklearn
 
+_LARGEST = int(np.array(np.inf).view(np.int64))
+# Floats around a change at which to look for more changes: the nearest ones, and then ever wider.
+_NEAR = np.unique(np.concatenate([np.arange(13), 2 ** np.arange(4, 25, 4)]))
+_N_QUERIES = 1000  # about the number of floats of a column to ask for at once
+_OFFSETS = np.unique(np.concatenate([-_NEAR, _NEAR + 1]))
+Questions = Mapping[int, Floats]  # thresholds of splits on columns of the model: where do their sides change?
+
 
 @dataclasses.dataclass
 class RawColumn:
@@ -404,13 +411,6 @@ def category_maps(
     return result
 
 
-_LARGEST = int(np.array(np.inf).view(np.int64))
-# Floats around a change at which to look for more changes: the nearest ones, and then ever wider.
-_NEAR = np.unique(np.concatenate([np.arange(13), 2 ** np.arange(4, 25, 4)]))
-_N_QUERIES = 1000  # about the number of floats of a column to ask for at once
-_OFFSETS = np.unique(np.concatenate([-_NEAR, _NEAR + 1]))
-
-
 def ranks(numbers: Floats) -> Ints:
     """Return positions among all floats, 0 for zero; neighbours differ by 1."""
     bits = np.abs(numbers).view(np.int64)
@@ -419,9 +419,6 @@ def ranks(numbers: Floats) -> Ints:
 
 def floats(positions: Ints) -> Floats:
     return np.copysign(np.abs(positions).view(np.float64), positions)
-
-
-Questions = Mapping[int, Floats]  # thresholds of splits on columns of the model: where do their sides change?
 
 
 @dataclasses.dataclass

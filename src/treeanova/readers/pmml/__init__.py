@@ -40,6 +40,14 @@ from treeanova.readers.outputs import class_outputs, without_first_of_two
 from treeanova.readers.pmml.document import Element, parse
 
 _NUMBERS = {"double", "float", "integer"}
+NAMES = ("SimplePredicate", "SimpleSetPredicate", "CompoundPredicate", "True", "False")
+# In this order, "and" is the minimum and "or" the maximum; a missing value leaves a comparison unknown.
+FALSE, UNKNOWN, TRUE = range(3)
+Truths = npt.NDArray[np.int8]
+_CLOSED = {"lessOrEqual": True, "greaterThan": True, "lessThan": False, "greaterOrEqual": False}
+_VOTES = {"majorityVote", "weightedMajorityVote"}
+_METHODS = {"sum", "average", "weightedAverage", "weightedSum"} | _VOTES
+_Member = tuple[Element, float, bool]  # a TreeModel, its factor, and whether its scores are votes
 
 
 def refusal(reason: str) -> UnsupportedModelError:
@@ -222,13 +230,6 @@ def _used_categories(document: Element) -> dict[str, list[str]]:
     for predicate in document.below("SimpleSetPredicate"):
         listed_values.setdefault(predicate.get("field"), []).extend(predicate.members)
     return listed_values
-
-
-NAMES = ("SimplePredicate", "SimpleSetPredicate", "CompoundPredicate", "True", "False")
-# In this order, "and" is the minimum and "or" the maximum; a missing value leaves a comparison unknown.
-FALSE, UNKNOWN, TRUE = range(3)
-Truths = npt.NDArray[np.int8]
-_CLOSED = {"lessOrEqual": True, "greaterThan": True, "lessThan": False, "greaterOrEqual": False}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -498,10 +499,6 @@ def _check_certain(outcomes: Ints) -> None:
         raise refusal('a row may have no prediction; write the model with noTrueChildStrategy="returnLastPrediction"')
 
 
-_VOTES = {"majorityVote", "weightedMajorityVote"}
-_METHODS = {"sum", "average", "weightedAverage", "weightedSum"} | _VOTES
-
-
 def read(model: Any) -> Forest:
     """Refuse models in memory of other classes: PMML is a file format."""
     raise UnsupportedModelError(f"PMML must be given as the path of a file, got {type(model).__name__}; save it first.")
@@ -513,9 +510,6 @@ def read_file(path: pathlib.Path) -> Forest:
             return _read(parse(path.read_bytes()))
         except RecursionError as error:
             raise refusal("its trees are too deep; train it with a lower depth") from error
-
-
-_Member = tuple[Element, float, bool]  # a TreeModel, its factor, and whether its scores are votes
 
 
 def _read(document: Element) -> Forest:

@@ -65,6 +65,8 @@ _LOSSES = {
     "identity pairwise": "rank:pairwise rank:ndcg rank:map",
     "identity": "reg:squaredlogerror",
 }
+_COUNTS_BYTES = (3, 4)  # since this version, names of categories from pandas are stored whole
+_KIND = "an XGBoost model"
 
 
 def objective_of(learner: Document) -> str:
@@ -140,9 +142,6 @@ def _log(values: Singles) -> Singles:
     return np.array([logf(value) for value in values], dtype=np.float32)
 
 
-_COUNTS_BYTES = (3, 4)  # since this version, names of categories from pandas are stored whole
-
-
 def forest_of(
     learner: Document,
     version: Sequence[int],
@@ -216,9 +215,6 @@ def _n_trees(model: Document, n_outputs: int, last: int | None) -> int:
             f"an XGBoost model must have the iterations up to its best, got best_iteration {last} of {len(ends) - 1}."
         )
     return int(ends[last + 1])
-
-
-_KIND = "an XGBoost model"
 
 
 def read(model: Any) -> Forest:

@@ -43,6 +43,17 @@ _DEEPEST = 32
 
 _OBJECT, _END_OBJECT, _LIST, _END_LIST, _STRING = b"{}[]S"
 _TYPE, _COUNT = b"$#"
+Document = dict[str, Any]
+Singles = npt.NDArray[np.float32]
+_MAX_OUTPUTS = 1 << 16
+_UBJSON_STARTS = {b"L", b"i", b"U", b"I", b"l", b"#", b"$"}
+# One way to read the stored names of categories; lengths are their numbers of characters if they are texts. A text
+# shorter than its length is the beginning of a name that XGBoost has cut.
+Reading = tuple[tuple[Hashable, ...], tuple[int, ...]]
+_MAX_ENTRIES = 1 << 27
+_OTHER_TYPES: dict[str, set[type]] = {"iu": {bool}, "biu": set(), "fiu": {bool, int}}
+_MAX_FEATURES = 1 << 20
+_MAX_CATEGORIES = 1 << 20
 
 
 def decode_ubjson(data: bytes) -> Any:
@@ -140,12 +151,6 @@ class _Ubjson:
         return np.frombuffer(self.data, dtype, count, start)  # ValueError when the bytes are too few
 
 
-Document = dict[str, Any]
-Singles = npt.NDArray[np.float32]
-_MAX_OUTPUTS = 1 << 16
-_UBJSON_STARTS = {b"L", b"i", b"U", b"I", b"l", b"#", b"$"}
-
-
 def parse(data: bytes) -> Any:
     if data[:1] != b"{":
         raise ModelFileError(
@@ -182,11 +187,6 @@ def n_outputs_of(learner: Document) -> int:
     if n_outputs > _MAX_OUTPUTS:
         raise UnsupportedModelError(f"an XGBoost model must have at most {_MAX_OUTPUTS} outputs, got {n_outputs}.")
     return n_outputs
-
-
-# One way to read the stored names of categories; lengths are their numbers of characters if they are texts. A text
-# shorter than its length is the beginning of a name that XGBoost has cut.
-Reading = tuple[tuple[Hashable, ...], tuple[int, ...]]
 
 
 def _cut_codes(reading: Reading) -> list[int]:
@@ -255,10 +255,6 @@ class NamedCategory(Encoder):
                 "treats as another one; where it has cut names (beyond ASCII), pass the codes used in training."
             )
         return possible[0]
-
-
-_MAX_ENTRIES = 1 << 27
-_OTHER_TYPES: dict[str, set[type]] = {"iu": {bool}, "biu": set(), "fiu": {bool, int}}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -434,10 +430,6 @@ def category_sets(nodes: Nodes, features: tuple[Feature, ...]) -> tuple[Ints, Bo
     codes = nodes.categories[np.repeat(is_split, nodes.listed_sizes)]
     start, goes_right = checks.category_tables("category sets", sizes, node, codes, _MAX_ENTRIES)
     return start, ~goes_right
-
-
-_MAX_FEATURES = 1 << 20
-_MAX_CATEGORIES = 1 << 20
 
 
 def features_of(learner: Document, nodes: Nodes, missing: float, *, counts_bytes: bool) -> tuple[Feature, ...]:
