@@ -252,9 +252,9 @@ def _n_known_rows(X: Any) -> float:
     if isinstance(X, Statistics):
         return X.n_rows
     try:
-        return float("inf") if X is None or isinstance(X, Batches) else n_rows_of(X)
+        return math.inf if X is None or isinstance(X, Batches) else n_rows_of(X)
     except (TypeError, IndexError):  # what is no table is refused when it is read
-        return float("inf")
+        return math.inf
 
 
 def _keys_of(terms: str | Collection[Collection[str]], sets: LeafSets) -> Sequence[Key] | Literal["auto", "all"]:
@@ -337,24 +337,19 @@ def plan(
         return plan_of_effects(content)
     check_leaves(content, budget)
     layout = limits.layout(leaves_of(content), n_rows=_n_known_rows(_in_batches(X, None)))
-    return dataclasses.replace(layout.plan, notes=(*layout.plan.notes, *_notes_on_leaves(content)))
-
-
-def _notes_on_leaves(forest: Forest) -> tuple[str, ...]:
-    n_leaves = forest.n_library_leaves
-    if n_leaves == forest.n_leaves:
-        return ()
-    reason = "whose splits on several features or thresholds at once became several splits"
-    return (f"{forest.n_leaves:,} leaves for {n_leaves:,} of the model, {reason}",)
-
-
-DENSITIES = ("uniform", "empirical", "laplace", "auto")
+    if content.n_library_leaves == content.n_leaves:
+        return layout.plan
+    note = (
+        f"{content.n_leaves:,} leaves for {content.n_library_leaves:,} of the model, whose splits on several features "
+        "or thresholds at once became several splits"
+    )
+    return dataclasses.replace(layout.plan, notes=(*layout.plan.notes, note))
 
 
 def density_sensitivity(
     model: Any,
     X: Any,
-    densities: Sequence[str] | Mapping[str, Any] = DENSITIES,
+    densities: Sequence[str] | Mapping[str, Any] = ("uniform", "empirical", "laplace", "auto"),
     *,
     progress: bool | Progress | None = None,
     **options: Any,
@@ -402,21 +397,11 @@ def density_sensitivity(
         return sensitivity(by_name, base)
 
 
-def _with_names(content: Forest | Effects, feature_names: Sequence[str] | None) -> Forest | Effects:
-    if feature_names is None:
-        return content
-    return content.with_schema(_renamed(content.schema, feature_names))
-
-
-def _with_dates(content: Forest | Effects, X: Any, dates: Mapping[str, str]) -> Forest | Effects:
-    """Mark features as dates: those that are named, and those whose columns in X hold dates."""
-    schema = with_found_dates(with_dates(content.schema, dates), X, content.thresholds_of)
-    return content if schema == content.schema else content.with_schema(schema)
-
-
-def _renamed(schema: Schema, names: Sequence[str]) -> Schema:
+def _with_names(content: Forest | Effects, names: Sequence[str] | None) -> Forest | Effects:
     """Show other names; the model's own, if any, still match columns of tables."""
-    is_list = isinstance(names, Iterable) and not isinstance(names, str)
+    if names is None:
+        return content
+    schema, is_list = content.schema, isinstance(names, Iterable) and not isinstance(names, str)
     texts = [str(name) for name in names] if is_list else []
     if len(texts) != len(schema.features) or len(set(texts)) != len(texts):
         got = list(names) if is_list else names
@@ -426,7 +411,13 @@ def _renamed(schema: Schema, names: Sequence[str]) -> Schema:
         )
     features = tuple(dataclasses.replace(f, name=name) for f, name in zip(schema.features, texts, strict=True))
     trained_names = schema.trained_names or (schema.names if schema.named else ())
-    return dataclasses.replace(schema, features=features, given=True, trained_names=trained_names)
+    return content.with_schema(dataclasses.replace(schema, features=features, given=True, trained_names=trained_names))
+
+
+def _with_dates(content: Forest | Effects, X: Any, dates: Mapping[str, str]) -> Forest | Effects:
+    """Mark features as dates: those that are named, and those whose columns in X hold dates."""
+    schema = with_found_dates(with_dates(content.schema, dates), X, content.thresholds_of)
+    return content if schema == content.schema else content.with_schema(schema)
 
 
 def bag(
@@ -508,13 +499,9 @@ def _bag_of_models(
 ) -> Bag:
     if len(models) < 2:
         raise ValueError(f"`fit` must be a function or a list of at least two models, got {len(models)}; add models.")
-    n_rows = n_rows_of(X)
-    members = [
-        _member(model, X, rng.integers(0, n_rows, n_rows), options)
-        for model in counted(progress, "models", models, len(models))
-    ]
-    decompositions = [decompose(model, X, **options) for model in models]
-    return Bag(mean(decompositions), tuple(members))
+    n_rows, shown = n_rows_of(X), counted(progress, "models", models, len(models))
+    members = [_member(model, X, rng.integers(0, n_rows, n_rows), options) for model in shown]
+    return Bag(mean([decompose(model, X, **options) for model in models]), tuple(members))
 
 
 def _member(model: Any, X: Any, places: Ints, options: dict[str, Any]) -> Decomposition:

@@ -112,9 +112,8 @@ def _near(text: str, fx: Decomposition) -> str:
     near = difflib.get_close_matches(text.lower(), by_lower, n=3, cutoff=0.4)
     closest = next(iter(difflib.get_close_matches(text.lower(), by_lower, n=1, cutoff=0.75)), None)
     meant = "" if closest is None else f"did you mean {by_lower[closest]}? "
-    return (
-        f"{meant}there are {'; '.join(by_lower[name] for name in near) or '; '.join(labels[:3])} ({len(labels)} in all)"
-    )
+    listed = [by_lower[name] for name in near] or labels[:3]
+    return f"{meant}there are {'; '.join(listed)} ({len(labels)} in all)"
 
 
 def _listed(text: str) -> Names:
@@ -222,10 +221,6 @@ def _saved(fx: Decomposition, name: str, request: Request, density: str | None, 
         raise ValueError(
             f"`--density` must be given, since {name} has a density of its own, {density!r}; choose one for the rows."
         )
-    return under_density(fx, name, request, density, progress)
-
-
-def under_density(fx: Decomposition, name: str, request: Request, density: str, progress: Progress) -> Decomposition:
     check_density(density)
     if request.density_from is None and KINDS[density].needs_data and not _has_rows(fx):
         raise ValueError(
@@ -333,13 +328,10 @@ def gap_in(fx: Decomposition, request: Request, groups: Groups, feature: str | N
         feature = groups.column
     table = request.table_in_memory(fx.schema)
     is_compared, is_second, names = _compared_rows(labels, groups)
-    rows = (
-        table
-        if is_compared.all()
-        else nw.to_native(nw.from_native(table, eager_only=True).filter(is_compared.tolist()))
-    )
+    if not is_compared.all():
+        table = nw.to_native(nw.from_native(table, eager_only=True).filter(is_compared.tolist()))
     weights = None if request.weight is None else np.asarray(request.column(request.weight))[is_compared]
-    gap = fx.gap(rows, is_second, sample_weight=weights, feature=feature, progress=progress)
+    gap = fx.gap(table, is_second, sample_weight=weights, feature=feature, progress=progress)
     return dataclasses.replace(gap, groups=names)
 
 

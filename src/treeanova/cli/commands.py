@@ -125,11 +125,7 @@ def explain(
             with one_step(report, f"writing {save.name}"):
                 fx.save(save)
             files["decomposition"] = str(save)
-        if out is not None:
-            from treeanova.report import write_report  # noqa: PLC0415  an extra
-
-            write_report(fx, out, title=model.name, progress=report)
-            files["report"] = str(out)
+        files |= _write_page(fx, out, "report", title=model.name, progress=report)
         if rows_out is not None:
             drop = request.others(fx.schema) if rows is None else ()
             fx.explain_to(rows_out, rows_of(explained_rows, fx.schema, drop), progress=report)
@@ -282,13 +278,13 @@ def gap(
     _print(content, lambda: f"{answer:{top}}", json=json, files=files)
 
 
-def _write_page(answer: Any, out: Path | None) -> dict[str, str]:
+def _write_page(answer: Any, out: Path | None, kind: str = "page", **options: Any) -> dict[str, str]:
     if out is None:
         return {}
     from treeanova.report import write_report  # noqa: PLC0415  an extra
 
-    write_report(answer, out)
-    return {"page": str(out)}
+    write_report(answer, out, **options)
+    return {kind: str(out)}
 
 
 @_command()
@@ -330,11 +326,7 @@ def validate(
         validation = fx.validate(
             rows, outcome, loss=loss, group=groups, sample_weight=weights, progress=within(report, "validating")
         )
-        if out is not None:
-            from treeanova.report import write_report  # noqa: PLC0415  an extra
-
-            write_report(fx, out, title=model.name, validation=validation, progress=report)
-    files = {} if out is None else {"report": str(out)}
+        files = _write_page(fx, out, "report", title=model.name, validation=validation, progress=report)
     _print(validation.to_dict(), lambda: f"{validation:{top}}", json=json, files=files)
 
 
