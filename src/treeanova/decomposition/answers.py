@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Floats, Key, Names, checked_seed, checked_whole, single_threaded
-from treeanova.core.progress import Progress, counted, one_step, quiet, reporting
+from treeanova.core.progress import Progress, counted, one_step, reporting
 from treeanova.data.columns import columns_of, frame, printable
-from treeanova.decomposition.function import Function, output_position, per_output
+from treeanova.decomposition.function import output_position, per_output
 from treeanova.decomposition.gap import Gap, gap_between
 from treeanova.decomposition.importance import (
     Ranking,
@@ -33,7 +33,7 @@ from treeanova.density.base import Points
 from treeanova.density.kinds import Density
 from treeanova.model.rows import Rows
 from treeanova.terms.moments import Moments, moments_of_values
-from treeanova.terms.source import Settings, purify_tensors
+from treeanova.terms.source import purify_tensors
 from treeanova.views import MAIN, percent, rows_words, scale_of, share_words, sum_words
 
 
@@ -273,11 +273,7 @@ class Answers(Predictions):
         return monotonicity_of(self._function, self.model, j, position, self._settings.backend)
 
     def standard_errors(
-        self,
-        n_resamples: int = 50,
-        random_state: int | None = None,
-        *,
-        progress: bool | Progress | None = None,
+        self, n_resamples: int = 50, random_state: int | None = None, *, progress: bool | Progress | None = None
     ) -> dict[Names, Floats]:
         """Estimate standard errors of all tables that are due to the sample of rows.
 
@@ -313,10 +309,41 @@ class Answers(Predictions):
         """
         rng = np.random.default_rng(self._settings.random_state if random_state is None else checked_seed(random_state))
         with reporting(progress) as report:
-            errors = standard_errors_of_tables(
-                self._function, self.density, self._settings, n_resamples, rng, progress=report
-            )
+            errors = self._errors_of_tables(n_resamples, rng, report)
         return {self._names(key): e[..., 0] if self._has_one_output else e for key, e in errors.items()}
+
+    def _errors_of_tables(self, n_resamples: int, rng: np.random.Generator, progress: Progress) -> dict[Key, Floats]:
+        """Return bootstrap standard deviations; with m of n rows in memory, those of m rows times √(m / n)."""
+        function, density, statistics = self._function, self.density, self.density.statistics
+        if statistics is None or not len(statistics.sample):
+            raise ValueError("standard_errors() needs the rows of the density, got none; decompose with X.")
+        if density.needs_data and len(statistics.points().weights) < 2:
+            raise ValueError(
+                "standard_errors() needs at least two rows of the density, got one; decompose with more rows."
+            )
+        if function.scope.is_part:
+            raise ValueError(
+                f"standard_errors() must have all terms of a model, got {function.scope}; call it on the decomposition "
+                "of the model itself, before select(), drop() or scale()."
+            )
+        n_resamples = checked_whole("n_resamples", n_resamples, 2, "50 is the default")
+        effects = function.effects
+        if not statistics.is_complete:
+            density = density.with_fixed_tuning
+        totals = {key: np.zeros((2, *values.shape)) for key, values in effects.terms.items()}
+        with one_step(progress, "tables before purification"):
+            raw = function.source.tables_to_purify(function.terms)
+        for _ in counted(progress, "bootstrap resamples", range(n_resamples), n_resamples):
+            resampled = dataclasses.replace(density, statistics=statistics.resampled(rng))
+            tables = purify_tensors(raw, resampled, self._settings).terms.effects
+            for key, total in totals.items():
+                change = tables.terms[key] - effects.terms[key]
+                total += change, change**2
+        factor, n = statistics.resampling_factor, n_resamples
+        return {
+            key: factor * np.sqrt(np.maximum(squares - total**2 / n, 0) / (n - 1))
+            for key, (total, squares) in totals.items()
+        }
 
     def validate(
         self,
@@ -364,20 +391,16 @@ class Answers(Predictions):
 
         Notes
         -----
-        The first question is about the term as fitted: a real term fitted with much noise may not lower the loss.
+        The change of loss is about the term as fitted: a real term fitted with much noise may not lower the loss.
         Dropping a term of mere noise usually lowers the loss, so "worse by two standard errors" is a cautious rule.
-        Standard errors come from the differences row by row; for "cox" from what each row contributes as an event and
-        at risk, for "pairwise" from the differences of groups.
 
-        The second question is about what is real: the p-value belongs to the term's coefficient in a regression of the
-        outcome on all terms and on a smooth curve of every feature (for a main effect, of every other feature), with
-        robust standard errors. It has about its nominal level for terms that do not exist, even if features are
-        correlated; see docs/inference.md. The regression has at most a column per five rows (events, groups): beyond
-        that, the weakest terms have no coefficient, and curves have fewer knots. Terms that these rows cannot
-        distinguish, because a feature is nearly a copy of another, are tested as one sum: `aliases` names the others.
-        Degrees of freedom are the effective number of rows that distinguish the term. If more than half of that comes
-        from one row, such as an outlier alone in its cell, the p-value is NaN, and `notes` says so. A function as
-        `loss` gives no p-values.
+        The p-value is about what is real: it belongs to the term's coefficient in a regression of the outcome on all
+        terms and on a smooth curve of every feature (for a main effect, of every other feature), with robust standard
+        errors. It has about its nominal level for terms that do not exist, even if features are correlated; see
+        docs/inference.md. The regression has at most a column per five rows (events, groups): beyond that, the weakest
+        terms have no coefficient, and curves have fewer knots. Degrees of freedom are the effective number of rows that
+        distinguish the term. If more than half of that comes from one row, such as an outlier alone in its cell, the
+        p-value is NaN, and `notes` says so. A function as `loss` gives no p-values.
 
         Rows that the model was trained on make noise look real. Dependent rows, such as those of one person or
         consecutive hours, make errors too small.
@@ -417,46 +440,6 @@ def density_rows_of(fx: Answers) -> Points:
     return fx._density_rows  # noqa: SLF001
 
 
-def standard_errors_of_tables(
-    function: Function,
-    density: Density,
-    settings: Settings,
-    n_resamples: int,
-    rng: np.random.Generator,
-    *,
-    progress: Progress = quiet,
-) -> dict[Key, Floats]:
-    """Return bootstrap standard deviations; with m of n rows in memory, those of m rows times √(m / n)."""
-    statistics = density.statistics
-    if statistics is None or not len(statistics.sample):
-        raise ValueError("standard_errors() needs the rows of the density, got none; decompose with X.")
-    if density.needs_data and len(statistics.points().weights) < 2:
-        raise ValueError("standard_errors() needs at least two rows of the density, got one; decompose with more rows.")
-    if function.scope.is_part:
-        raise ValueError(
-            f"standard_errors() must have all terms of a model, got {function.scope}; call it on the decomposition of "
-            "the model itself, before select(), drop() or scale()."
-        )
-    n_resamples = checked_whole("n_resamples", n_resamples, 2, "50 is the default")
-    effects = function.effects
-    if not statistics.is_complete:
-        density = density.with_fixed_tuning
-    totals = {key: np.zeros((2, *values.shape)) for key, values in effects.terms.items()}
-    with one_step(progress, "tables before purification"):
-        raw = function.source.tables_to_purify(function.terms)
-    for _ in counted(progress, "bootstrap resamples", range(n_resamples), n_resamples):
-        resampled = dataclasses.replace(density, statistics=statistics.resampled(rng))
-        tables = purify_tensors(raw, resampled, settings).terms.effects
-        for key, total in totals.items():
-            change = tables.terms[key] - effects.terms[key]
-            total += change, change**2
-    factor, n = statistics.resampling_factor, n_resamples
-    return {
-        key: factor * np.sqrt(np.maximum(squares - total**2 / n, 0) / (n - 1))
-        for key, (total, squares) in totals.items()
-    }
-
-
 # The decomposition in short.
 
 _MOST_ROWS = 10  # of the table for notebooks
@@ -472,11 +455,9 @@ def shares_by_order(ranking: Iterable[Standing]) -> tuple[float, float, float]:
 
 
 def headline(ranking: Sequence[Standing], raw: Sequence[Standing] | None = None, *, is_part: bool = False) -> str:
-    """Say how many terms are not small, and which term and interaction are the strongest.
+    """Say how many terms are not small, and which are the strongest; `is_part`: relative to the sum of the terms.
 
-    All numbers are variances of terms, relative to the sum of the terms if some were left out (`is_part`). `raw` is the
-    ranking before purification, for models of main effects and pairs only: the raw form of deeper models depends on how
-    their trees happened to grow.
+    `raw` is the ranking before purification: used without deeper terms, whose raw form is a matter of chance.
     """
     if not any(term.variance for term in ranking):
         if ranking or is_part:

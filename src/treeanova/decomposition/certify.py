@@ -37,19 +37,13 @@ Score = Callable[[Rows], Floats]
 
 
 def certify(
-    function: Function,
-    pure: PureTerms,
-    density: Density,
-    options: Options,
-    oracle: Score | None,
-    *,
-    clock: Clock | None = None,
+    function: Function, pure: PureTerms, density: Density, options: Options, oracle: Score | None, *, clock: Clock
 ) -> Certificate:
     """Return the certificate of pure terms; warn if a table is not pure to the tolerance.
 
     The sum of terms is compared with the scores of `oracle`, such as trees walked node by node, or of the source.
     """
-    steps = _STEPS if clock is None else min(_STEPS, clock.left * _STEPS_PER_SECOND)
+    steps = min(_STEPS, clock.left * _STEPS_PER_SECOND)
     names, statistics = function.grid.schema.names, density.statistics
     n_sampled = len(statistics.sample) if statistics is not None and statistics.is_estimated else None
     measured = {tuple(names[j] for j in key): pure.measured[key] for key in pure.terms.effects.terms}

@@ -402,8 +402,7 @@ class Sensitivity(Result):
 
 
 def sensitivity(decompositions: Mapping[str, Decomposition], base: Decomposition) -> Sensitivity:
-    mains = _main_effects(decompositions, base)
-    return Sensitivity(decompositions, _sensitivity_table(decompositions, base), mains)
+    return Sensitivity(decompositions, _sensitivity_table(decompositions, base), _main_effects(decompositions, base))
 
 
 def _sensitivity_table(decompositions: Mapping[str, Decomposition], base: Decomposition) -> Any:

@@ -40,6 +40,8 @@ from treeanova.terms.terms import Scope, TermSet
 from treeanova.views import scale_of
 
 _SAME = object()
+# What a file that does not fit may raise.
+_DAMAGE = LookupError, ValueError, TypeError, AttributeError, ImportError, ArithmeticError, MemoryError, RecursionError
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -582,11 +584,8 @@ def mean(decompositions: Iterable[Decomposition], *, progress: bool | Progress |
     >>> treeanova.mean([fx, fx]).intercept
     0.25
     """
-    members = (
-        list(decompositions)
-        if isinstance(decompositions, Iterable) and not isinstance(decompositions, Decomposition)
-        else []
-    )
+    is_list = isinstance(decompositions, Iterable) and not isinstance(decompositions, Decomposition)
+    members = list(decompositions) if is_list else []
     if not members:
         raise ValueError(
             f"`decompositions` must be a list of at least one decomposition, got {decompositions!r}; pass [fx1, fx2]."
@@ -647,19 +646,9 @@ def load(path: str | os.PathLike[str]) -> Decomposition:
     0.25
     """
     header, arrays = codec.read(path)
-    damage = (
-        LookupError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        ImportError,
-        ArithmeticError,
-        MemoryError,
-        RecursionError,
-    )
     try:
         return _decomposition(unpack(header, arrays))
-    except damage as error:
+    except _DAMAGE as error:
         name = pathlib.Path(path).name
         raise ArchiveError(f"{name} must be a whole file saved by treeanova, got one that does not fit.") from error
 

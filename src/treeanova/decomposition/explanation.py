@@ -331,7 +331,9 @@ class Job:
         target = pathlib.Path(path)
         check_suffix(target, PARQUET)
         _check_target(target)
-        whole = as_batches(X)
+        whole = batches_of(X)
+        if whole is None:
+            whole = frames_in_list([X if hasattr(X, "shape") else np.asarray(X)])
         if whole.reads(target):
             raise ValueError(
                 f"`path` must be a file that is not read as part of `X`, got {str(target)!r}; choose another name or "
@@ -412,11 +414,6 @@ def _check_target(target: pathlib.Path) -> None:
         raise ImportError("writing Parquet files needs pyarrow; pip install treeanova[parquet].") from error
     if target.is_dir() or not target.parent.is_dir():
         raise ValueError(f"`path` must be a file in a folder that exists, got {str(target)!r}; choose another name.")
-
-
-def as_batches(X: Any) -> Batches:
-    batches = batches_of(X)
-    return frames_in_list([X if hasattr(X, "shape") else np.asarray(X)]) if batches is None else batches
 
 
 def _table(explained: Explanation, copied_columns: Any) -> Any:

@@ -106,13 +106,9 @@ class Function:
         return frozenset(self.terms.keys)
 
     def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats]) -> Floats:
-        if not self.rest_orders:
-            return np.zeros((len(codes), 0, self.terms.n_outputs))
         return self.terms.rests_at(codes, listed, self.n_jobs)
 
     def rest_shares_at(self, codes: BinIndices) -> Floats:
-        if not self.rest_orders:
-            return np.zeros((*codes.shape, self.terms.n_outputs))
         return self.terms.rest_shares_at(codes, self.n_jobs)
 
     @property

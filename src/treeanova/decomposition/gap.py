@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from treeanova.core.arrays import Bools, Floats, Ints
-from treeanova.core.progress import Progress, reporting
+from treeanova.core.progress import reporting
 from treeanova.data.columns import column_named, encode, printable
 from treeanova.data.features import Schema, distinct, is_missing
 from treeanova.data.files import records
@@ -101,18 +100,11 @@ class Gap(Result):
         return rows_words(self.sizes[0], row), rows_words(self.sizes[1], row)
 
     def _content(self) -> dict[str, Any]:
-        return {
-            "scale": scale_of(self.fx.schema),
-            "outputs": list(self.fx.outputs),
-            "groups": list(self.groups),
-            "sizes": list(self.sizes),
-            "is_weighted": self.is_weighted,
-            "means": list(self.means),
-            "total": self.total,
-            "error": self.error,
-            "table": records(self.table),
-            "routes": None if self.routes is None else records(self.routes),
-        }
+        names = ("groups", "sizes", "is_weighted", "means", "total", "error")
+        content = {"scale": scale_of(self.fx.schema), "outputs": self.fx.outputs}
+        content |= {name: getattr(self, name) for name in names}
+        routes = None if self.routes is None else records(self.routes)
+        return content | {"table": records(self.table), "routes": routes}
 
     def _text(self, top: int) -> str:
         content, blocks = self._content(), []
@@ -138,14 +130,7 @@ class Gap(Result):
 
 
 def gap_between(
-    fx: Predictions,
-    X: Any,
-    group: Any,
-    *,
-    sample_weight: npt.ArrayLike | None,
-    feature: str | None,
-    groups: Mapping[str, Collection[str]] | None,
-    progress: bool | Progress | None,
+    fx: Predictions, X: Any, group: Any, *, sample_weight: Any, feature: str | None, groups: Any, progress: Any
 ) -> Gap:
     families = families_of(groups, fx.schema.names)
     encoded = encode(X, fx.schema)
@@ -169,20 +154,11 @@ def gap_between(
         _table(by, labels, difference, fx.outputs, backend_of_tables(fx))
         for by, (labels, _), difference in zip(("term", "term", "route"), sums, differences, strict=False)
     ]
-    first, second = (function.terms.intercept + side[1].mean[0] for side in spreads)
-    return Gap(
-        table=tables[0],
-        routes=None if feature is None else tables[2],
-        total=per_output(differences[1]["gap"][0]),
-        error=per_output(differences[1]["error"][0]),
-        groups=names,
-        sizes=(statistics[0].n_rows, statistics[1].n_rows),
-        means=(per_output(first), per_output(second)),
-        feature=feature,
-        fx=fx,
-        rows=(statistics[0], statistics[1]),
-        is_weighted=weights is not None,
-    )
+    total, error = (per_output(differences[1][name][0]) for name in ("gap", "error"))
+    first, second = (per_output(function.terms.intercept + side[1].mean[0]) for side in spreads)
+    sizes, rows = (statistics[0].n_rows, statistics[1].n_rows), (statistics[0], statistics[1])
+    routes, is_weighted = None if feature is None else tables[2], weights is not None
+    return Gap(tables[0], routes, total, error, names, sizes, (first, second), feature, fx, rows, is_weighted)
 
 
 def _rows_of(name: str, is_in_group: Bools, weights: Floats | None) -> tuple[Bools, Floats | None]:

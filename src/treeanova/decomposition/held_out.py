@@ -52,24 +52,17 @@ def questions_of(schema: Schema, loss: Any) -> list[Question]:
     n_outputs = len(schema.outputs)
     if callable(loss):
         return [Question(list(range(n_outputs)), FunctionLoss(loss), "")]
-    text, transformation = _stated(schema, loss)
+    if loss is not None and not isinstance(loss, str):
+        kind = type(loss).__name__
+        raise TypeError(f"`loss` must be a name or a function of scores and outcomes, got {kind}; or leave it out.")
+    text, _, transformation = (schema.objective if loss is None else loss).partition(" of ")
     losses = named_losses(text, n_outputs)
-    if losses is None:
+    if losses is None or (transformation and transformation not in _TRANSFORMATIONS):
         raise _unknown(schema, loss)
     is_exclusive = isinstance(losses[0], MulticlassLogLoss) or losses[0].name == "Brier score"
     if losses[0].outcome == "labels" and n_outputs > 1 and (is_exclusive or schema.classes):
         return [Question(list(range(n_outputs)), losses[0], transformation)]
     return [Question([k], one, transformation) for k, one in enumerate(losses)]
-
-
-def _stated(schema: Schema, loss: Any) -> tuple[str, str]:
-    if loss is not None and not isinstance(loss, str):
-        kind = type(loss).__name__
-        raise TypeError(f"`loss` must be a name or a function of scores and outcomes, got {kind}; or leave it out.")
-    text, _, transformation = (schema.objective if loss is None else loss).partition(" of ")
-    if transformation and transformation not in _TRANSFORMATIONS:
-        raise _unknown(schema, loss)
-    return text, transformation
 
 
 def _unknown(schema: Schema, loss: Any) -> ValueError:
@@ -105,7 +98,7 @@ def outcome_of(schema: Schema, question: Question, y: Any, n_rows: int, is_count
     outcome = _columns(schema, question, _numbers(values.reshape(len(values), -1)))
     if question.transformation:
         outcome = _transformed(outcome, question.transformation)
-    _check(outcome, question.loss)
+    question.loss.check(outcome)
     return outcome
 
 
@@ -183,16 +176,6 @@ def _transformed(outcome: Floats, name: str) -> Floats:
             f"`y` must be above {above:g} for a model that was trained on {name}(y), got {low:.6g}; pass it as to fit."
         )
     return function(outcome)
-
-
-def _check(outcome: Floats, loss: Loss) -> None:
-    if loss.outcome == "times" and not (outcome > 0).any():
-        raise ValueError(
-            "`y` must have events, times above zero, got censored times only; a time is negative if censored."
-        )
-    if loss.outcome == "times" and (outcome == 0).any():
-        raise ValueError("`y` must have times above zero, or below if they are censored, got 0; leave these rows out.")
-    loss.check(outcome)
 
 
 def _intervals(values: npt.NDArray[Any]) -> Floats:
@@ -396,9 +379,8 @@ class CoxRows(HeldOut):
 
     def _over_risk(self, s: Floats, values: Floats) -> Floats:
         """Sum values at the events while a row is at risk, times the row's hazard."""
-        at_risk = self._at_risk(s)
         top = s.max()
-        steps = self._events * np.exp(top - at_risk) * values
+        steps = self._events * np.exp(top - self._at_risk(s)) * values
         return np.asarray(np.cumsum(steps, axis=-1)[..., self._last] * np.exp(s - top))
 
     def _mean_at_risk(self, s: Floats, values: Floats) -> Floats:
@@ -446,10 +428,8 @@ class RankedRows(HeldOut):
         first = weights[np.unique(group, return_index=True)[1]]
         if not np.array_equal(first[group], weights):
             raise ValueError("`sample_weight` must be the same for all rows of a group, got others; weigh groups.")
-        group_weights = first[names]
-        self._weights = group_weights / group_weights.mean()
-        n_pairs = np.bincount(self._group)
-        self._share = (self._weights / n_pairs)[self._group]
+        self._weights = first[names] / first[names].mean()
+        self._share = (self._weights / np.bincount(self._group))[self._group]
         self._rows = [np.flatnonzero(group == name) for name in names]
 
     def _by_group(self, score: Floats) -> Floats:
@@ -493,8 +473,8 @@ class RankedRows(HeldOut):
 
     def by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
         slopes, along = self.gradient(score)[:, 0], direction[:, 0]
-        influences = [along[rows] @ matrix @ slopes[rows] for rows, matrix in zip(self._rows, shrinkage, strict=True)]
-        return np.array(influences)
+        pairs = zip(self._rows, shrinkage, strict=True)
+        return np.array([along[rows] @ matrix @ slopes[rows] for rows, matrix in pairs])
 
 
 def _pairs(grades: Floats, group: Ints) -> tuple[Ints, Ints]:

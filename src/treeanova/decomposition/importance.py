@@ -57,12 +57,11 @@ def families_of(groups: Mapping[str, Collection[str]] | None, features: Sequence
         return Families(tuple(features), tuple(range(len(features))))
     family_of = _family_of_each(groups, features)
     names = [family_of.get(feature, feature) for feature in features]
-    taken = [name for feature, name in zip(features, names, strict=True) if name == feature and name in groups]
-    for name in taken:
-        if name not in family_of:
-            raise ValueError(
-                f"`groups` must not name a family like a feature outside it, got {name!r}; choose another name."
-            )
+    taken = [feature for feature in features if feature in groups and feature not in family_of]
+    if taken:
+        raise ValueError(
+            f"`groups` must not name a family like a feature outside it, got {taken[0]!r}; choose another name."
+        )
     distinct = tuple(dict.fromkeys(names))
     return Families(distinct, tuple(distinct.index(name) for name in names))
 
@@ -231,19 +230,13 @@ def _moments_of_tables_at(function: Function, rows: Points) -> Moments:
 def _joined(few: Moments, many: Moments, n_tables: int) -> Moments:
     """Join tables at many rows with other terms at few, whose covariances are adjusted to the former."""
     variance, covariance, mean_abs = (
-        np.concatenate([of_tables[:n_tables], of_others[n_tables:]])
-        for of_tables, of_others in (
-            (many.variance, few.variance),
-            (many.covariance, few.covariance),
-            (many.mean_abs, few.mean_abs),
-        )
+        np.concatenate([getattr(many, name)[:n_tables], getattr(few, name)[n_tables:]])
+        for name in ("variance", "covariance", "mean_abs")
     )
-    other_variances = variance[n_tables:]
-    total = other_variances.sum(axis=0)
+    at_rows = variance[n_tables:]
+    total = at_rows.sum(axis=0)
     missing = many.score_variance - (variance + covariance).sum(axis=0)
-    covariance[n_tables:] += missing * np.divide(
-        other_variances, total, out=np.zeros_like(other_variances), where=total > 0
-    )
+    covariance[n_tables:] += missing * np.divide(at_rows, total, out=np.zeros_like(at_rows), where=total > 0)
     return Moments(variance, covariance, mean_abs)
 
 
@@ -419,11 +412,10 @@ def rank_terms(function: Function, moments: Moments, families: Families, by: str
     n_sums = len(components) - len(components.keys)
     if by == "term":
         labels, features = families.labels(keys), [tuple(families.names[i] for i in key) for key in keys]
-        orders = [*map(len, keys), *components.orders[len(components.keys) :]]
     else:
-        labels, features, orders = list(families.names), [(name,) for name in families.names], []
+        labels, features = list(families.names), [(name,) for name in families.names]
         measures = np.einsum("mtk,tf->mfk", measures, feature_shares(keys, len(labels), n_rests=n_sums))
-        orders = [1] * len(labels) + components.orders[len(components.keys) :]
+    orders = [*map(len, features), *components.orders[len(components.keys) :]]
     entries = components.labelled(labels), [*features, *[()] * n_sums], orders
     return Ranking(by, *entries, schema.outputs, *measures)
 

@@ -62,6 +62,14 @@ class Loss:
 
     def check(self, outcome: Floats) -> None:
         """Raise ValueError for an outcome that the loss is not defined for."""
+        if self.outcome == "times" and not (outcome > 0).any():
+            raise ValueError(
+                "`y` must have events, times above zero, got censored times only; a time is negative if censored."
+            )
+        if self.outcome == "times" and (outcome == 0).any():
+            raise ValueError(
+                "`y` must have times above zero, or below if they are censored, got 0; leave these rows out."
+            )
 
 
 # Differences of score and outcome.
@@ -94,10 +102,7 @@ class DifferenceLoss(Loss):
         return np.array([self._best(column, weights) for column in outcome.T])
 
     def _best(self, outcome: Floats, weights: Floats) -> float:
-        def total(score: float) -> float:
-            return float(weights @ self.of_gap(score - outcome))
-
-        return _lowest(total, outcome.min(), outcome.max())
+        return _lowest(lambda score: float(weights @ self.of_gap(score - outcome)), outcome.min(), outcome.max())
 
 
 def _lowest(function: Callable[[float], float], low: float, high: float) -> float:
@@ -371,8 +376,7 @@ class AftLoss(Loss):
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
         exact, low, high = self._standardized(score, outcome)
         first, _ = self._ratios(low, high)
-        slope = np.where(exact, self._density_slope(low)[0], -first) / self.scale
-        return slope[:, None]
+        return (np.where(exact, self._density_slope(low)[0], -first) / self.scale)[:, None]
 
     def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
         exact, low, high = self._standardized(score, outcome)
@@ -383,12 +387,9 @@ class AftLoss(Loss):
 
     def constant(self, outcome: Floats, weights: Floats) -> Floats:
         ends = np.log(outcome[np.isfinite(outcome) & (outcome > 0)])
-        reach = 5 * self.scale
-
-        def total(score: float) -> float:
-            return float(weights @ self.at(np.full((len(outcome), 1), score), outcome))
-
-        return np.array([_lowest(total, ends.min() - reach, ends.max() + reach)])
+        reach, column = 5 * self.scale, np.ones((len(outcome), 1))
+        best = _lowest(lambda s: float(weights @ self.at(s * column, outcome)), ends.min() - reach, ends.max() + reach)
+        return np.array([best])
 
     def _standardized(self, score: Floats, outcome: Floats) -> tuple[Bools, Floats, Floats]:
         with np.errstate(divide="ignore"):
@@ -406,9 +407,8 @@ class AftLoss(Loss):
             share = self._log_share(low, high)
             densities = [np.nan_to_num(np.exp(self._log_density(end) - share)) for end in (low, high)]
             slopes = [np.nan_to_num(self._density_slope(end)[0], posinf=0.0, neginf=0.0) for end in (low, high)]
-            first = densities[0] - densities[1]
             second = densities[1] * slopes[1] - densities[0] * slopes[0]
-        return first, second  # meaningless if a time is exact
+        return densities[0] - densities[1], second  # meaningless if a time is exact
 
 
 # Log survival function, log density, and the first two derivatives of the latter.

@@ -104,17 +104,7 @@ class Term:
         return self.table
 
     def __call__(self, X: Any) -> Floats:
-        """Evaluate the term at rows that hold its features.
-
-        Parameters
-        ----------
-        X
-            A table, or an array with one column per feature of the term.
-
-        Returns
-        -------
-        array of shape (n_rows,), or (n_rows, n_outputs) if there are several
-        """
+        """Evaluate the term at rows of its features, a table or an array: shape (n_rows,), outputs last if several."""
         encoded = encode(X, self.schema)
         if self.at_rows is not None:
             return self.at_rows(encoded)
@@ -569,10 +559,7 @@ class Predictions:
         if batches is not None:
             return self._explained_lazily(batches, reference, max_order)
         with reporting(progress):
-            return self._explained(X, self._keys_up_to(max_order), max_order, reference)
-
-    def _keys_up_to(self, max_order: int | None) -> list[Key]:
-        return [key for key in self._function.terms.keys if max_order is None or len(key) <= max_order]
+            return self._explained(X, max_order, reference)
 
     def _explained_lazily(self, batches: Batches, reference: Any, max_order: int | None) -> Any:
         if not isinstance(batches, Distributed):
@@ -580,17 +567,20 @@ class Predictions:
                 "`X` must be rows in memory, or a table of Dask or Spark, got rows in batches; write their terms to a "
                 "file with explain_to(path, X)."
             )
-        keys = self._keys_up_to(max_order)
-        one_row = Rows(np.zeros((1, len(self.schema.features))))
-        columns = columns_of(self._explained(one_row, keys, max_order, reference))
-        compute = functools.partial(self._columns_at, keys, max_order, reference)
+        compute = functools.partial(self._columns_at, max_order, reference)
+        columns = compute(Rows(np.zeros((1, len(self.schema.features)))))
         return batches.reading(Selection(self.schema)).mapped(compute, list(columns))
 
-    def _columns_at(self, keys: Sequence[Key], max_order: int | None, reference: Any, X: Any) -> dict[str, Floats]:
-        return columns_of(self._explained(X, keys, max_order, reference))
+    def _columns_at(self, max_order: int | None, reference: Any, X: Any) -> dict[str, Floats]:
+        return columns_of(self._explained(X, max_order, reference))
 
-    def _explained(self, X: Any, keys: Sequence[Key], max_order: int | None, reference: Any = None) -> Explanation:
+    def _explained(
+        self, X: Any, max_order: int | None, reference: Any = None, keys: Sequence[Key] | None = None
+    ) -> Explanation:
+        """Evaluate the terms of `keys`, by default all up to the order, and sums of unlisted terms up to the order."""
         rows, table = Rows.of(X, self.schema), None if isinstance(X, Rows) else X
+        if keys is None:
+            keys = [key for key in self._function.terms.keys if max_order is None or len(key) <= max_order]
         function, baseline = self._function, self.density.baseline
         if reference is None:
             at_rows = values_at_rows(function, rows, keys, max_order)

@@ -25,19 +25,7 @@ from treeanova.views import percent
 _FEWEST_UNITS = 30
 _LEVEL = 0.05
 _POWERABLE = 1e-70, 1e70  # sizes whose fourth powers are floats with all digits
-_COLUMNS = (
-    "term",
-    "output",
-    "order",
-    "loss_change",
-    "error",
-    "p_value",
-    "p_holm",
-    "slope",
-    "share",
-    "model_share",
-    "aliases",
-)
+_MEASURES = ("loss_change", "error", "p_value", "p_holm", "slope", "share", "model_share")
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -146,10 +134,10 @@ def validate(
     function: Function,
     X: Any,
     y: Any,
-    sample_weight: npt.ArrayLike | None,
+    sample_weight: Any,
     *,
     loss: Any,
-    group: npt.ArrayLike | None,
+    group: Any,
     backend: str | None,
     progress: Progress,
 ) -> Validation:
@@ -237,10 +225,8 @@ def _measured(held: HeldOut, values: Floats) -> list[dict[str, float]]:
     measures = []
     for term, (share, model_share) in zip(values, _shares(held, values), strict=True):
         change, error = held.change(held.score - term)
-        slope = slope_of(held, term)
-        measures.append(
-            {"loss_change": change, "error": error, "slope": slope, "share": share, "model_share": model_share}
-        )
+        of_loss = {"loss_change": change, "error": error, "slope": slope_of(held, term)}
+        measures.append(of_loss | {"share": share, "model_share": model_share})
     return measures
 
 
@@ -314,7 +300,7 @@ def _validation(
     corrected = holm([row["p_value"] for row in rows])
     rows = [row | {"p_holm": float(p)} for row, p in zip(rows, corrected, strict=True)]
     rows.sort(key=lambda row: -row["loss_change"])
-    names = [name for name in _COLUMNS if name != "output" or losses.shape[1] > 1]
+    names = ["term", *(["output"] if losses.shape[1] > 1 else []), "order", *_MEASURES, "aliases"]
     model_loss, constant_loss = map(per_output, losses)
     idle = [row["term"] for row in rows if row["order"] > 1 and row["loss_change"] <= 2 * row["error"]]
     useful = {row["term"] for row in rows if row["loss_change"] > 2 * row["error"]}
