@@ -189,8 +189,7 @@ class Answers(Predictions):
         -----
         The difference of the mean scores is the sum of the differences of the terms' means; the intercept cancels.
         Errors are those of differences of two means over independent rows, given model and density. They are NaN if a
-        group has a single row. Rows of weight zero are left out. Dropping the terms of a protected feature does not
-        remove its influence: correlated features carry part of it in their own terms.
+        group has a single row. Rows of weight zero are left out.
 
         Examples
         --------

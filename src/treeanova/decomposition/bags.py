@@ -179,8 +179,7 @@ class Bag(Result):
         errors = self.values(key).std(axis=0, ddof=1)
         reach = float(scipy.special.ndtri((1 + level) / 2)) * errors
         added = {"error": errors, "low": term.values - reach, "high": term.values + reach}
-        columns = term_columns(term)
-        outputs = self.fx.outputs
+        columns, outputs = term_columns(term), self.fx.outputs
         for name, numbers in added.items():
             for output, column in zip(outputs, numbers.reshape(term.weights.size, -1).T, strict=True):
                 columns[free_name(name if len(outputs) == 1 else f"{name}_{output}", columns)] = column

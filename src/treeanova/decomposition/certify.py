@@ -121,19 +121,17 @@ def _division_of(column: Floats | BinIndices) -> bytes | None:
 def _density_gap(pure: PureTerms, density: Density) -> float:
     """Return the largest gap between tables of pairs and the joint density, if terms of higher order use the latter."""
     effects = pure.terms.effects
-    if not _uses_joint(pure):
-        return 0.0
-    gaps = (density.gap(key, effects.binnings.get(key)) for key in effects.terms if len(key) == 2)
-    return max(gaps, default=0.0)
+    pairs = [key for key in effects.terms if len(key) == 2] if _uses_joint(pure) else []
+    return max((density.gap(key, effects.binnings.get(key)) for key in pairs), default=0.0)
 
 
 def _mean_gap(function: Function, pure: PureTerms, density: Density) -> float:
     """Return how much the mean score under the joint density differs from the intercept, in standard deviations."""
-    statistics, tables = density.statistics, pure.terms
+    statistics = density.statistics
     if statistics is None or not len(statistics.sample) or not _uses_joint(pure):
         return 0.0
     spread = function.score(Rows(statistics.rows(_COMPARED_ROWS)[0])).std(axis=0)
-    gap = np.abs(mean_of_tables(tables, density))
+    gap = np.abs(mean_of_tables(pure.terms, density))
     return float(np.divide(gap, spread, out=np.zeros_like(gap), where=spread > 0).max())
 
 
@@ -165,8 +163,7 @@ def _reconstruction_error(
     """
     score = function.score if oracle is None else oracle
     if statistics is None or not len(statistics.sample):
-        sizes = function.grid.sizes
-        codes = np.stack([np.arange(_COMPARED_ROWS) % size for size in sizes], axis=1).astype(np.int32)
+        codes = np.stack([np.arange(_COMPARED_ROWS) % size for size in function.grid.sizes], axis=1).astype(np.int32)
         rows = Rows.in_bins(function.grid, codes)
     else:
         n_checked = _n_rows(function, _CHECKED_ROWS, steps)

@@ -217,8 +217,7 @@ def _comparable(old: Decomposition, new: Decomposition, rows: Statistics, progre
     """Return the new model under the density of the old one: `old` itself if the model is the same."""
     if function_of(new).source is function_of(old).source and function_of(new).scope == function_of(old).scope:
         return old
-    bound = old.density.bind(new.grid, rows)
-    return purified_again(new, bound, within(progress, "new model under the old density"))
+    return purified_again(new, old.density.bind(new.grid, rows), within(progress, "new model under the old density"))
 
 
 def _change(

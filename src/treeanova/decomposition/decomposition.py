@@ -80,9 +80,7 @@ class Decomposition(Answers):
     @functools.cached_property
     def raw(self) -> Decomposition:
         """The same model with its terms before purification, to compare."""
-        function = self._function
-        terms = function.source.raw()
-        scope = dataclasses.replace(function.scope, order=None)
+        terms, scope = self._function.source.raw(), dataclasses.replace(self._function.scope, order=None)
         effects = terms.effects
         weights = {key: self._weights_on(key, effects.binnings.get(key)) for key in effects.terms}
         certificate = certify_raw(self.certificate, self._names, effects.terms, weights)

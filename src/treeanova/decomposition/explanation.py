@@ -95,10 +95,8 @@ class Explanation(Result):
         unlisted += ", and a remainder" if self.remainder is not None else ""
         outputs = f" and {len(self.outputs)} outputs" if len(self.outputs) > 1 else ""
         against = "" if self.baseline == "average" else f", against the {self.baseline}"
-        n_rows, n_terms = len(self.values), len(self.terms)
-        return (
-            f"Explanation of {rows_words(n_rows)} by {n_terms:,} terms{outputs}{unlisted}{against}; to_frame() shows it"
-        )
+        size = f"{rows_words(len(self.values))} by {len(self.terms):,} terms"
+        return f"Explanation of {size}{outputs}{unlisted}{against}; to_frame() shows it"
 
     def _content(self) -> dict[str, Any]:
         components = {label: values.reshape(len(values), -1) for label, values in self.parts.items()}
@@ -289,11 +287,9 @@ class Explanation(Result):
         except ImportError as error:
             raise ImportError("to_shap() needs the package shap, which is not installed; pip install shap.") from error
         base = np.broadcast_to(self.intercept, (len(self.values), *np.shape(self.intercept)))
-        base = base if self.remainder is None else base + self.remainder
-        values = self.shap_values(leave_remainder=True)
-        return shap.Explanation(
-            values=values, base_values=np.array(base), data=self.data, feature_names=list(self.features)
-        )
+        base = np.array(base if self.remainder is None else base + self.remainder)
+        values, names = self.shap_values(leave_remainder=True), list(self.features)
+        return shap.Explanation(values=values, base_values=base, data=self.data, feature_names=names)
 
 
 def _reason_lines(rows: Sequence[Mapping[str, Any]], top: int) -> str:

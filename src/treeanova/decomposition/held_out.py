@@ -363,8 +363,7 @@ class CoxRows(HeldOut):
 
     def change(self, without: Floats) -> tuple[float, float]:
         mean = self.mean_loss(without) - self.mean_loss(self.score)
-        influence = self._influence(without) - self._influence(self.score)
-        n = len(influence)
+        influence, n = self._influence(without) - self._influence(self.score), len(self.score)
         return mean, float(np.sqrt((influence**2).sum() * n / (n - 1)))
 
     def _influence(self, score: Floats) -> Floats:
@@ -447,15 +446,13 @@ class RankedRows(HeldOut):
 
     def gradient(self, score: Floats) -> Floats:
         pull = self._share * scipy.special.expit(score[self._worse, 0] - score[self._better, 0])
-        n_rows = len(score)
-        slopes = np.bincount(self._worse, pull, n_rows) - np.bincount(self._better, pull, n_rows)
-        return np.asarray(slopes[:, None], dtype=np.float64)
+        worse, better = (np.bincount(side, pull, len(score)) for side in (self._worse, self._better))
+        return np.asarray((worse - better)[:, None], dtype=np.float64)
 
     def _laplacian(self, score: Floats) -> Any:
         gap = score[self._better, 0] - score[self._worse, 0]
         bend = self._share * scipy.special.expit(gap) * scipy.special.expit(-gap)
-        n_rows = len(score)
-        sides = scipy.sparse.coo_array((bend, (self._better, self._worse)), shape=(n_rows, n_rows)).tocsr()
+        sides = scipy.sparse.coo_array((bend, (self._better, self._worse)), shape=(len(score),) * 2).tocsr()
         both = sides + sides.T
         return (scipy.sparse.diags_array(both.sum(axis=1)) - both).tocsr()
 

@@ -121,11 +121,10 @@ def _n_rows(function: Function) -> int:
 
 
 def _some(points: Points, n_rows: int, rng: np.random.Generator) -> Points:
-    codes, weights = points
-    if len(codes) <= n_rows:
+    if len(points.codes) <= n_rows:
         return points
-    places = rng.choice(len(codes), size=n_rows, p=weights / weights.sum())
-    return Points(codes[places], np.full(n_rows, 1 / n_rows))
+    places = rng.choice(len(points.codes), size=n_rows, p=points.weights / points.weights.sum())
+    return Points(points.codes[places], np.full(n_rows, 1 / n_rows))
 
 
 def moments_take_long(function: Function) -> bool:
@@ -402,7 +401,7 @@ def contributions_table(
 
 
 def rank_terms(function: Function, moments: Moments, families: Families, by: str, sums: Sums | None = None) -> Ranking:
-    components, schema = function.components, function.grid.schema
+    components = function.components
     keys: Sequence[Key] = components.keys
     if sums is not None:
         keys, moments = sums.moments(moments, families)
@@ -417,7 +416,7 @@ def rank_terms(function: Function, moments: Moments, families: Families, by: str
         measures = np.einsum("mtk,tf->mfk", measures, feature_shares(keys, len(labels), n_rests=n_sums))
     orders = [*map(len, features), *components.orders[len(components.keys) :]]
     entries = components.labelled(labels), [*features, *[()] * n_sums], orders
-    return Ranking(by, *entries, schema.outputs, *measures)
+    return Ranking(by, *entries, function.grid.schema.outputs, *measures)
 
 
 def feature_shares(keys: Sequence[Key], n_features: int, *, n_rests: int) -> Floats:

@@ -215,9 +215,7 @@ _DIRECTIONS = ("increasing", "decreasing", "constant", "neither", "undecided")
 
 def _counts(levels: Sequence[Level]) -> str:
     directions = [level.direction for level in levels]
-    return ", ".join(
-        f"{directions.count(direction):,} {direction}" for direction in _DIRECTIONS if direction in directions
-    )
+    return ", ".join(f"{directions.count(word):,} {word}" for word in _DIRECTIONS if word in directions)
 
 
 def _shortened(where: Sequence[str]) -> str:

@@ -658,10 +658,9 @@ class Predictions:
         keys = self._function.terms.keys if terms is None else [self._any_key(term) for term in terms]
         if len(set(keys)) < len(keys):
             raise ValueError(f"`terms` must be different terms, got {list(terms or ())!r}; name each term once.")
-        order = None if terms is None else 0
         function = self._function
         job = Job(
-            functools.partial(self._explained, keys=keys, max_order=order),
+            functools.partial(self._explained, keys=keys, max_order=None if terms is None else 0),
             Selection(self.schema, keep=tuple(dict.fromkeys(keep))),
             digest_of(fingerprint(function.source, function.terms, function.scope), keys, list(dict.fromkeys(keep))),
             (len(keys) + len(function.rest_orders) + 3) * len(self.outputs) + len(set(keep)),
