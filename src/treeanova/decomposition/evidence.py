@@ -103,9 +103,6 @@ def _inverse(matrix: Floats) -> Floats:
     return np.asarray(scale[:, None] * np.linalg.inv(scaled) * scale)
 
 
-# Tests of all terms.
-
-
 class Evidence(NamedTuple):
     """One-sided p-values, and positions of what each term is tested with; why there is none for a term, or for all."""
 
@@ -346,9 +343,6 @@ class _Regression:
         ratio = estimate / error if error > 0 else np.inf * np.sign(estimate)
         n_effective = sizes.sum() ** 2 / (sizes**2).sum()  # rows that tell this term from all others
         return float(scipy.special.stdtr(min(self._degrees, max(n_effective - 1, 1)), -ratio)), ""
-
-
-# Columns.
 
 
 def _design(

@@ -279,9 +279,6 @@ def _table(
     return contributions_table({by: labels}, outputs, difference, ranks, backend)
 
 
-# The two groups.
-
-
 def two_groups(X: Any, group: Any, schema: Schema, n_rows: int) -> tuple[tuple[str, str], Bools]:
     """Return the names of the two groups, and whether each row is in the second."""
     if isinstance(group, str):

@@ -247,9 +247,6 @@ def _quantile(values: Floats, weights: Floats, level: float) -> float:
     return float(values[order][min(int(np.searchsorted(shares, level - 1e-12)), len(values) - 1)])
 
 
-# Classes.
-
-
 class LogLoss(Loss):
     """Minus the log-likelihood of yes and no, or of shares, given log-odds."""
 
@@ -310,9 +307,6 @@ class MulticlassLogLoss(Loss):
         return np.asarray(values - values.mean(axis=-1, keepdims=True))
 
 
-# Logarithms of means.
-
-
 class TweedieLoss(Loss):
     """Half the deviance given the log of the mean; power 1 is Poisson, power 2 is gamma."""
 
@@ -347,9 +341,6 @@ class TweedieLoss(Loss):
         if self.power == 2:
             _refuse(f"must be positive for {self.name}", outcome, outcome <= 0)
         _refuse(f"must not be negative for {self.name}", outcome, outcome < 0)
-
-
-# Survival times.
 
 
 class AftLoss(Loss):
@@ -425,9 +416,6 @@ _SURVIVALS: dict[str, tuple[Callable[[Floats], Any], ...]] = {
     ),
     "extreme": (lambda z: -np.exp(z), lambda z: z - np.exp(z), lambda z: (1 - np.exp(z), -np.exp(z))),
 }
-
-
-# Losses by name.
 
 
 def _positive(name: str, number: float) -> float:

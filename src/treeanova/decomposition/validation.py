@@ -268,9 +268,6 @@ def holm(p: Sequence[float] | Floats) -> Floats:
     return corrected
 
 
-# The table.
-
-
 def _alias_labels(evidence: Evidence, labels: Sequence[str], features: Sequence[str]) -> list[list[str]]:
     aliases = []
     for terms, curves in zip(evidence.terms, evidence.features, strict=True):

@@ -32,8 +32,6 @@ SCALE_WORDS = {"linear": "", "log": "log scale", "quantile": "widths are shares 
 _FIRST_NUMBER = re.compile(r"^\s*([<>≤≥]?)[\s=(\[$€£~]*(-?\d+(?:\.\d+)?)")
 _DIRECTIONS = {"<": -np.inf, "≤": -np.inf, ">": np.inf, "≥": np.inf}
 
-# Ranges.
-
 
 def range_of(axis: Axis, weights: Floats, data_ends: Ends | None = None) -> Ends:
     """Return ends just beyond the outermost thresholds, or nearby ends of the data; cut long tails of little weight."""
@@ -76,9 +74,6 @@ def checked_limits(limits: Any) -> Ends:
             "data."
         )
     return ends[0], ends[1]
-
-
-# Scales.
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -171,9 +166,6 @@ def _between(knots: Floats, places: Floats, numbers: Any) -> Any:
     return inner + slope * (np.minimum(numbers - knots[0], 0) + np.maximum(numbers - knots[-1], 0))
 
 
-# Categories.
-
-
 def category_order(labels: Sequence[str], order: str, weights: Floats, values: Floats | None) -> Ints:
     """Return categories in drawing order; "auto": by number if all labels begin with one, else by value or as given."""
     if order not in ORDERS:
@@ -204,9 +196,6 @@ def numbers_in(labels: Sequence[str]) -> Floats | None:
         return None
     numbers = ((match[1], float(match[2])) for match in matches if match)
     return np.array([np.nextafter(number, _DIRECTIONS.get(sign, number)) for sign, number in numbers])
-
-
-# Drawings.
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -44,9 +44,6 @@ def checked_count(k: Any) -> int:
     return int(k)
 
 
-# Terms.
-
-
 def tables_of(fx: Decomposition) -> dict[Names, Term]:
     return {names: term for names, term in fx.terms.items() if term.has_table}
 

@@ -368,9 +368,6 @@ def grid(
     return np.array(panels, dtype=object)
 
 
-# Terms.
-
-
 def _checked_keys(fx: Decomposition, keys: Sequence[KeyLike]) -> list[Names]:
     if isinstance(keys, str) or not keys:
         raise ValueError(f"`keys` must be a list of terms, got {keys!r}; pass ['a', ('a', 'b')] or leave it out.")

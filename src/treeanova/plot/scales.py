@@ -35,8 +35,6 @@ _WIDTH, _CHARACTER, _SPACE = 0.4, 0.085, 0.25  # of a short date, of a character
 _LAST_DAY = 2_900_000  # within the calendar
 _DATE_FORMS = (("%Y", "Y"), ("%Y-%m", "M"), ("%Y-%m-%d", "D"), ("%m-%d %H:%M", "m"), ("%H:%M:%S", "s"))
 
-# Names.
-
 
 def name_feature(ax: Any, drawing: AxisDrawing, which: str) -> None:
     words = wrapped(drawing.name, n_characters_along(ax, which))
@@ -54,9 +52,6 @@ def name_effect(ax: Any, words: str, which: str) -> None:
     getattr(ax, f"set_{which}label")(label, **({"loc": "right"} if which == "x" else {}))
     if which == "x":
         ax.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=_TICK_STEPS))
-
-
-# Limits and ticks.
 
 
 def set_scale(ax: Any, drawing: AxisDrawing, which: str, masses: Floats | None = None) -> None:
@@ -221,9 +216,6 @@ def short_number(number: float) -> str:
     else:
         text = f"{number:.10f}".rstrip("0").rstrip(".")
     return text.replace("-", "−")
-
-
-# Distributions of rows.
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -55,9 +55,6 @@ def documented(function: _Function) -> _Function:
     return function
 
 
-# Text.
-
-
 def plain(text: object) -> str:
     """Escape dollars, which matplotlib reads as formulas."""
     return str(text).replace("\\$", "$").replace("$", r"\$")
@@ -136,9 +133,6 @@ def number_labels(ticks: Sequence[float]) -> list[str]:
     return [str(formatter(tick)) for tick in ticks]
 
 
-# Axes.
-
-
 def checked_axes(ax: Any, width: float, height: float) -> Any:
     if ax is None:
         return plt.subplots(figsize=(width, height), layout="constrained")[1]
@@ -155,9 +149,6 @@ def axes_row(ax: Any, n_axes: int, width: float, height: float) -> list[Any]:
     if len(panels) != n_axes:
         raise ValueError(f"`ax` must hold {n_axes} Axes, got {len(panels)}; pass {n_axes} or leave it out.")
     return [checked_axes(panel, width, height) for panel in panels]
-
-
-# Colours.
 
 
 def is_dark() -> bool:
@@ -184,9 +175,6 @@ def series_colour(position: int, name: str = "") -> Any:
 
 def sign_colours(values: Sequence[float] | np.ndarray[Any, Any]) -> list[Any]:
     return [tone(views.POSITIVE if value >= 0 else views.NEGATIVE) for value in values]
-
-
-# Lines and legends.
 
 
 def tidy(ax: Any) -> None:

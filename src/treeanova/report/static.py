@@ -44,9 +44,6 @@ def together(*children: str) -> Markup:
     return Markup("".join(child if isinstance(child, Markup) else html.escape(child) for child in children))
 
 
-# Styles.
-
-
 def asset(name: str) -> str:
     return (importlib.resources.files("treeanova.report") / "assets" / name).read_text(encoding="utf-8")
 
@@ -91,9 +88,6 @@ def static_page(title: str, facts: str, sentence: str, sections: Sequence[Markup
         class_="static",
     )
     return f'<!doctype html>\n<html lang="en">\n<head>{head}</head>\n{body}\n</html>\n'
-
-
-# Text and tables.
 
 
 def numbers(*entries: tuple[str, str, str]) -> Markup:
@@ -155,9 +149,6 @@ def _text(value: float, decimals: int, column: str) -> str:
     if not math.isfinite(value):
         return "–"
     return f"{value:,.{decimals}f}" if column == "error" else signed(float(value), decimals)
-
-
-# Pictures.
 
 
 def picture(draw: Callable[..., Any], label: str, size: tuple[float, float], class_: str = "picture") -> Markup:

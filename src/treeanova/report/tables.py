@@ -77,7 +77,10 @@ class Forms:
         main, terms = self.main, self.terms(names)
         positions, binnings = positions_of(main, names), self._common(names)
         axes = tuple(binning.axis(main.grid.axes[j]) for binning, j in zip(binnings, positions, strict=True))
-        places = {form: _bins_within(coarse, binnings) for form, coarse in self._binnings[names].items()}
+        places = {
+            form: [None if one.equals(fine) else one.within(fine) for one, fine in zip(coarse, binnings, strict=True)]
+            for form, coarse in self._binnings[names].items()
+        }
         weights = {form: _shared(term.weights, places[form]) for form, term in terms.items()}
         return CommonTable(
             positions,
@@ -125,11 +128,6 @@ def _binning(fine: Axis, coarse: Axis) -> Binning:
     if fine is coarse or fine.has_bins_of(coarse):
         return unmerged(fine.size)
     return binning_by(coarse.index(fine.examples()).astype(np.int64))
-
-
-def _bins_within(coarse: Sequence[Binning], fine: Sequence[Binning]) -> list[Ints | None]:
-    pairs = zip(coarse, fine, strict=True)
-    return [None if outer.equals(inner) else outer.within(inner) for outer, inner in pairs]
 
 
 def _taken(values: Floats, places: Sequence[Ints | None]) -> Floats:
