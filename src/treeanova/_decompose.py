@@ -393,7 +393,7 @@ def density_sensitivity(
         base = decompose(model, X, density=kinds[last], progress=progress_of[last], **options)
         by_name = {name: base.with_density(kinds[name], progress=progress_of[name]) for name in earlier} | {last: base}
         for name, fx in by_name.items():
-            fx.importance(progress=progress_of[name])
+            fx.importance(progress=progress_of[name])  # kept by `fx`, for what follows
         return sensitivity(by_name, base)
 
 

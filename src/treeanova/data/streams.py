@@ -252,12 +252,12 @@ class Stream(Batches):
         return numbered(self.read(None if self.names is None else self.selection.read(self.names)))
 
 
-def numbered(tables: Iterable[Any], source: str = "batch {}", number: int = 0) -> Iterator[Batch]:
-    """Cut tables into batches that are not too long, each with its number and that of its first row."""
+def numbered(tables: Iterable[Any], source: str = "batch {}", partition: int = 0) -> Iterator[Batch]:
+    """Cut tables into batches that are not too long, each with its name and the number of its first row."""
     whole = (as_frame(table, source.format(i)) for i, table in enumerate(tables, start=1))
     first_row = 0
     for i, table in enumerate(itertools.chain.from_iterable(map(_cut, whole)), start=1):
-        yield Batch(table, source.format(i), number, first_row)
+        yield Batch(table, source.format(i), partition, first_row)
         first_row += n_rows_of(table)
 
 

@@ -233,7 +233,7 @@ class _Regression:
         self._coefficients, self.has_converged = _fitted(held, columns, held.score, np.zeros(len(columns)))
         score = held.score + np.tensordot(self._coefficients, columns, axes=1)
         self._fit = _Metric(held, columns, score)
-        self._alike = _Metric(held, columns, np.zeros_like(score)) if held.can_be_certain else self._fit
+        self._all_rows = _Metric(held, columns, np.zeros_like(score)) if held.can_be_certain else self._fit
         self._residual = -held.gradient(score).ravel()
         self._n_columns = len(columns) / max(score.shape[1] - 1, 1)
         self._degrees = max(held.n_units - self._n_columns, 1)
@@ -248,12 +248,13 @@ class _Regression:
         column = self._values[u].ravel()
         if not np.abs(column).max(initial=0.0) > _ROUNDING * np.abs(self._held.score).max(initial=0.0):
             return 0.0
-        size, _ = self._alike.residual_size(column, self._design.is_constant)
-        return size if size > 1e-12 * float(column @ self._alike.curve(column)) else 0.0
+        size, _ = self._all_rows.residual_size(column, self._design.is_constant)
+        return size if size > 1e-12 * float(column @ self._all_rows.curve(column)) else 0.0
 
     def inflation(self, hypothesis: _Hypothesis) -> float:
+        """Return the factor by which the other columns raise the variance of the term's coefficient."""
         column = self._values[hypothesis.term].ravel()
-        unexplained_size, _ = self._alike.residual_size(column, self._design.without(hypothesis))
+        unexplained_size, _ = self._all_rows.residual_size(column, self._design.without(hypothesis))
         size = self.size(hypothesis.term)
         return size / unexplained_size if unexplained_size > 0 else np.inf
 
@@ -264,7 +265,7 @@ class _Regression:
         if not blocks:
             return hypothesis
         column = self._values[hypothesis.term].ravel()
-        block = min(blocks, key=lambda one: self._alike.residual_size(column, design.is_constant | one)[0])
+        block = min(blocks, key=lambda one: self._all_rows.residual_size(column, design.is_constant | one)[0])
         terms = {*hypothesis.partners, *design.term[block & (design.term >= 0)].tolist()}
         features = {*hypothesis.features, *design.feature[block & (design.feature >= 0)].tolist()}
         return hypothesis._replace(partners=tuple(sorted(terms)), features=tuple(sorted(features)))

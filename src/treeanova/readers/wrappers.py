@@ -383,9 +383,9 @@ def _read_targets(model: Any, read_member: ReadMember) -> Content:
     forests = _forests(model, model.estimators_, read_member)
     links = {forest.schema.link for forest in forests}
     link = links.pop() if len(links) == 1 else "other"
-    # Labels of several outputs are 0 and 1; with others, and for probabilities, the response is left undefined.
-    is_plain = link == "logit" and all(forest.schema.classes == (0, 1) for forest in forests)
-    if _is_a(model, {"MultiOutputClassifier"}) and not is_plain:
+    # A prediction is a label for each output, which the schema of several outputs can say for 0 and 1 only.
+    predicts_0_or_1 = link == "logit" and all(forest.schema.classes == (0, 1) for forest in forests)
+    if _is_a(model, {"MultiOutputClassifier"}) and not predicts_0_or_1:
         link = "other"
     return side_by_side(model, forests, [f"y{k}" for k in range(len(forests))], link)
 

@@ -597,7 +597,11 @@ def n_cells_of_faces(cells: CoarseCells, packed: Mapping[Key, Floats], n_outputs
 
 
 def pack_tables(cells: CoarseCells, tables: Mapping[Key, Floats]) -> tuple[dict[Key, Floats], dict[Key, Floats]]:
-    """Return flat faces of the tables that follow from them, and all other tables; `unpack_tables` reverses this."""
+    """Return tables that are sums of functions of all axes but one (their faces) as flat faces, and all other tables.
+
+    Highest orders come first: what a table's faces add to the tables below need not be saved there again.
+    `unpack_tables` reverses this.
+    """
     if sum(table.size for table in tables.values()) < _LEAST_CELLS:
         return {}, dict(tables)
     largest = max((float(np.abs(table).max()) for table in tables.values()), default=0.0)

@@ -436,6 +436,7 @@ def _parametric_candidates(pairs: PairStack, start: Candidates, *, families: boo
 
 
 def _likelier(first: Candidates, second: Candidates) -> Candidates:
+    """Return the likelier of two candidates for each pair, all pairs at the same places."""
     takes_second = second.likelihoods > first.likelihoods
     names = [second.names[i] if better else first.names[i] for i, better in enumerate(takes_second)]
     ratio, left_out = (

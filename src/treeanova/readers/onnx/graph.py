@@ -308,6 +308,7 @@ def tree_operator(data: bytes) -> tuple[Operator, bool, int | None]:
 
 
 def _operator(node: Message) -> Operator:
+    """Decode a NodeProto: inputs in field 1, outputs in 2, the operator's name in 4, attributes in 5."""
     listed = [_attribute(fields(raw(value))) for value in node.get(5, [])]
     attributes = dict(listed)
     if len(attributes) < len(listed):
