@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 import pickle
 
 import numpy as np
@@ -202,3 +203,11 @@ def test_a_printed_certificate_fits_a_screen():
     assert lines[-1] == "the 24 least pure of 300 terms with tables; `terms` has all of them"
     assert lines[-2].startswith("299 × 300 ")
     assert not any(line.startswith("3 × 4 ") for line in lines)
+
+
+def test_terms_that_were_not_searched_are_not_called_small():
+    unknown = dataclasses.replace(HIGHER, n_left_out=10, largest_missed=math.nan)
+    assert "others added up by order, which were not searched for large ones" in str(unknown)
+    assert "10 others" not in str(unknown)
+    known = dataclasses.replace(HIGHER, n_left_out=10, largest_missed=0.002)
+    assert "10 others added up by order, none with more than about 0.20% of the variance" in str(known)

@@ -63,6 +63,7 @@ def test_the_whole_and_its_members_are_decompositions_of_their_models(bag):
         assert member.decision_function(rows) == pytest.approx(again.predict(rows))
     mean = np.mean([member.decision_function(rows) for member in bag.members], axis=0)
     assert bag.mean.decision_function(rows) == pytest.approx(mean)
+    assert bag.mean.intercept == pytest.approx(mean.mean())
 
 
 def test_standard_errors_are_deviations_over_members(bag):

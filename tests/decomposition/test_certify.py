@@ -68,9 +68,28 @@ def test_the_certificate_tells_the_share_of_the_remainder():
     ensemble = pytest.importorskip("sklearn.ensemble")
     model = ensemble.GradientBoostingRegressor(n_estimators=20, max_depth=2, random_state=0)
     fit(model, rows, rows[:, 0] * rows[:, 1])
-    for mains in (treeanova.decompose(model, rows, max_order=1), treeanova.decompose(model, rows).truncate(1)):
-        expected = mains.remainder(rows).var() / model.predict(rows).var()
-        assert mains.certificate.remainder_share == pytest.approx(expected, rel=1e-9)
+    weights = np.where(rows[:, 0] * rows[:, 1] > 1, 0.02, 1.0)
+    for sample_weight in (None, weights):
+        shares = np.ones(len(rows)) if sample_weight is None else sample_weight
+        whole = treeanova.decompose(model, rows, density="empirical", sample_weight=sample_weight)
+        options = {"density": "empirical", "sample_weight": sample_weight, "max_order": 1}
+        for mains in (treeanova.decompose(model, rows, **options), whole.truncate(1)):
+            parts = np.column_stack([mains.remainder(rows), model.predict(rows)])
+            of_remainder, of_score = np.cov(parts.T, aweights=shares).diagonal()
+            assert mains.certificate.remainder_share == pytest.approx(of_remainder / of_score, rel=1e-9)
+
+
+@pytest.mark.parametrize("density", ["uniform", "auto", "independent"])
+def test_the_share_of_the_remainder_is_that_of_importance(density):
+    """But for the rows that each draws from the density."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(400, 3))
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    model = ensemble.GradientBoostingRegressor(n_estimators=20, max_depth=2, random_state=0)
+    fit(model, rows, rows[:, 0] * rows[:, 1])
+    mains = treeanova.decompose(model, rows, density=density).truncate(1)
+    listed = mains.importance().set_index("term").variance
+    assert mains.certificate.remainder_share == pytest.approx(listed["remainder"], rel=0.15)
 
 
 # Features that determine each other

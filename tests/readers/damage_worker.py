@@ -86,8 +86,10 @@ def _lightgbm(path, forest, rows):
 
 
 def _catboost(path, forest, rows):
-    reader = importlib.import_module("treeanova.readers.catboost")
-    return reader._load(importlib.import_module("catboost"), path, (), forest)(rows)
+    reader, library = importlib.import_module("treeanova.readers.catboost"), importlib.import_module("catboost")
+    model = library.CatBoost()
+    model.load_model(str(path), format="json" if path.suffix == ".json" else "cbm")
+    return reader._score_of(library, model, forest, rows)
 
 
 def _onnx(path, _forest, rows):
@@ -125,7 +127,7 @@ def _pickled(path, forest, rows):
         model = importlib.import_module("joblib").load(path)
     else:
         model = pickle.loads(path.read_bytes())
-    return versions.estimator_score(model, forest, rows)
+    return versions._estimator_score(model, forest, rows)
 
 
 def _respond(forest, scores):

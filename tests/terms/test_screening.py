@@ -266,3 +266,9 @@ def test_a_loaded_decomposition_is_purified_again_as_before(few_listed, dependen
     for names, term in expected.terms.items():
         if term.has_table:
             np.testing.assert_allclose(again.terms[names].values, term.values, rtol=0, atol=1e-12)
+
+
+def test_what_was_not_searched_is_not_called_small():
+    screened = screen({}, range(3, 6), lambda _: 10, lambda keys, _: np.zeros(len(keys)))
+    assert screened.rest_orders == (3, 4, 5)
+    assert np.isnan(screened.largest_missed)

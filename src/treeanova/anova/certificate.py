@@ -99,7 +99,7 @@ class HigherCertificate:
     n_left_out
         Number of terms that are not listed but added up with all others of their order, as far as they were counted.
     largest_missed
-        Estimate of the largest share of the score's variance of one of these.
+        Estimate of the largest share of the score's variance of one of these; NaN if they were not searched.
     skipped
         What a time limit left out.
     table_error
@@ -209,9 +209,11 @@ class HigherCertificate:
 
     def __str__(self) -> str:
         terms = f"{self.n_terms:,} terms at rows" if self.n_terms or self.n_left_out else "in the remainder"
-        if self.n_left_out:
+        if self.n_left_out and not math.isnan(self.largest_missed):
             missed = f"none with more than about {self.largest_missed:.2%} of the variance"
             terms = f"{terms}, {self.n_left_out:,} others added up by order, {missed}"
+        if math.isnan(self.largest_missed):
+            terms = f"{terms}, others added up by order, which were not searched for large ones"
         phrases = [f"{_orders(self.orders)}: {terms}"]
         if self.is_exact:
             return f"{phrases[0]}; pure in closed form, features being independent"
@@ -255,7 +257,8 @@ class Certificate:
         Largest share of the mass by which the table of a pair differs from the joint density used for orders above 2;
         0 for densities that are one joint model.
     remainder_share
-        Variance of the remainder over that of the score at rows, the largest of all outputs; None without a remainder.
+        Variance of the remainder over that of the score at rows of the density, the largest of all outputs; None
+        without a remainder.
     marginal_gap
         Largest share of the mass by which the marginals of a feature differ between tables of different terms; 0 for
         densities whose tables agree.

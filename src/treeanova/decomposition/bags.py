@@ -94,8 +94,8 @@ class Bag(Result):
 
     @functools.cached_property
     def mean(self) -> Decomposition:
-        """The decomposition of the mean of all members (`treeanova.mean`), on the union of their bins."""
-        return mean(self.members)
+        """The decomposition of the mean of all members under the density of `fx`, on the union of their bins."""
+        return mean(self.members).with_density(self.fx.density, self.fx.density.statistics)
 
     def values(self, key: str | Collection[str]) -> Floats:
         """Evaluate a term of each member at the cells of `fx`, shape (n_members, ...); zero if it has no such term.

@@ -16,12 +16,14 @@ from treeanova.anova.support import largest
 from treeanova.core.arrays import BinIndices, Floats, Key, Names
 from treeanova.core.progress import Clock
 from treeanova.decomposition.function import Function
+from treeanova.decomposition.importance import some_points
 from treeanova.density.kinds import Density
 from treeanova.density.statistics import Statistics
 from treeanova.errors import AliasWarning
 from treeanova.model.grid import Grid, binning_by
 from treeanova.model.rows import Rows
 from treeanova.terms.measuring import mean_of_tables
+from treeanova.terms.moments import moments_of_values
 from treeanova.terms.source import PureTerms
 from treeanova.terms.terms import TermSet
 
@@ -53,7 +55,7 @@ def certify(
         options.tol,
         higher=pure.higher,
         density_gap=_density_gap(pure, density),
-        remainder_share=remainder_share(function, statistics, steps),
+        remainder_share=remainder_share(function, density, steps),
         marginal_gap=0.0 if density.is_consistent else _marginal_gap(pure.terms),
         sampled_rows=n_sampled,
         aliases=_aliases(function.grid, density),
@@ -180,15 +182,17 @@ def _n_rows(function: Function, limits: tuple[int, int], steps: float) -> int:
     return int(np.clip(steps / max(function.terms.row_cost, 1.0), *limits))
 
 
-def remainder_share(function: Function, statistics: Statistics | None, steps: float = _STEPS) -> float | None:
-    """Return the remainder's variance over the score's at some rows, the largest of all outputs."""
+def remainder_share(function: Function, density: Density, steps: float = _STEPS) -> float | None:
+    """Return the remainder's variance over the score's under a density, the largest of all outputs."""
+    statistics = density.statistics
     if statistics is None or not len(statistics.sample) or not function.has_remainder:
         return None
-    rows, _ = statistics.rows(_n_rows(function, _REMAINDER_ROWS, steps))
-    values = function.all_at(function.grid.index(Rows(rows)))
-    score = values.sum(axis=1).var(axis=0)
-    shares = np.divide(values[:, -1].var(axis=0), score, out=np.zeros_like(score), where=score > 0)
-    return float(shares.max())
+    rng, n_rows = np.random.default_rng(0), _n_rows(function, _REMAINDER_ROWS, steps)
+    codes, weights = some_points(function.terms.points(density.population, n_rows, rng), n_rows, rng)
+    values = function.all_at(codes)
+    both = np.stack([values[:, -1], values.sum(axis=1)], axis=1)
+    remainder, score = moments_of_values(both, weights).variance
+    return float(np.divide(remainder, score, out=np.zeros_like(score), where=score > 0).max())
 
 
 def certify_raw(

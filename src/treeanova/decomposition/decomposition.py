@@ -277,7 +277,7 @@ class Decomposition(Answers):
         cut = dataclasses.replace(function, terms=terms, scope=dataclasses.replace(function.scope, order=max_order))
         certificate = self._certificate_of(terms)
         higher = None if certificate.higher is None else certificate.higher.above(max_order)
-        share = remainder_share(cut, self.density.statistics)
+        share = remainder_share(cut, self.density)
         certificate = dataclasses.replace(certificate, higher=higher, remainder_share=share)
         return self._with(terms=terms, scope=cut.scope, certificate=certificate)
 

@@ -301,7 +301,8 @@ def screen(
         missed.append(largest_other * float(np.quantile(ratios, 0.95)))
     n_left_out = max(sum(n_of_order[order] for order in orders) - len(reported), len(rest_orders))
     share_by_key = dict(zip(verified, shares.tolist(), strict=True))
-    return Screened(keys, rest_orders, n_left_out, max(missed, default=0.0), share_by_key)
+    largest_missed = max(missed, default=math.nan if n_left_out else 0.0)
+    return Screened(keys, rest_orders, n_left_out, largest_missed, share_by_key)
 
 
 def _affordable(ranked: Sequence[Key], n_leaves_with: Callable[[Key], int], steps: float) -> tuple[list[Key], int]:
