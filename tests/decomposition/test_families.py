@@ -93,3 +93,10 @@ def test_a_family_of_all_features_has_the_variance_of_the_score(pairs):
 def test_the_variance_share_of_a_listed_term_is_that_of_importance(pairs):
     by_term = pairs.importance().set_index("term")
     assert pairs.variance_share("a × b") == pytest.approx(by_term.variance["a × b"], rel=1e-12)
+
+
+def test_a_term_in_the_remainder_is_said_to_be_there(pairs):
+    with pytest.raises(KeyError, match="a × b is in the remainder, if it is a term at all; ask the decomposition before"):
+        pairs.truncate(1).variance_share("a × b")
+    with pytest.raises(KeyError, match="a × b is in the remainder"):
+        pairs.truncate(1).term_values(np.zeros((2, 4)), ["a", "b"])

@@ -66,7 +66,7 @@ class Answers(Predictions):
             return rank_terms(self._function, self._moments, families, by, None if groups is None else sums)
 
     def variance_share(self, key: str | Collection[str]) -> float | Floats:
-        """Return the variance of one term, even of one in the remainder, divided by that of the score.
+        """Return the variance of one term, even of an unlisted one without a table, divided by that of the score.
 
         Parameters
         ----------

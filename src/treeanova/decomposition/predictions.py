@@ -362,6 +362,11 @@ class Predictions:
             positions = tuple(sorted(self._positions(names)))
             if not self._function.scope.is_part and self._function.terms.can_evaluate(positions):
                 return positions
+            if self.has_remainder and frozenset(names) not in map(frozenset, self.terms):
+                raise TermKeyError(
+                    f"{label_of(names)} is in the remainder, if it is a term at all; ask the decomposition before "
+                    "truncate(), or one without max_order"
+                )
         return self._positions(self.terms.names_of(names))
 
     # Rows.
@@ -462,7 +467,7 @@ class Predictions:
         return class_probabilities(self.schema, self._scores(X))
 
     def term_values(self, X: Any, key: str | Collection[str]) -> Floats:
-        """Evaluate one term at rows; for a deep ensemble, even one in the remainder.
+        """Evaluate one term at rows; for a deep ensemble, even an unlisted one that has no table.
 
         Parameters
         ----------
