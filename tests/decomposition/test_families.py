@@ -96,7 +96,7 @@ def test_the_variance_share_of_a_listed_term_is_that_of_importance(pairs):
 
 
 def test_a_term_in_the_remainder_is_said_to_be_there(pairs):
-    with pytest.raises(KeyError, match="a × b is in the remainder, if it is a term at all; ask the decomposition before"):
+    with pytest.raises(KeyError, match="a × b is in the remainder, if it is a term at all; ask"):
         pairs.truncate(1).variance_share("a × b")
     with pytest.raises(KeyError, match="a × b is in the remainder"):
         pairs.truncate(1).term_values(np.zeros((2, 4)), ["a", "b"])
