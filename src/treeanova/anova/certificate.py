@@ -389,10 +389,8 @@ class Certificate:
         """How pure the terms are, in words: those that have a table, then those evaluated at rows."""
         phrases = []
         if self.terms:
-            verdict, error = (
-                "pure to" if self.tables_are_pure else "NOT pure: slice means up to",
-                self.purification_error,
-            )
+            verdict = "pure to" if self.tables_are_pure else "NOT pure: slice means up to"
+            error = self.purification_error
             errors = f", errors up to {error:.1e}" if error > _ERROR_FACTOR * self.tol else ""
             phrases.append(f"{_orders(sorted(map(len, self.terms)))} {verdict} {self.impurity:.1e}{errors}")
         if self.higher is not None:

@@ -16,12 +16,12 @@ from treeanova.anova.support import largest
 from treeanova.core.arrays import BinIndices, Floats, Key, Names
 from treeanova.core.progress import Clock
 from treeanova.decomposition.function import Function
-from treeanova.decomposition.importance import some_points
 from treeanova.density.kinds import Density
 from treeanova.density.statistics import Statistics
 from treeanova.errors import AliasWarning
 from treeanova.model.grid import Grid, binning_by
 from treeanova.model.rows import Rows
+from treeanova.terms.layout import some_of
 from treeanova.terms.measuring import mean_of_tables
 from treeanova.terms.moments import moments_of_values
 from treeanova.terms.source import PureTerms
@@ -188,7 +188,7 @@ def remainder_share(function: Function, density: Density, steps: float = _STEPS)
     if statistics is None or not len(statistics.sample) or not function.has_remainder:
         return None
     rng, n_rows = np.random.default_rng(0), _n_rows(function, _REMAINDER_ROWS, steps)
-    codes, weights = some_points(function.terms.points(density.population, n_rows, rng), n_rows, rng)
+    codes, weights = some_of(function.terms.points(density.population, n_rows, rng), n_rows, rng)
     values = function.all_at(codes)
     both = np.stack([values[:, -1], values.sum(axis=1)], axis=1)
     remainder, score = moments_of_values(both, weights).variance

@@ -39,9 +39,7 @@ _MOST_INFLATION = 10.0  # of the variance of a coefficient by other columns: a c
 _SAFE_INFLATION = 1e4  # up to which a column can be taken out of an inverse without a loss of digits
 _MOST_OF_ONE_ROW = 0.5  # share of what tells a term from all others, beyond which one row decides about it
 _ROUNDING = 1e-12  # size of a term relative to the score, below which it is zero
-_MOST_RATIO = (
-    2.0  # of the loss that a term saves to what the curvature says, beyond which the loss is fitted without it
-)
+_MOST_RATIO = 2.0  # of the loss that a term saves to what the curvature says; beyond it, the loss is fitted without it
 _MISSED_GAIN = 0.25  # after one step, in mean losses of one unit
 _SMALL_GAIN = 1.0  # in mean losses of one unit, below which that does not matter
 _CLEARLY = 0.001  # p-value below which a term counts, though a single outcome makes up most of its error
@@ -241,7 +239,7 @@ class _Regression:
     @property
     def is_determined(self) -> bool:
         """Whether the fit has converged, and the rows still say more than the columns can absorb."""
-        n_informative = self._held.n_informative(self._fit.score)
+        n_informative = self._held.n_informative(self._fit.score) if self._held.can_be_certain else np.inf
         return self.has_converged and n_informative >= _INFORMATIVE_PER_COLUMN * self._n_columns
 
     def size(self, u: int) -> float:

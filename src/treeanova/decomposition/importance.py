@@ -24,6 +24,7 @@ from treeanova.decomposition.function import Function
 from treeanova.density.kinds import Density
 from treeanova.density.statistics import Points
 from treeanova.model.rows import Rows
+from treeanova.terms.layout import some_of
 from treeanova.terms.moments import Moments, covariance_changes, moments, moments_of_values
 
 
@@ -113,18 +114,11 @@ _ERROR = 0.003  # standard error of a share of the variance
 def rows_of_density(function: Function, density: Density, random_state: int) -> Points:
     rng = np.random.default_rng(random_state)
     points = function.terms.points(density.population, _DRAWS, rng)
-    return some_points(points, _n_rows(function), rng)
+    return some_of(points, _n_rows(function), rng)
 
 
 def _n_rows(function: Function) -> int:
     return int(np.clip(affordable(_STEPS) / max(function.terms.row_cost, 1.0), *_ROWS))
-
-
-def some_points(points: Points, n_rows: int, rng: np.random.Generator) -> Points:
-    if len(points.codes) <= n_rows:
-        return points
-    places = rng.choice(len(points.codes), size=n_rows, p=points.weights / points.weights.sum())
-    return Points(points.codes[places], np.full(n_rows, 1 / n_rows))
 
 
 def moments_take_long(function: Function) -> bool:
@@ -198,7 +192,7 @@ def _covariance_changes(
 
 def _moments_at_rows(function: Function, density: Density, rng: np.random.Generator) -> Moments:
     """Return moments of tables at thousands of rows, of other terms at as many as the error of their shares needs."""
-    many = some_points(function.terms.points(density, _DRAWS, rng), _ROWS[1], rng)
+    many = some_of(function.terms.points(density, _DRAWS, rng), _ROWS[1], rng)
     if function.terms.row_cost * len(many.codes) <= _FEW_STEPS or np.ptp(many.weights) > 0:
         return moments_of_values(function.all_at(many.codes), many.weights)
     codes = rng.permutation(many.codes)
