@@ -44,15 +44,18 @@ def test_bars_are_the_rows_of_the_table(change):
     assert "what moved the mean prediction from" in ax.get_xlabel()
 
 
-def test_cut_bars_keep_their_proportions(change):
+def test_the_frame_cuts_long_bars_at_their_true_length_and_shows_a_sum_inside(change):
     table = change.table.copy()
     table.loc[0, "model"] += 1000.0
-    far = dataclasses.replace(change, table=table, model=change.model + 1000.0, population=500.0)
+    far = dataclasses.replace(change, table=table, model=change.model + 1000.0, population=-change.model - 999.9)
     ax = plot.change(far)
     assert "bars that leave the frame are cut" in ax.get_xlabel().replace("\n", " ")
     population, model = (ax.containers[i][0].get_width() for i in (0, 1))
-    assert population / model == pytest.approx(500.0 / far.model)
-    assert population + model == pytest.approx(ax.get_xlim()[1])
+    assert population == pytest.approx(far.population)
+    assert model == pytest.approx(far.model)
+    dots = ax.lines[-1] if ax.lines[-1].get_marker() == "o" else ax.lines[-2]
+    assert dots.get_xdata()[0] == pytest.approx(0.1)
+    assert ax.texts[0].get_text() == "+0.1"
 
 
 def test_few_bars_hold_all(change):

@@ -92,7 +92,9 @@ def write_numbers(ax: Any, ends: Sequence[Ends], numbers: Sequence[float], frame
         text, is_up = signed(number, ".3g"), number >= 0
         side = "left" if is_up else "right"
         at = end[1] + room if is_up else end[0] - room
-        if leaves(end, frame):
+        if leaves(end, frame) and frame[0] <= number <= frame[1]:  # a sum of two long bars of opposite signs
+            at = number + room if is_up else number - room
+        elif leaves(end, frame):
             text, side = (f"{text} ▸", "right") if is_up else (f"◂ {text}", "left")
             at = frame[1] if is_up else frame[0]
         ax.text(at, i, text, va="center", ha=side, fontsize="small", zorder=5, bbox=patch)

@@ -356,26 +356,23 @@ def _draw_change_terms(change: Change, position: int, k: int, ax: Any) -> Any:
 def _draw_stacks(ax: Any, population: Floats, model: Floats) -> tuple[dict[str, Any], bool]:
     """Draw both parts of each row on one line, positive ones right and negative ones left of zero.
 
-    Return legend entries, and whether some bars leave the frame: these are drawn in proportion.
+    Return legend entries, and whether the frame cuts some bars.
     """
     total = population + model
     corners = np.stack([np.zeros_like(total), population, model, np.where(population * model > 0, total, 0.0)])
     ends = list(zip(corners.min(axis=0).tolist(), corners.max(axis=0).tolist(), strict=True))
     frame = bars.frame_of(ends, 2, ax)
-    is_cut = np.array([bars.leaves(end, frame) for end in ends])
     bars.write_numbers(ax, ends, total.tolist(), frame)
-    shrunk = np.array([min([1.0, *(side / x for side, x in zip(frame, end, strict=True) if x)]) for end in ends])
-    rows, first, second = np.arange(len(total)), population * shrunk, model * shrunk
-    start = np.where(np.sign(first) == np.sign(second), first, 0.0)
+    rows, start = np.arange(len(total)), np.where(np.sign(population) == np.sign(model), population, 0.0)
     style.zero_line(ax, "x")
     ink, edge = mpl.rcParams["text.color"], mpl.rcParams["axes.facecolor"]
     handles = {
-        "population": ax.barh(rows, first, 0.66, color=style.series_colour(0), alpha=0.9, zorder=3),
-        "model": ax.barh(rows, second, 0.66, left=start, color=style.series_colour(1), alpha=0.9, zorder=3),
+        "population": ax.barh(rows, population, 0.66, color=style.series_colour(0), alpha=0.9, zorder=3),
+        "model": ax.barh(rows, model, 0.66, left=start, color=style.series_colour(1), alpha=0.9, zorder=3),
     }
-    dots = np.flatnonzero(~is_cut)
+    dots = np.flatnonzero((frame[0] <= total) & (total <= frame[1]))
     (sums,) = ax.plot(total[dots], dots, "o", color=ink, markeredgecolor=edge, markersize=6, zorder=4)
-    return handles | {"their sum": sums}, bool(is_cut.any())
+    return handles | {"their sum": sums}, any(bars.leaves(end, frame) for end in ends)
 
 
 def _draw_change_effect(change: Change, key: KeyLike, position: int, options: MainOptions, ax: Any) -> Any:
