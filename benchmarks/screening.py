@@ -257,7 +257,7 @@ def compare(model: Any, rows: Any, *, full: bool) -> Result | None:
         fx = treeanova.decompose(model, rows)
         seconds = time.perf_counter() - start
     terms, higher = _leaf_terms(fx), fx.certificate.higher
-    if terms is None or higher is None or not terms.rest_orders:
+    if terms is None or higher is None or not terms.unlisted_orders:
         return None
     orders = range(terms.trees.layout.tensor_order + 1, terms.trees.layout.top_order + 1)
     keys = terms.trees.leaf_sets.subsets(orders)
@@ -280,7 +280,7 @@ def _largest_corrected(model: Any, rows: Any, codes: BinIndices, left_out: Seque
     """Largest share of terms left out, of a decomposition that lists all terms; None where there is none."""
     asked: dict[str, Any] = {"terms": "all"} if "terms" in inspect.signature(treeanova.decompose).parameters else {}
     terms = _leaf_terms(treeanova.decompose(model, rows, **asked))
-    if terms is None or terms.rest_orders or not set(left_out) <= set(terms.keys):
+    if terms is None or terms.unlisted_orders or not set(left_out) <= set(terms.keys):
         return None
     return float(shares_of_variance(terms, codes, left_out).max())
 

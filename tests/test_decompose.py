@@ -1013,7 +1013,7 @@ def test_terms_are_listed_in_addition(few_listed, deep):
 def test_all_terms_are_listed(few_listed, deep):
     model, x = deep
     fx = decompose(model, x, density="independent", terms="all")
-    assert fx._function.rest_orders == ()
+    assert fx._function.unlisted_orders == ()
     features = [{f"x{j}" for j in path} for path in fx._function.source.trees.leaf_sets.keys]
     sets = (names for order in range(3, 7) for names in itertools.combinations([f"x{j}" for j in range(6)], order))
     assert listed(fx) == [names for names in sets if any(set(names) <= path for path in features)]

@@ -51,7 +51,7 @@ def test_components_of_a_deep_model_add_up(deep_fx, order):
 
 
 def test_terms_that_another_model_lists_leave_the_sums_of_their_order(screened, deep_fx):
-    assert screened._function.rest_orders == (3, 4, 5, 6)
+    assert screened._function.unlisted_orders == (3, 4, 5, 6)
     rows = high_order_rows(150, seed=5)[0]
     together = components_of(screened._function, deep_fx._function)
     assert set(together.keys) == set(deep_fx._function.terms.keys)

@@ -265,9 +265,9 @@ def test_shap_values_add_up_to_the_score_under_dependence(few_listed, deep, dens
 def test_unlisted_terms_are_shared_on_the_first_call_only(few_listed, factorial, monkeypatch):
     model, x = factorial
     fx = treeanova.decompose(model, x, density="independent", tensor_order=2)
-    share = type(fx._function).rest_shares_at
+    share = type(fx._function).unlisted_shares_at
     calls = []
-    monkeypatch.setattr(type(fx._function), "rest_shares_at", lambda *given: calls.append(1) or share(*given))
+    monkeypatch.setattr(type(fx._function), "unlisted_shares_at", lambda *given: calls.append(1) or share(*given))
     explained = fx.explain(x[:5])
     assert not calls
     expected = explained.shap_values()

@@ -137,7 +137,7 @@ def test_terms_that_are_not_listed_have_a_route_of_their_own(deep, monkeypatch):
     fx = treeanova.decompose(model, X, density="independent", n_jobs=1)
     gap = fx.gap(X[:200], X[:200, 0] > 0, feature="x0")
     assert_gap(gap, fx, X[:200], X[:200, 0] > 0)
-    rests = [f"other terms of order {order}" for order in fx._function.rest_orders]
+    rests = [f"other terms of order {order}" for order in fx._function.unlisted_orders]
     assert gap.routes["route"].tolist() == ["x0 by itself", "interactions of x0", "other features", *rests]
 
 

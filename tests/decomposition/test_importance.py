@@ -213,7 +213,7 @@ def standard_error(part, score, n_rows):
 def names_of_others(fx):
     """Labels of the parts that have no tables."""
     listed = [" × ".join(names) for names, term in fx.terms.items() if not term.has_table]
-    rests = [f"other terms of order {order}" for order in fx._function.rest_orders]
+    rests = [f"other terms of order {order}" for order in fx._function.unlisted_orders]
     return listed + rests + ["remainder"] * fx.has_remainder
 
 
@@ -292,7 +292,7 @@ def test_sums_of_other_terms_have_shares_at_few_rows(slow, deep, monkeypatch):
     monkeypatch.setattr("treeanova.terms.costs.LISTED_TERMS", 3)
     monkeypatch.setattr(importance, "_ERROR", 1.0)
     fx = treeanova.decompose(*deep, density="empirical", n_jobs=1)
-    assert fx._function.rest_orders
+    assert fx._function.unlisted_orders
     slow.clear()
     assert_near(fx, deep[1], 100)
     assert slow == [100]

@@ -67,7 +67,7 @@ def test_terms_at_rows_rests_and_remainders_are_rows_too():
     fx = deep_decomposition()
     x, y = high_order_rows(n_rows=300, seed=9)
     table = fx.validate(x, y + np.random.default_rng(0).normal(size=300)).table
-    assert len(table) == len(fx.terms) + len(fx._function.rest_orders)
+    assert len(table) == len(fx.terms) + len(fx._function.unlisted_orders)
     shares = table["model_share"].sum()
     assert shares == pytest.approx(1, abs=1e-6)
     short = fx.truncate(2).validate(x, y).table

@@ -180,7 +180,7 @@ def test_dependent_densities_are_left_out_unless_named_where_terms_are_added_up(
     fit(model, x, x[:, 0] * x[:, 1] * x[:, 2])
     monkeypatch.setattr("treeanova.terms.costs.LISTED_TERMS", 0)
     fx = treeanova.decompose(model, x, density="empirical", tensor_order=2)
-    assert fx._function.rest_orders
+    assert fx._function.unlisted_orders
     asked, further = {"title": None, "rows": None, "max_terms": 10}, {"uniform": "uniform", "auto": "auto"}
     content = payload(fx, densities=further, are_named=False, **asked)
     assert content["densities"] == ["empirical", "uniform"]

@@ -195,7 +195,7 @@ def test_a_report_from_the_file_has_histograms(shallow, tmp_path):
 
 
 def test_tables_are_one_array_of_each_order(shallow):
-    wanted = shallow._function.source.wanted_tables()
+    wanted = shallow._function.source.needed_tables()
     header, arrays = pack_statistics(shallow.statistics, shallow._function.terms.grid, wanted, rows=False)
     n_tables = {order: len(arrays[f"keys/{order}"]) for order in (1, 2)}
     assert n_tables == {1: 4, 2: sum(len(key) == 2 for key in shallow._function.terms.keys)}
@@ -223,5 +223,5 @@ def test_loading_does_not_look_for_leaves(deep, monkeypatch, tmp_path):
         again = saved_and_loaded(deep, tmp_path)
         assert "_read" not in again._function.source.trees.leaf_sets.__dict__
         asked = {request.key for request in again.statistics.required}
-        assert asked == {request.key for request in deep._function.source.wanted_tables()}
+        assert asked == {request.key for request in deep._function.source.needed_tables()}
         assert again.statistics.is_complete == (most > 600)

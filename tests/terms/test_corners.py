@@ -74,7 +74,7 @@ def test_products_are_those_of_dense_sets(seed, is_merged):
 @pytest.mark.parametrize("seed", range(12))
 def test_sums_are_those_of_dense_sets(seed, is_merged):
     (first, _), (dense, _), weights = random_case(seed, is_merged=is_merged)
-    np.testing.assert_allclose(first.sum(weights[:, 0]), weights[:, 0] @ dense, atol=1e-13)
+    np.testing.assert_allclose(first.weighted_sum(weights[:, 0]), weights[:, 0] @ dense, atol=1e-13)
 
 
 def test_leaves_come_in_blocks(monkeypatch):
@@ -127,4 +127,4 @@ def test_sets_that_are_all_empty_leave_the_masses():
     assert first.values.shape == (2, 0)
     weights = np.array([[1.0], [-3.0]])
     np.testing.assert_array_equal(centred_products(first, second, weights), np.full((1, 3, 3), 0.5 - 1.5))
-    np.testing.assert_array_equal(first.sum(weights[:, 0]), np.zeros(3))
+    np.testing.assert_array_equal(first.weighted_sum(weights[:, 0]), np.zeros(3))

@@ -200,11 +200,11 @@ def test_what_is_moved_is_taken_from_terms_in_proportion_to_their_leaves(screene
 def test_features_share_terms_that_are_not_listed(screened, density):
     terms = screened[0][density]._function.terms
     codes = terms.grid.index(screened[1])
-    assert terms.rest_orders
+    assert terms.unlisted_orders
     assert terms.leaf_terms.keys
-    shares = terms.rest_shares_at(codes, 2)
+    shares = terms.unlisted_shares_at(codes, 2)
     np.testing.assert_allclose(shares, shares_of_enumerated_terms(terms.leaf_terms, codes), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(shares.sum(axis=1), terms.rests_at(codes, {}).sum(axis=1), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(shares.sum(axis=1), terms.unlisted_sums_at(codes, {}).sum(axis=1), rtol=0, atol=1e-12)
 
 
 def test_the_shares_above_have_all_kinds_of_parts(screened):
@@ -223,6 +223,6 @@ def test_without_unlisted_terms_there_is_nothing_to_share(screened):
         whole._function.terms.up_to(2),
         selected._function.terms,
     ):
-        np.testing.assert_array_equal(terms.rest_shares_at(terms.grid.index(rows)), np.zeros((3, 6, 2)))
+        np.testing.assert_array_equal(terms.unlisted_shares_at(terms.grid.index(rows)), np.zeros((3, 6, 2)))
     evaluation = selected._function
-    np.testing.assert_array_equal(evaluation.rest_shares_at(evaluation.grid.index(rows)), np.zeros((3, 6, 2)))
+    np.testing.assert_array_equal(evaluation.unlisted_shares_at(evaluation.grid.index(rows)), np.zeros((3, 6, 2)))

@@ -133,7 +133,7 @@ def test_terms_with_a_share_are_listed_and_the_rest_is_told():
     shares = {(0, 1, 2): 0.01, (0, 1, 3): 1e-5, (0, 1, 2, 3): 1e-4}
     screened = screen(sizes, range(3, 6), lambda _: 10, lambda keys, _: np.array([shares[key] for key in keys]))
     assert screened.keys == ((0, 1, 2),)
-    assert screened.rest_orders == (3, 4, 5)  # order 5 was not counted, so it may have terms
+    assert screened.unlisted_orders == (3, 4, 5)  # order 5 was not counted, so it may have terms
     assert screened.n_left_out == 3
     assert screened.largest_missed == pytest.approx(1e-4)
 
@@ -156,7 +156,7 @@ def test_others_of_an_order_are_added_up(few_listed, monkeypatch, density, tmp_p
     explained = fx.explain(X[:50])
     assert not fx.has_remainder
     assert explained.remainder is None
-    assert set(explained.others) == set(fx._function.rest_orders) != set()
+    assert set(explained.others) == set(fx._function.unlisted_orders) != set()
     np.testing.assert_allclose(explained.scores, model.predict(X[:50]), atol=1e-12)
     listed = [names for names, term in fx.terms.items() if not term.has_table]
     assert ("x0", "x1", "x2") in listed
@@ -270,5 +270,5 @@ def test_a_loaded_decomposition_is_purified_again_as_before(few_listed, dependen
 
 def test_what_was_not_searched_is_not_called_small():
     screened = screen({}, range(3, 6), lambda _: 10, lambda keys, _: np.zeros(len(keys)))
-    assert screened.rest_orders == (3, 4, 5)
+    assert screened.unlisted_orders == (3, 4, 5)
     assert np.isnan(screened.largest_missed)

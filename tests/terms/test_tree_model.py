@@ -193,7 +193,7 @@ def test_high_orders_hold_no_low_ones_where_most_are_not_corrected(few_listed, b
 
 def test_independent_features_have_nothing_to_move(few_listed, boosted):
     fx = treeanova.decompose(*boosted, density="independent")
-    assert fx._function.rest_orders
+    assert fx._function.unlisted_orders
     assert fx._function.terms.leaf_terms.leftover.tables == {}
 
 

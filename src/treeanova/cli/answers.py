@@ -298,7 +298,7 @@ def _rows_of_both(old: Decomposition, new: Decomposition, requests: Sequence[Req
         pairs = zip(("X_old", "X_new"), (old, new), requests, strict=True)
         return {
             name: statistics_of(
-                request.table(fx.schema), fx.grid, request.weights(), function_of(fx).source.wanted_tables()
+                request.table(fx.schema), fx.grid, request.weights(), function_of(fx).source.needed_tables()
             )
             for name, fx, request in pairs
         }

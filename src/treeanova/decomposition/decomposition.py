@@ -103,7 +103,7 @@ class Decomposition(Answers):
         counts = ", ".join(f"{orders.count(order)} of order {order}" for order in sorted(set(orders)))
         at_rows = function.terms.keys_at_rows
         counts += f"; {len(at_rows):,} of higher orders at rows" if at_rows else ""
-        counts += "; all others added up by order" if function.rest_orders else ""
+        counts += "; all others added up by order" if function.unlisted_orders else ""
         counts += "; a remainder" if self.has_remainder else ""
         partial = f" (of {scope.n_terms})" if scope.is_part and not self.history else ""
         outputs = "" if self._has_one_output else f", outputs {', '.join(self.outputs)}"
@@ -234,7 +234,7 @@ class Decomposition(Answers):
 
     def _certificate_of(self, terms: TermSet) -> Certificate:
         names = {self._names(key) for key in terms.effects.terms}
-        return self.certificate.of_terms(names, len(terms.keys_at_rows), has_rests=bool(terms.rest_orders))
+        return self.certificate.of_terms(names, len(terms.keys_at_rows), has_rests=bool(terms.unlisted_orders))
 
     def truncate(self, max_order: int) -> Decomposition:
         """Put all terms above an order, of a selection those that it has, into one exact remainder.
@@ -265,7 +265,7 @@ class Decomposition(Answers):
         function = self._function
         max_order = checked_whole("max_order", max_order, 0, "1 keeps the main effects")
         terms = function.terms.up_to(max_order)
-        if len(terms.keys) == len(function.terms.keys) and terms.rest_orders == function.terms.rest_orders:
+        if len(terms.keys) == len(function.terms.keys) and terms.unlisted_orders == function.terms.unlisted_orders:
             return self
         n_at_rows = len(function.terms.keys_at_rows)
         if function.scope.is_part and n_at_rows:
@@ -476,7 +476,7 @@ class Decomposition(Answers):
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what `save` holds, for pickles: not the model, and of rows the bins of a sample."""
         function = self._function
-        statistics = kept(self.statistics, function.grid, function.source.wanted_tables())
+        statistics = kept(self.statistics, function.grid, function.source.needed_tables())
         weights = function.terms.weights
         density = restore_density(describe_density(self.density), function.effects, weights, statistics)
         return _decomposition, (self._saved(density, self._known_moments()),)
@@ -503,7 +503,7 @@ def counted_for(source: Source, kind: Density, X: Any, sample_weight: Any) -> St
     if X is None:
         return None
     score = source.score if kind.is_empirical and source.is_sum_of_terms else None
-    return statistics_of(X, source.grid, sample_weight, source.wanted_tables(), score)
+    return statistics_of(X, source.grid, sample_weight, source.needed_tables(), score)
 
 
 def decomposed(

@@ -88,8 +88,8 @@ class Function:
         return self.scope.order is not None or (not self.scope.is_part and self.terms.leaves_rest)
 
     @property
-    def rest_orders(self) -> tuple[int, ...]:
-        return () if self.scope.is_part else self.terms.rest_orders
+    def unlisted_orders(self) -> tuple[int, ...]:
+        return () if self.scope.is_part else self.terms.unlisted_orders
 
     def score(self, rows: Rows) -> Floats:
         return self.source.score(rows, self.n_jobs)
@@ -99,17 +99,17 @@ class Function:
 
     def has_term(self, key: Key) -> bool:
         """Whether a term is listed, or part of the sum of its order."""
-        return key in self._listed or (len(key) in self.rest_orders and self.terms.can_evaluate(key))
+        return key in self._listed or (len(key) in self.unlisted_orders and self.terms.can_evaluate(key))
 
     @functools.cached_property
     def _listed(self) -> frozenset[Key]:
         return frozenset(self.terms.keys)
 
-    def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats]) -> Floats:
-        return self.terms.rests_at(codes, listed, self.n_jobs)
+    def unlisted_sums_at(self, codes: BinIndices, listed: Mapping[Key, Floats]) -> Floats:
+        return self.terms.unlisted_sums_at(codes, listed, self.n_jobs)
 
-    def rest_shares_at(self, codes: BinIndices) -> Floats:
-        return self.terms.rest_shares_at(codes, self.n_jobs)
+    def unlisted_shares_at(self, codes: BinIndices) -> Floats:
+        return self.terms.unlisted_shares_at(codes, self.n_jobs)
 
     @property
     def components(self) -> Components:
@@ -133,16 +133,16 @@ class Components:
     """What adds up to the score of one or several models, besides the intercept; a remainder comes last."""
 
     keys: tuple[Key, ...]
-    rest_orders: tuple[int, ...] = ()  # with unlisted terms, which are summed
+    unlisted_orders: tuple[int, ...] = ()  # with unlisted terms, which are summed
     has_remainder: bool = False
 
     def __len__(self) -> int:
-        return len(self.keys) + len(self.rest_orders) + self.has_remainder
+        return len(self.keys) + len(self.unlisted_orders) + self.has_remainder
 
     @property
     def orders(self) -> list[int]:
         """Order of each component; for a remainder, its lowest order."""
-        orders = [*map(len, self.keys), *self.rest_orders]
+        orders = [*map(len, self.keys), *self.unlisted_orders]
         return orders + [max(orders, default=0) + 1] * self.has_remainder
 
     def labels(self, names: Sequence[str]) -> list[str]:
@@ -151,7 +151,7 @@ class Components:
     def labelled(self, labels: Sequence[str]) -> list[str]:
         """Append labels of sums and a remainder to those of listed terms, or of groups of them."""
         extended = list(labels)
-        for label in [*map(rest_label, self.rest_orders), *["remainder"] * self.has_remainder]:
+        for label in [*map(rest_label, self.unlisted_orders), *["remainder"] * self.has_remainder]:
             extended.append(free_name(label, extended))
         return extended
 
@@ -166,7 +166,7 @@ def components_of(*functions: Function) -> Components:
     keys = tuple(dict.fromkeys(key for function in functions for key in function.terms.keys))
     if len(functions) > 1:
         keys = tuple(sorted(keys, key=lambda key: (len(key), key)))
-    orders = sorted({order for function in functions for order in function.rest_orders})
+    orders = sorted({order for function in functions for order in function.unlisted_orders})
     return Components(keys, tuple(orders), any(function.has_remainder for function in functions))
 
 
@@ -186,18 +186,18 @@ def _terms_and_sums_at(function: Function, codes: BinIndices, components: Compon
     keys = components.keys
     places = [i for i, key in enumerate(keys) if function.has_term(key)]
     at_places = function.at(codes, [keys[i] for i in places])
-    n_sums = len(components.rest_orders)
+    n_sums = len(components.unlisted_orders)
     if len(places) == len(keys) and not n_sums:
         return at_places
     values = each_in_one_piece(len(codes), len(keys) + n_sums, function.terms.n_outputs)
     values[:, places] = at_places
-    if not function.rest_orders:
+    if not function.unlisted_orders:
         return values
     listed = {keys[i]: values[:, i] for i in places}
     added = [key for key in listed if key not in set(function.terms.keys)]  # in the model's own sums
-    sums = function.rests_at(codes, listed)
-    for i, order in enumerate(function.rest_orders):
-        place = len(keys) + components.rest_orders.index(order)
+    sums = function.unlisted_sums_at(codes, listed)
+    for i, order in enumerate(function.unlisted_orders):
+        place = len(keys) + components.unlisted_orders.index(order)
         values[:, place] = sums[:, i] - sum(listed[key] for key in added if len(key) == order)
     return values
 
@@ -212,9 +212,9 @@ def mean_components(function: Function, statistics: Statistics, components: Comp
             shares = function.table_weights_at(counts, key)
             means[i] = np.tensordot(shares, function.effects.terms[key], len(key))
     at_rows = [i for i, key in enumerate(keys) if function.has_term(key) and not function.terms.has_table(key)]
-    if at_rows or function.rest_orders:
-        without_tables = Components(tuple(keys[i] for i in at_rows), components.rest_orders)
-        sums = range(len(keys), len(keys) + len(components.rest_orders))
+    if at_rows or function.unlisted_orders:
+        without_tables = Components(tuple(keys[i] for i in at_rows), components.unlisted_orders)
+        sums = range(len(keys), len(keys) + len(components.unlisted_orders))
         means[[*at_rows, *sums]] = _means_at_rows(function, statistics, without_tables)
     if function.has_remainder:
         codes, weights = all_points(statistics, function.grid)
@@ -275,12 +275,12 @@ class ValuesAtRows(NamedTuple):
 def values_at_rows(function: Function, rows: Rows, keys: Sequence[Key], max_order: int | None) -> ValuesAtRows:
     codes = rows.bins(function.grid)
     values = function.at(codes, keys)
-    orders = function.rest_orders
+    orders = function.unlisted_orders
     unlisted: dict[int, Floats] = {}
     if orders and _is_up_to(orders[0], max_order):
-        sums = function.rests_at(codes, {key: values[:, i] for i, key in enumerate(keys)})
+        sums = function.unlisted_sums_at(codes, {key: values[:, i] for i, key in enumerate(keys)})
         unlisted = {order: sums[:, i] for i, order in enumerate(orders) if _is_up_to(order, max_order)}
-    shares = Deferred(lambda: _per_output(function.rest_shares_at(codes))) if unlisted else None
+    shares = Deferred(lambda: _per_output(function.unlisted_shares_at(codes))) if unlisted else None
     leaves_rest = function.has_remainder or len(keys) + len(unlisted) < len(function.terms.keys) + len(orders)
     return ValuesAtRows(keys, values, unlisted, shares, function.terms.intercept, leaves_rest)
 
@@ -290,7 +290,7 @@ def values_against(function: Function, rows: Rows, references: Rows, max_order: 
     grid, scope, n_jobs = function.grid, function.scope, function.n_jobs
     model = function.source.anchored(distinct_points(references.bins(grid)))
     limit = scope.order
-    all_keys, sums = (function.terms.keys, function.rest_orders) if model.keys is None else (model.keys, ())
+    all_keys, sums = (function.terms.keys, function.unlisted_orders) if model.keys is None else (model.keys, ())
     keys = [key for key in all_keys if _is_up_to(len(key), max_order) and _is_up_to(len(key), limit)]
     orders = tuple(order for order in sums if _is_up_to(order, max_order))
     codes = rows.bins(grid)
@@ -417,7 +417,7 @@ def factors_of(term: str | Collection[str] | Factors, factor: float | None) -> d
 
 def check_editable(function: Function) -> None:
     """Raise ValueError if the terms do not add up to the function: an edit would lose the rest."""
-    if function.has_remainder or function.rest_orders:
+    if function.has_remainder or function.unlisted_orders:
         unlisted = "a remainder" if function.has_remainder else "terms that are added up by order"
         raise ValueError(
             f"scale() must have all of the function in its terms, got {unlisted} too; decompose with terms='all' or a "
@@ -453,7 +453,7 @@ def response_effects(function: Function) -> Effects:
             "terms are on the response scale already."
         )
     used = {j for key in function.terms.keys for j in key}
-    if function.has_remainder or function.rest_orders:  # whose terms may have any feature with bins
+    if function.has_remainder or function.unlisted_orders:  # whose terms may have any feature with bins
         used = {j for j, size in enumerate(grid.sizes) if size > 1}
     key = tuple(sorted(used))
     n_cells = math.prod(grid.sizes[j] for j in key)

@@ -124,7 +124,7 @@ def _n_rows(function: Function) -> int:
 def moments_take_long(function: Function) -> bool:
     """Whether moments take seconds: thousands of terms, or forests at rows."""
     terms = function.terms
-    at_rows = bool(terms.keys_at_rows or function.rest_orders or function.has_remainder)
+    at_rows = bool(terms.keys_at_rows or function.unlisted_orders or function.has_remainder)
     return len(terms.keys) > _MANY_TERMS or (at_rows and terms.row_cost * _ROWS[1] > _LONG_STEPS)
 
 
@@ -152,7 +152,7 @@ def _moments_of_terms(
     is_ranked_elsewhere = density.population is not density
     density, weights = _ranked_under(function, density, weights)
     joint = density.joint if is_ranked_elsewhere or not _are_uncorrelated(density, certificate, weights) else None
-    if terms.keys_at_rows or function.rest_orders or function.has_remainder:
+    if terms.keys_at_rows or function.unlisted_orders or function.has_remainder:
         result = _moments_at_rows(function, density, np.random.default_rng(random_state))
         with one_step(listener(), "variances at rows"):
             result = result.with_tables(effects.terms, weights, uncorrelated=joint is None)

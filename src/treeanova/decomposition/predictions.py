@@ -668,7 +668,7 @@ class Predictions:
             functools.partial(self._explained, keys=keys, max_order=None if terms is None else 0),
             Selection(self.schema, keep=tuple(dict.fromkeys(keep))),
             digest_of(fingerprint(function.source, function.terms, function.scope), keys, list(dict.fromkeys(keep))),
-            (len(keys) + len(function.rest_orders) + 3) * len(self.outputs) + len(set(keep)),
+            (len(keys) + len(function.unlisted_orders) + 3) * len(self.outputs) + len(set(keep)),
         )
         with reporting(progress) as report:
             job.write(path, X, report)

@@ -431,7 +431,7 @@ def under_densities(
     highest = max((term.order for term in tables_of(fx).values()), default=0)
     function = function_of(fx)
     at_rows = function.terms.keys_at_rows and not function.scope.is_part  # of a selection they cannot be purified again
-    are_cut = function.rest_orders or (at_rows and not are_named)
+    are_cut = function.unlisted_orders or (at_rows and not are_named)
     tables = fx.truncate(highest) if are_cut else fx
     for name, asked in densities.items():
         if name in forms:
@@ -453,7 +453,7 @@ def _too_slow(fx: Decomposition, kind: Any) -> str | None:
     n_cells = sum(term.values.size for term in tables_of(fx).values())
     if n_cells > _MAX_CELLS:
         return f"tables have {n_cells:,} cells and each density takes as long as the first"
-    if (function_of(fx).terms.keys_at_rows or function_of(fx).rest_orders) and not _is_product(fx, kind):
+    if (function_of(fx).terms.keys_at_rows or function_of(fx).unlisted_orders) and not _is_product(fx, kind):
         return "it would take as long as the first"
     return None
 
@@ -514,7 +514,9 @@ class Payload:
         has_table = {names for names in self.ranked if self.forms.terms(names)}
         tables = self._tables([names for names in self.ranked if names in has_table][:max_terms], maker, progress)
         standing = self._standing()
-        sums = {key_of_rest(rest_label(order)) for fx in self.pure.values() for order in function_of(fx).rest_orders}
+        sums = {
+            key_of_rest(rest_label(order)) for fx in self.pure.values() for order in function_of(fx).unlisted_orders
+        }
         plain = []
         for names in self.ranked:
             label, order = self.labels[names]

@@ -175,7 +175,7 @@ def pack(saved: Saved, *, rows: bool = True) -> tuple[dict[str, Any], Arrays]:
     header["density"] = describe_density(saved.density)
     header["derived"] = _n_derived(pair_residuals, grid, ratios, weights, trees)
     if saved.density.statistics is not None:
-        requests = saved.source.wanted_tables()
+        requests = saved.source.needed_tables()
         header["rows"], of_rows = pack_statistics(saved.density.statistics, saved.terms.grid, requests, rows=rows)
         arrays |= {f"{_ROWS}{name}": array for name, array in of_rows.items()}
     return header, arrays
@@ -225,7 +225,7 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
     statistics = None
     of_rows = {name.removeprefix(_ROWS): array for name, array in arrays.items() if name.startswith(_ROWS)}
     if "rows" in header or of_rows:
-        requests = source.wanted_tables() if leaf_terms is None else _tables_of_trees(effects, of_rows)
+        requests = source.needed_tables() if leaf_terms is None else _tables_of_trees(effects, of_rows)
         statistics = unpack_statistics(header["rows"], of_rows, grid, terms.grid, requests)
     may_have_more = trees is not None or scope.order is not None
     return Saved(

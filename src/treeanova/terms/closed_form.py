@@ -163,7 +163,7 @@ class ClosedForm:
             return np.moveaxis(centred_products(corners[0], corners[1], coefficients), 0, -1)
         if len(corners) == len(key):
             [main] = corners
-            sums = [main.sum(column) - column @ main.masses for column in coefficients.T]
+            sums = [main.weighted_sum(column) - column @ main.masses for column in coefficients.T]
         else:
             masses = [self.set_masses[j][at] for j, at in zip(key, positions, strict=True)]
             steps = [self._steps(j)[at] for j, at in zip(key, positions, strict=True)]

@@ -31,9 +31,12 @@ from treeanova.terms.leaves import BinSets, FlatLeaves, Intervals, LeafSets, fla
 def sum_polynomials(
     codes: BinIndices, leaves: tuple[int, int], n_orders: int, values: Floats, flat: FlatLeaves
 ) -> Floats:
-    """Sum values times Π_j (p_j + t (z_j - p_j)) over a range of leaves: shape (n_orders, n_outputs, n_rows)."""
-    # Fields are unpacked once: each access counts references, which costs more than a row.
-    # Loops use two indices: a view of a row costs more than a few of its entries.
+    """Return coefficients of t^k, k < n_orders, in Σ values Π_j (p_j + t (z_j - p_j)), (n_orders, n_outputs, n_rows).
+
+    The sum is over the leaves from leaves[0] to leaves[1]; z_j is 1 if a row's bin, in `codes` (n_features, n_rows), is
+    in the leaf's set of feature j, else 0; p_j is the mass of the set. Values are (n_leaves, n_outputs).
+    """
+    # Fields are unpacked once, and loops use two indices: access to fields and views of rows cost more than entries.
     starts, feature, low, high, missing_from, mass, has_table, table = flat
     n_rows, n_outputs = codes.shape[1], values.shape[1]
     totals = np.zeros((n_orders, n_outputs, n_rows))
@@ -70,9 +73,9 @@ def sum_polynomials(
 
 
 @Kernel
-def fill_from_interval(centred: Floats, bins: BinIndices, ends: tuple[int, int, int], mass: float) -> None:
-    """Fill in memberships in low <= bin < high, or bin >= the first missing bin, minus the mass."""
-    low, high, missing_from = ends
+def fill_from_interval(centred: Floats, bins: BinIndices, interval: tuple[int, int, int], mass: float) -> None:
+    """Fill `centred`, per row, with 1 for a bin in the interval or among the missing ones, else 0, minus the mass."""
+    low, high, missing_from = interval
     for row in range(len(bins)):
         is_inside = ((bins[row] >= low) & (bins[row] < high)) | (bins[row] >= missing_from)
         centred[row] = np.float64(is_inside) - mass
@@ -80,14 +83,14 @@ def fill_from_interval(centred: Floats, bins: BinIndices, ends: tuple[int, int, 
 
 @Kernel
 def fill_from_table(centred: Floats, bins: BinIndices, table: Bools, start: int, mass: float) -> None:
-    """Fill in memberships in the set that begins at `start` of a table, minus the mass."""
+    """Fill `centred`, per row, with 1 or 0 for a bin in the set that begins at table[start] or not, minus the mass."""
     for row in range(len(bins)):
         centred[row] = np.float64(table[start + bins[row]]) - mass
 
 
 @Kernel
 def multiply_into(result: Floats, polynomial: Floats, degree: int, mass: float, centred: Floats) -> None:
-    """Multiply polynomials (n_coefficients, n_rows) by mass + t centred, into another array."""
+    """Put polynomials in t of one degree, (degree + 1, n_rows), times (mass + t centred) into `result`."""
     for row in range(len(centred)):
         result[0, row] = mass * polynomial[0, row]
         result[degree + 1, row] = centred[row] * polynomial[degree, row]
@@ -99,7 +102,10 @@ def multiply_into(result: Floats, polynomial: Floats, degree: int, mass: float, 
 
 @Kernel
 def pull_back(share: Floats, weights: Floats, polynomial: Floats, mass: float, centred: Floats) -> None:
-    """Put (z - p) Σ_k weights_k polynomial_k into `share`, then update the weights for the factor mass + t centred."""
+    """Put centred Σ_k weights_k polynomial_k, a feature's part, into `share`; then let weights absorb its factor.
+
+    Under the new weights a product without the factor mass + t centred has the sum that it had with it before.
+    """
     share[:] = 0.0
     for power in range(len(polynomial)):
         weight, coefficient = weights[power], polynomial[power]
@@ -117,9 +123,10 @@ def pull_back(share: Floats, weights: Floats, polynomial: Floats, mass: float, c
 def sum_shares(
     codes: BinIndices, leaves: tuple[int, int], order_weights: Floats, values: Floats, flat: FlatLeaves
 ) -> Floats:
-    """Sum values times (z_j - p_j) Σ_k w_k q_k, q the coefficients of Π (p_i + t (z_i - p_i)) without feature j.
+    """Return what each feature j gets of all terms of a range of leaves, shape (n_features, n_outputs, n_rows).
 
-    Over a range of leaves; shape (n_features, n_outputs, n_rows). w_k is the weight of order k + 1.
+    That is values times (z_j - p_j) Σ_k w_k q_k, with q the coefficients of Π_{i ≠ j} (p_i + t (z_i - p_i)), w_k the
+    weight of order k + 1, z whether a row's bin, in `codes` (n_features, n_rows), is in a leaf's set, p the set's mass.
     """
     starts, feature, low, high, missing_from, mass, has_table, table = flat
     (n_features, n_rows), n_outputs, n_orders = codes.shape, values.shape[1], len(order_weights)
@@ -137,8 +144,8 @@ def sum_shares(
             if has_table[j]:
                 fill_from_table(centred[slot], codes[j], table, low[entry], mass[entry])
             else:
-                ends = low[entry], high[entry], missing_from[entry]
-                fill_from_interval(centred[slot], codes[j], ends, mass[entry])
+                interval = low[entry], high[entry], missing_from[entry]
+                fill_from_interval(centred[slot], codes[j], interval, mass[entry])
             if slot + 1 < degree:
                 multiply_into(products[slot + 1], products[slot], slot, mass[entry], centred[slot])
             weights[slot, :] = order_weights[slot]
@@ -146,15 +153,11 @@ def sum_shares(
             entry = start + slot
             pull_back(share, weights, products[slot, : slot + 1], mass[entry], centred[slot])
             for output in range(n_outputs):
-                if values[leaf, output] != 0.0:
-                    add_scaled(sums[feature[entry], output], values[leaf, output], share)
+                value, total = values[leaf, output], sums[feature[entry], output]
+                if value != 0.0:
+                    for row in range(n_rows):
+                        total[row] += value * share[row]
     return sums
-
-
-@Kernel
-def add_scaled(total: Floats, factor: float, values: Floats) -> None:
-    for row in range(len(total)):
-        total[row] += factor * values[row]
 
 
 class FlatGroups(NamedTuple):
@@ -174,7 +177,11 @@ class FlatGroups(NamedTuple):
 
 @Kernel
 def sum_products(codes: BinIndices, n_columns: int, groups: FlatGroups, flat: FlatLeaves) -> Floats:
-    """Sum coefficients times products of memberships over all groups, shape (n_columns, n_outputs, n_rows)."""
+    """Sum coefficients times Π_{j in key} (z_j - p_j) over the leaves of all groups: (n_columns, n_outputs, n_rows).
+
+    Each key of a group has a column of the result. z_j is 1 if a row's bin, in `codes` (n_features, n_rows), is in a
+    leaf's set of feature j, else 0; p_j is the set's mass. Keys with the same first features share their product.
+    """
     starts, feature, low, high, missing_from, mass, has_table, table = flat
     group_leaves, leaves, group_keys, column, n_shared, key_starts, key_features, group_starts, coefficients = groups
     n_features, n_rows = codes.shape
@@ -186,7 +193,7 @@ def sum_products(codes: BinIndices, n_columns: int, groups: FlatGroups, flat: Fl
         is_used = np.zeros(n_features, dtype=np.bool_)
         for place in range(key_starts[group_keys[number]], key_starts[group_keys[number + 1]]):
             is_used[key_features[place]] = True
-        at = group_starts[number]
+        next_coefficient = group_starts[number]
         for place in range(group_leaves[number], group_leaves[number + 1]):
             leaf = leaves[place]
             for entry in range(starts[leaf], starts[leaf + 1]):
@@ -207,11 +214,11 @@ def sum_products(codes: BinIndices, n_columns: int, groups: FlatGroups, flat: Fl
                     for row in range(n_rows):
                         products[length + 1, row] = products[length, row] * factors[next_feature, row]
                 for output in range(n_outputs):
-                    coefficient = coefficients[at, output]
+                    coefficient = coefficients[next_coefficient, output]
                     if coefficient != 0.0:
                         for row in range(n_rows):
                             sums[column[key], output, row] += coefficient * products[order, row]
-                at += 1
+                next_coefficient += 1
     return sums
 
 
@@ -223,17 +230,17 @@ class LeafGroup:
     """Leaves of one set of features, with coefficients and result columns for some of its subsets."""
 
     leaves: Ints
-    coefficients: Mapping[Key, Floats]
+    coefficients: Mapping[Key, Floats]  # shape (n_leaves, n_outputs)
     columns: Mapping[Key, int]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sums:
-    """Sums over leaves of products of memberships, centred if masses of the sets are given."""
+    """Sums over leaves of coefficients times products of memberships, centred if masses of the sets are given."""
 
     leaf_sets: LeafSets
     groups: Sequence[LeafGroup]
-    set_masses: Sequence[Floats] | None = None
+    set_masses: Sequence[Floats] | None = None  # by feature, then by leaf with the feature on its path
     flat_leaves: Callable[[], FlatLeaves] | None = None
 
     def at_rows(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
@@ -248,20 +255,20 @@ class Sums:
 
     def at_rows_by_kernel(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
         values = np.empty((len(codes), n_columns, self.leaf_sets.values.shape[1]))
-        n_rows = max(1, min(costs.KERNEL_ROWS, -(-len(codes) // n_jobs)))
-        flat = self._flat
+        block_size = max(1, min(costs.KERNEL_ROWS, -(-len(codes) // n_jobs)))
+        flat = self._flat_groups_and_leaves
 
         def fill(start: int) -> None:
-            rows = slice(start, start + n_rows)
+            rows = slice(start, start + block_size)
             values[rows] = sum_products(codes[rows].T, n_columns, *flat).transpose(2, 0, 1)
 
-        starts = range(0, len(codes), n_rows)
+        starts = range(0, len(codes), block_size)
         with ThreadPoolExecutor(n_jobs) as pool:
             collections.deque(blocks(_STAGE, pool.map(fill, starts), len(starts)), maxlen=0)
         return values
 
     @functools.cached_property
-    def _flat(self) -> tuple[FlatGroups, FlatLeaves]:
+    def _flat_groups_and_leaves(self) -> tuple[FlatGroups, FlatLeaves]:
         flat_groups = flatten_groups(self.groups, self.leaf_sets.values.shape[1])
         flat_leaves = self.flat_leaves
         return flat_groups, flatten(self.leaf_sets, self.set_masses) if flat_leaves is None else flat_leaves()
@@ -273,33 +280,33 @@ class Sums:
 
         def fill(rows: slice) -> None:
             for group in self.groups:
-                n_rows = max(16, costs.SUM_CELLS // max(len(group.leaves), 1))
-                for first in range(rows.start, min(rows.stop, len(codes)), n_rows):
-                    some = slice(first, min(first + n_rows, rows.stop))
+                block_size = max(16, costs.SUM_CELLS // max(len(group.leaves), 1))
+                for first in range(rows.start, min(rows.stop, len(codes)), block_size):
+                    block = slice(first, min(first + block_size, rows.stop))
                     for start in range(0, len(group.leaves), costs.SUM_LEAVES):
-                        self._add(values[some], codes[some], group, slice(start, start + costs.SUM_LEAVES))
+                        self._add_sums(values[block], codes[block], group, slice(start, start + costs.SUM_LEAVES))
 
         with ThreadPoolExecutor(n_jobs) as pool:
             collections.deque(blocks(_STAGE, pool.map(fill, row_slices), len(row_slices)), maxlen=0)
         return values
 
-    def _add(self, values: Floats, codes: BinIndices, group: LeafGroup, some: slice) -> None:
-        """Add the sums of some leaves; keys come in lexical order: those with a common beginning share its product."""
+    def _add_sums(self, values: Floats, codes: BinIndices, group: LeafGroup, chunk: slice) -> None:
+        """Add sums over a chunk of a group's leaves to values (n_rows, n_columns, n_outputs)."""
 
         @functools.cache
-        def factor(j: int) -> Floats:  # memberships of rows in the sets of leaves, centred or not
-            at = self.leaf_sets.positions(j, group.leaves[some])
-            inside = self.leaf_sets.sets[j].contain(at, codes[:, j])
-            return inside.astype(np.float64) if self.set_masses is None else inside - self.set_masses[j][at, None]
+        def factor(j: int) -> Floats:  # memberships, centred or not, of rows in the sets of leaves: (n_leaves, n_rows)
+            places = self.leaf_sets.positions(j, group.leaves[chunk])
+            inside = self.leaf_sets.sets[j].contain(places, codes[:, j])
+            return inside.astype(np.float64) if self.set_masses is None else inside - self.set_masses[j][places, None]
 
-        products: list[tuple[Key, Floats]] = []
+        products: list[tuple[Key, Floats]] = []  # of the first features of a key: the next key may begin alike
         for key in sorted(group.columns):
             while products and key[: len(products[-1][0])] != products[-1][0]:
                 products.pop()
             for length in range(len(products), len(key)):
                 next_factor = factor(key[length])
                 products.append((key[: length + 1], products[-1][1] * next_factor if products else next_factor))
-            coefficients = group.coefficients[key][some]
+            coefficients = group.coefficients[key][chunk]
             values[:, group.columns[key]] += (
                 sum_at_rows(products[-1][1], coefficients) if products else coefficients.sum(axis=0)
             )
@@ -319,23 +326,24 @@ def sum_at_rows(products: Floats, coefficients: Floats) -> Floats:
 
 
 def flatten_groups(groups: Sequence[LeafGroup], n_outputs: int) -> FlatGroups:
-    keys = [sorted(group.columns) for group in groups]
-    all_keys = list(itertools.chain.from_iterable(keys))
-    shared = [[0, *(_n_shared(*pair) for pair in itertools.pairwise(of_group))] for of_group in keys if of_group]
-    columns = [group.columns[key] for group, of_group in zip(groups, keys, strict=True) for key in of_group]
+    """Return groups as flat arrays, which compiled code needs; keys of each group are in lexical order."""
+    key_lists = [sorted(group.columns) for group in groups]
+    all_keys = list(itertools.chain.from_iterable(key_lists))
+    shared = [[0, *(_n_shared(*pair) for pair in itertools.pairwise(keys))] for keys in key_lists if keys]
+    columns = [group.columns[key] for group, keys in zip(groups, key_lists, strict=True) for key in keys]
     coefficients = [
-        np.stack([group.coefficients[key] for key in of_group], axis=1).reshape(-1, n_outputs)
-        for group, of_group in zip(groups, keys, strict=True)
+        np.stack([group.coefficients[key] for key in keys], axis=1).reshape(-1, n_outputs)
+        for group, keys in zip(groups, key_lists, strict=True)
     ]
     return FlatGroups(
         group_leaves=_starts([len(group.leaves) for group in groups]),
         leaves=np.concatenate([np.zeros(0, np.int64), *(group.leaves for group in groups)]),
-        group_keys=_starts([len(of_group) for of_group in keys]),
+        group_keys=_starts([len(keys) for keys in key_lists]),
         column=np.array(columns, dtype=np.int64),
         n_shared=np.array(list(itertools.chain.from_iterable(shared)), dtype=np.int64),
         key_start=_starts([len(key) for key in all_keys]),
         key_features=np.array(list(itertools.chain.from_iterable(all_keys)), dtype=np.int64),
-        group_coefficients=_starts([len(of_group) for of_group in coefficients]),
+        group_coefficients=_starts([len(rows) for rows in coefficients]),
         coefficients=np.concatenate([np.zeros((0, n_outputs)), *coefficients]),
     )
 
@@ -346,9 +354,8 @@ def _starts(lengths: Sequence[int]) -> Ints:
 
 
 def _n_shared(before: Key, key: Key) -> int:
-    return next(
-        (i for i, pair in enumerate(zip(before, key, strict=False)) if pair[0] != pair[1]), min(len(before), len(key))
-    )
+    """Return how many features two keys share at their beginning."""
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before, key, strict=False)))
 
 
 class Corners(NamedTuple):
@@ -358,7 +365,7 @@ class Corners(NamedTuple):
     bins: BinIndices  # positions of the entries of a row, shape (n_rows, n_entries)
     values: Floats  # the entries; 0 if a row has fewer
     masses: Floats  # masses of the sets of the leaves
-    n_bins: int  # number of bins
+    n_bins: int
 
     @classmethod
     def of_sets(cls, sets: BinSets, binning: Binning, masses: Floats) -> Corners | None:
@@ -371,15 +378,15 @@ class Corners(NamedTuple):
     def of_intervals(cls, sets: Intervals, binning: Binning, masses: Floats) -> Corners:
         """Return rows for begin, end and missing bins; each has two entries, as it may begin within a merged bin."""
         ends = sets.ends(binning)
-        whole = np.floor(ends).astype(np.int32)
-        fractions = np.stack([1 - (ends - whole), ends - whole], axis=1)
-        bins, values = np.stack([whole, whole + 1], axis=1), fractions
+        merged_bin = np.floor(ends).astype(np.int32)
+        fractions = np.stack([1 - (ends - merged_bin), ends - merged_bin], axis=1)
         rows = [sets.low, len(ends) + np.maximum(sets.low, sets.high)]
-        bins, values = np.concatenate([bins, bins]), np.concatenate([fractions, -fractions])
+        bins = np.concatenate([np.stack([merged_bin, merged_bin + 1], axis=1)] * 2)
+        values = np.concatenate([fractions, -fractions])
         if len(binning.bins) > sets.n_intervals and sets.missing.any():
-            rows.append(len(values) + sets.missing)
-            apart, share = binning.bins[-1], binning.shares[-1]
-            bins = np.concatenate([bins, [[0, 0], [apart, apart + 1]]])
+            rows.append(len(values) + sets.missing)  # the first of two more rows is empty
+            missing_bin, share = binning.bins[-1], binning.shares[-1]
+            bins = np.concatenate([bins, [[0, 0], [missing_bin, missing_bin + 1]]])
             values = np.concatenate([values, [[0.0, 0.0], [share, -share]]])
         outside = bins >= binning.size
         bins[outside], values[outside] = 0, 0.0
@@ -403,31 +410,36 @@ class Corners(NamedTuple):
 
     @property
     def n_entries(self) -> int:
+        """Number of entries of each leaf."""
         return int(self.rows.shape[1] * self.bins.shape[1])
 
-    def of_leaves(self) -> tuple[BinIndices, Floats]:
+    def bins_and_values(self) -> tuple[BinIndices, Floats]:
         """Return bins and values of all entries, shape (n_leaves, n_entries)."""
         shape = len(self.rows), self.n_entries
         return self.bins[self.rows].reshape(shape), self.values[self.rows].reshape(shape)
 
-    def sum(self, weights: Floats) -> Floats:
-        of_rows = np.zeros(len(self.bins))
+    def weighted_sum(self, weights: Floats) -> Floats:
+        """Return, per bin, the sum of memberships over leaves with weights (n_leaves,)."""
+        row_weights = np.zeros(len(self.bins))
         for rows in self.rows.T:
-            of_rows += np.bincount(rows, weights, len(of_rows))
-        return np.cumsum(np.bincount(self.bins.ravel(), (self.values * of_rows[:, None]).ravel(), self.n_bins))
+            row_weights += np.bincount(rows, weights, len(row_weights))
+        return np.cumsum(np.bincount(self.bins.ravel(), (self.values * row_weights[:, None]).ravel(), self.n_bins))
 
 
-CornerSums = tuple[Floats, Floats, Floats]
+CornerSums = tuple[Floats, Floats, Floats]  # over cells, rows and columns of the tables, outputs first
 
 
 def centred_products(first: Corners, second: Corners, weights: Floats) -> Floats:
-    """Return Σ over leaves of weights (n_leaves, n_outputs) times (a - p) ⊗ (b - q): (n_outputs, n_bins, n_bins)."""
+    """Return Σ over leaves of weights (n_leaves, n_outputs) times (a - p) ⊗ (b - q): (n_outputs, n_bins, n_bins).
+
+    a and b say which bins of two features are in a leaf's sets, p and q are the masses of these sets.
+    """
     n_corners = weights.size * first.n_entries * second.n_entries
     add = add_corners if costs.is_compiled(corners=n_corners) else add_corners_by_numpy
     sums: CornerSums = add(first, second, weights)
     totals, rows, columns = sums
     masses = first.masses * second.masses
-    for output, total in enumerate(totals):
+    for output, total in enumerate(totals):  # running sums of corners, then a ⊗ b - a q - p b + p q
         np.cumsum(total, axis=0, out=total)
         np.cumsum(total, axis=1, out=total)
         total -= np.cumsum(rows[output])[:, None]
@@ -437,29 +449,29 @@ def centred_products(first: Corners, second: Corners, weights: Floats) -> Floats
 
 
 def add_corners_by_numpy(first: Corners, second: Corners, weights: Floats) -> CornerSums:
-    """Sum corners cell by cell, and those of each feature times the masses of the other, bin by bin; outputs first."""
+    """Return sums of weighted corners in cells, (n_outputs, n_bins, n_bins), and in rows and columns times masses."""
     n_outputs = weights.shape[1]
     total = np.zeros((n_outputs, first.n_bins * second.n_bins))
     rows, columns = np.zeros((n_outputs, first.n_bins)), np.zeros((n_outputs, second.n_bins))
     for start in range(0, len(weights), costs.CORNER_LEAVES):
         chunk = slice(start, start + costs.CORNER_LEAVES)
-        row_bins, row_values = first.take(chunk).of_leaves()
-        column_bins, column_values = second.take(chunk).of_leaves()
+        row_bins, row_values = first.take(chunk).bins_and_values()
+        column_bins, column_values = second.take(chunk).bins_and_values()
         p, q = first.masses[chunk], second.masses[chunk]
         cells = (row_bins[:, :, None].astype(np.int64) * second.n_bins + column_bins[:, None, :]).ravel()
-        for output, of_leaves in enumerate(weights[chunk].T):
-            scaled = row_values * of_leaves[:, None]
+        for output, leaf_weights in enumerate(weights[chunk].T):
+            scaled = row_values * leaf_weights[:, None]
             corners = (scaled[:, :, None] * column_values[:, None, :]).ravel()
             total[output] += np.bincount(cells, corners, total.shape[1])
             rows[output] += np.bincount(row_bins.ravel(), (scaled * q[:, None]).ravel(), first.n_bins)
-            of_columns = (column_values * (of_leaves * p)[:, None]).ravel()
-            columns[output] += np.bincount(column_bins.ravel(), of_columns, second.n_bins)
+            scaled_columns = (column_values * (leaf_weights * p)[:, None]).ravel()
+            columns[output] += np.bincount(column_bins.ravel(), scaled_columns, second.n_bins)
     return total.reshape(n_outputs, first.n_bins, second.n_bins), rows, columns
 
 
 @Kernel
 def gather(bins: BinIndices, values: Floats, rows: BinIndices, table: tuple[BinIndices, Floats]) -> int:
-    """Fill arrays with the nonzero entries of some rows of a table; return their number."""
+    """Fill `bins` and `values` with the nonzero entries of some rows of a table (bins, values); return their number."""
     n = 0
     for row in rows:
         for i in range(table[0].shape[1]):
@@ -471,6 +483,7 @@ def gather(bins: BinIndices, values: Floats, rows: BinIndices, table: tuple[BinI
 
 @Kernel
 def add_corners(first: Corners, second: Corners, weights: Floats) -> CornerSums:
+    """Return the same as `add_corners_by_numpy`: weighted corners summed in cells, and in rows and columns."""
     first_rows, first_bins, first_values, p, n_rows = first
     second_rows, second_bins, second_values, q, n_columns = second
     n_outputs = weights.shape[1]

@@ -262,7 +262,7 @@ class Screened(NamedTuple):
     """The important terms, the orders with omitted terms, and how much these may carry."""
 
     keys: tuple[Key, ...] = ()  # terms to report individually
-    rest_orders: tuple[int, ...] = ()  # orders of which some terms are not reported
+    unlisted_orders: tuple[int, ...] = ()  # orders of which some terms are not reported
     n_left_out: int = 0  # number of terms that are not reported, as far as they were counted
     largest_missed: float = 0.0  # estimate of the largest share of the score's variance of a term that is not reported
     shares: Mapping[Key, float] = MappingProxyType({})  # shares of the terms that were verified at rows
@@ -293,16 +293,16 @@ def screen(
     reported = {verified[i] for i in largest if shares[i] >= costs.REPORTED_SHARE} | set(asked)
     keys = tuple(sorted(reported, key=lambda key: (len(key), key)))
     n_of_order, n_reported = collections.Counter(n_terms or map(len, sizes)), collections.Counter(map(len, keys))
-    rest_orders = tuple(order for order in orders if not n_of_order[order] or n_reported[order] < n_of_order[order])
+    unlisted_orders = tuple(order for order in orders if not n_of_order[order] or n_reported[order] < n_of_order[order])
     missed = [float(share) for key, share in zip(verified, shares, strict=True) if key not in reported]
     largest_other = next((sizes[key] for key in ranked[len(verified) :] if key not in reported), None)
     ratios = [share / sizes[key] for key, share in zip(verified, shares, strict=True) if sizes[key] > 0]
     if largest_other is not None and ratios:
         missed.append(largest_other * float(np.quantile(ratios, 0.95)))
-    n_left_out = max(sum(n_of_order[order] for order in orders) - len(reported), len(rest_orders))
+    n_left_out = max(sum(n_of_order[order] for order in orders) - len(reported), len(unlisted_orders))
     share_by_key = dict(zip(verified, shares.tolist(), strict=True))
     largest_missed = max(missed, default=math.nan if n_left_out else 0.0)
-    return Screened(keys, rest_orders, n_left_out, largest_missed, share_by_key)
+    return Screened(keys, unlisted_orders, n_left_out, largest_missed, share_by_key)
 
 
 def _affordable(ranked: Sequence[Key], n_leaves_with: Callable[[Key], int], steps: float) -> tuple[list[Key], int]:

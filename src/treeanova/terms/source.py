@@ -183,7 +183,7 @@ class Source(abc.ABC):
         """Return scores, shape (n_rows, n_outputs)."""
 
     @abc.abstractmethod
-    def wanted_tables(self) -> list[Request]:
+    def needed_tables(self) -> list[Request]:
         """Return the tables of rows that a density bound to `grid` needs to purify the model."""
 
     @abc.abstractmethod
@@ -244,7 +244,7 @@ class AdditiveModel(Source):
     def score(self, rows: Rows, n_jobs: int = 1) -> Floats:
         return self.terms.sum_at(rows.bins(self.terms.grid), n_jobs)
 
-    def wanted_tables(self) -> list[Request]:
+    def needed_tables(self) -> list[Request]:
         effects = self.terms.effects
         axes = refined_axes(effects)
         singles: list[Key] = [(j,) for j in range(len(effects.grid.axes))]

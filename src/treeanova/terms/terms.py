@@ -233,7 +233,7 @@ class LeafTerms(abc.ABC):
         return dataclasses.replace(self, keys=tuple(key for key in self.keys if is_kept(key)))
 
     @property
-    def rest_orders(self) -> tuple[int, ...]:
+    def unlisted_orders(self) -> tuple[int, ...]:
         return ()
 
     @functools.cached_property
@@ -241,7 +241,7 @@ class LeafTerms(abc.ABC):
         """Products per row: those of the listed terms, or of all terms if fewer."""
         sets = self.trees.leaf_sets
         listed = sum(len(key) * float(sets.n_leaves_with(key)) for key in self.keys)
-        cost_of_totals = totals_cost(sets) if self.rest_orders else 0.0
+        cost_of_totals = totals_cost(sets) if self.unlisted_orders else 0.0
         return max(min(listed, self.trees.row_cost) + cost_of_totals, 1.0)
 
     def up_to(self, max_order: int) -> Self:
@@ -270,7 +270,7 @@ class PureLeafTerms(LeafTerms):
         return dataclasses.replace(super().keep(is_kept), screened_orders=())
 
     @property
-    def rest_orders(self) -> tuple[int, ...]:
+    def unlisted_orders(self) -> tuple[int, ...]:
         return self.screened_orders
 
     def up_to(self, max_order: int) -> Self:
@@ -286,7 +286,7 @@ class PureLeafTerms(LeafTerms):
     def _totals(self) -> OrderTotals:
         return OrderTotals(self.form)
 
-    def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int) -> Floats:
+    def unlisted_sums_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int) -> Floats:
         orders = self.screened_orders
         unlisted_sums = self._totals.at_rows(codes, n_jobs)[:, list(orders)]
         for key, values in self._changes_of_totals(codes, listed, n_jobs):
@@ -295,7 +295,7 @@ class PureLeafTerms(LeafTerms):
             unlisted_sums[:, orders.index(self._allotment.order)] -= self.leftover.at_rows(codes)
         return unlisted_sums
 
-    def rest_shares_at(self, codes: BinIndices, n_jobs: int) -> Floats:
+    def unlisted_shares_at(self, codes: BinIndices, n_jobs: int) -> Floats:
         shares = self._totals.shares_at_rows(codes, self.screened_orders, n_jobs)
         for key, values in self._changes_of_totals(codes, {}, n_jobs):
             shares[:, list(key)] += (values / len(key))[:, None]
@@ -422,19 +422,19 @@ class TermSet:
         return np.asarray(self.intercept + self.at(codes, self.keys, n_jobs).sum(axis=1))
 
     @property
-    def rest_orders(self) -> tuple[int, ...]:
-        return () if self.leaf_terms is None else self.leaf_terms.rest_orders
+    def unlisted_orders(self) -> tuple[int, ...]:
+        return () if self.leaf_terms is None else self.leaf_terms.unlisted_orders
 
-    def rests_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int = 1) -> Floats:
+    def unlisted_sums_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int = 1) -> Floats:
         """Return sums of unlisted terms, (n_rows, n_rest_orders, n_outputs); `listed` has values known already."""
-        if isinstance(self.leaf_terms, PureLeafTerms) and self.rest_orders:
-            return self.leaf_terms.rests_at(codes, listed, n_jobs)
+        if isinstance(self.leaf_terms, PureLeafTerms) and self.unlisted_orders:
+            return self.leaf_terms.unlisted_sums_at(codes, listed, n_jobs)
         return np.zeros((len(codes), 0, self.n_outputs))
 
-    def rest_shares_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
+    def unlisted_shares_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
         """Return shares of features in all unlisted terms, shape (n_rows, n_features, n_outputs)."""
-        if isinstance(self.leaf_terms, PureLeafTerms) and self.rest_orders:
-            return self.leaf_terms.rest_shares_at(codes, n_jobs)
+        if isinstance(self.leaf_terms, PureLeafTerms) and self.unlisted_orders:
+            return self.leaf_terms.unlisted_shares_at(codes, n_jobs)
         return np.zeros((*codes.shape, self.n_outputs))
 
     def keep(self, is_kept: Callable[[Key], bool]) -> TermSet:

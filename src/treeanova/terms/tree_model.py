@@ -78,7 +78,7 @@ class TreeModel(Source):
         del n_jobs
         return self.trees.forest.score(rows)
 
-    def wanted_tables(self) -> list[Request]:
+    def needed_tables(self) -> list[Request]:
         orders = range(2, self.trees.layout.tensor_order + 1)
         singles: list[Key] = [(j,) for j in range(len(self.grid.axes))]
         return [*map(Request, singles), *map(Request, self.trees.leaf_sets.subsets(orders))]
@@ -306,7 +306,7 @@ def _list(work: _Work, high: _HighOrders) -> _HighOrders:
         except OutOfTime:
             screened, was_searched = search({}), False
         high = high if was_searched else high.without("the search for terms that carry weight")
-    terms = dataclasses.replace(high.terms, keys=screened.keys, screened_orders=screened.rest_orders)
+    terms = dataclasses.replace(high.terms, keys=screened.keys, screened_orders=screened.unlisted_orders)
     return dataclasses.replace(high, terms=terms, screened=screened)
 
 
