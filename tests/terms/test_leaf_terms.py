@@ -189,11 +189,11 @@ def test_what_is_moved_is_taken_from_terms_in_proportion_to_their_leaves(screene
     for key in [(), (0,), (1, 4)]:
         terms = [term for leaf in leaves for term in itertools.combinations(leaf, 3) if set(key) <= set(term)]
         for term in set(terms):
-            [share] = [share for own, share in allotment.given_up(term, [key]) if own == key]
+            [share] = [share for own, share in allotment.shares_of_tables(term, [key]) if own == key]
             assert share == pytest.approx(terms.count(term) / len(terms), rel=1e-12)
         by_feature = np.array([sum(j in term for term in terms) for j in range(6)]) / (3 * len(terms))
         np.testing.assert_allclose(allotment.feature_shares(key), by_feature, rtol=1e-12)
-    assert allotment.given_up((0, 1), [()]) == []
+    assert allotment.shares_of_tables((0, 1), [()]) == []
 
 
 @pytest.mark.parametrize("density", ["independent", "empirical", "auto"])

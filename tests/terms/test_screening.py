@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -45,7 +46,7 @@ NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed
 def test_sizes_are_sums_of_the_variances_of_leaves(seed, way, kept, monkeypatch):
     monkeypatch.setattr(costs, "is_compiled", lambda **_: way != "numpy")
     if way == "plain":
-        for kernel in ("sum_variances", "add_sets", "add_by_rank"):
+        for kernel in ("sum_variances", "add_leaf", "add_variances_by_rank"):
             monkeypatch.setattr(screening, kernel, getattr(screening, kernel).function)
     if kept == "by rank":
         monkeypatch.setattr(costs, "MOST_SUBSETS", 0)
@@ -84,9 +85,9 @@ def test_of_too_many_terms_the_largest_are_listed_and_all_are_counted(monkeypatc
 def test_ranks_number_all_sets_of_as_many_features():
     """By the combinatorial number system: sets in the order of their last feature, then the one before it."""
     sets = sorted(itertools.combinations(range(7), 3), key=lambda key: key[::-1])
-    ranks = screening._ranks(7, 3)
+    ranks = screening._rank_addends(7, 3)
     assert [sum(int(ranks[j, i]) for i, j in enumerate(key)) for key in sets] == list(range(35))
-    assert [tuple(key) for key in screening._unranked(np.arange(35), 3, 7)] == sets
+    assert [tuple(key) for key in screening._sets_of_ranks(np.arange(35), 3, 7)] == sets
 
 
 @pytest.mark.parametrize("seconds", [np.inf, 1.0])
@@ -94,7 +95,8 @@ def test_orders_whose_sums_do_not_fit_into_memory_are_not_screened(seconds, monk
     forms = (closed_form(seed, max_depth=5, max_trees=8, max_features=9) for seed in range(50))
     form = next(form for form in forms if len(form.leaf_sets.used_features) >= 6)
     monkeypatch.setattr(costs, "MOST_SUBSETS", 0)
-    monkeypatch.setattr(costs, "MOST_RANKED", screening._n_ranked(form, 2))
+    n_pairs = math.comb(len(form.leaf_sets.used_features), 2) * form.leaf_sets.values.shape[1]
+    monkeypatch.setattr(costs, "MOST_RANKED", n_pairs)
     assert screened_orders(form, 2, 5, seconds) == range(2, 3)
     monkeypatch.setattr(costs, "MOST_RANKED", 0)
     assert not screened_orders(form, 2, 5, seconds)

@@ -235,7 +235,7 @@ class Allotment:
     leaf_sets: LeafSets
     order: int
 
-    def given_up(self, term: Key, keys: Collection[Key]) -> list[tuple[Key, float]]:
+    def shares_of_tables(self, term: Key, keys: Collection[Key]) -> list[tuple[Key, float]]:
         """Return the keys that a term contains, and the share of each that it gives up."""
         if len(term) != self.order:
             return []

@@ -27,11 +27,12 @@ class Moments:
         return np.asarray((self.variance + self.covariance).sum(axis=0))
 
     def beyond(self, rounding: Floats) -> Moments:
-        """Return the same with zeros for outputs whose score varies no more than rounding."""
+        """Return the same with zeros for outputs whose score varies no more than rounding (a standard deviation)."""
         is_real = self.score_variance > rounding**2
-        return Moments(*(np.where(is_real, one, 0.0) for one in (self.variance, self.covariance, self.mean_abs)))
+        return Moments(*(np.where(is_real, array, 0.0) for array in (self.variance, self.covariance, self.mean_abs)))
 
     def with_covariances(self, changes: Floats) -> Moments:
+        """Return the same with changes added to the covariances of the first terms."""
         covariance = self.covariance.copy()
         covariance[: len(changes)] += changes
         return dataclasses.replace(self, covariance=covariance)
@@ -63,13 +64,15 @@ def moments(
     if joint is None:
         return Moments(variance, np.zeros_like(variance), mean_abs)
     raw_moments = [(share, _raw_moments(effects, inner, rng, is_whole=is_whole)) for share, inner in joint.components()]
-    first, squares, products = (np.sum([share * raw[i] for share, raw in raw_moments], axis=0) for i in range(3))
-    return Moments(variance, products - first * first.sum(axis=0) - (squares - first**2), mean_abs)
+    means, squares, products = (np.sum([share * raw[i] for share, raw in raw_moments], axis=0) for i in range(3))
+    # Of a term f and the sum S of all: cov(f, S - f) = E[f S] - E[f] E[S] - (E[f²] - E[f]²).
+    return Moments(variance, products - means * means.sum(axis=0) - (squares - means**2), mean_abs)
 
 
 def _moments_of_tables(terms: Mapping[Key, Floats], weights: Mapping[Key, Floats]) -> tuple[Floats, Floats]:
+    """Return variances and mean absolute values of terms under weights of their cells, each (n_terms, n_outputs)."""
     centred = [values - _mean(values, weights[key]) for key, values in terms.items()]
-    variance = np.array([_mean(c**2, weights[key]) for c, key in zip(centred, terms, strict=True)])
+    variance = np.array([_mean(values**2, weights[key]) for values, key in zip(centred, terms, strict=True)])
     return variance, np.array([_mean(np.abs(values), weights[key]) for key, values in terms.items()])
 
 
@@ -126,53 +129,56 @@ RawMoments = tuple[Floats, Floats, Floats]  # means of terms, of their squares, 
 
 
 def _raw_moments(effects: Effects, component: Joint, rng: np.random.Generator, *, is_whole: bool) -> RawMoments:
+    """Return raw moments: closed forms of products and of sums of scores; otherwise over rows or draws."""
     if isinstance(component, Product):
         return _raw_moments_of_product(effects, component)
     if isinstance(component, EmpiricalJoint) and is_whole and not component.has_exact_points:
         sums = {key: component.statistics.score_sums(key, effects.binnings.get(key)) for key in effects.terms}
-        known_sums = {key: of_key for key, of_key in sums.items() if of_key is not None}
-        if len(known_sums) == len(sums):
-            return _raw_moments_of_sums(effects, component, known_sums)
-    codes, shares = component.points(costs.MOMENT_DRAWS, rng)
-    first, squares, products = np.zeros((3, len(effects.terms), effects.n_outputs))
+        score_sums = {key: of_cells for key, of_cells in sums.items() if of_cells is not None}
+        if len(score_sums) == len(sums):
+            return _raw_moments_of_sums(effects, component, score_sums)
+    codes, weights = component.points(costs.MOMENT_DRAWS, rng)
+    means, squares, products = np.zeros((3, len(effects.terms), effects.n_outputs))
     for start in range(0, len(codes), costs.MOMENT_ROWS):
-        some, share = codes[start : start + costs.MOMENT_ROWS], shares[start : start + costs.MOMENT_ROWS, None]
-        weighted_total = np.zeros((len(some), effects.n_outputs))
+        block, weight = codes[start : start + costs.MOMENT_ROWS], weights[start : start + costs.MOMENT_ROWS, None]
+        weighted_total = np.zeros((len(block), effects.n_outputs))
         for key in effects.terms:  # one at a time: all terms at many rows would take gigabytes
-            weighted_total += effects.at(key, some)
-        weighted_total *= share
-        for t, key in enumerate(effects.terms):
-            values = effects.at(key, some)
-            weighted = values * share
-            first[t] += weighted.sum(axis=0)
-            squares[t] += np.einsum("nk,nk->k", weighted, values)
-            products[t] += np.einsum("nk,nk->k", weighted_total, values)
-    return first, squares, products
+            weighted_total += effects.at(key, block)
+        weighted_total *= weight
+        for position, key in enumerate(effects.terms):
+            values = effects.at(key, block)
+            weighted = values * weight
+            means[position] += weighted.sum(axis=0)
+            squares[position] += np.einsum("nk,nk->k", weighted, values)
+            products[position] += np.einsum("nk,nk->k", weighted_total, values)
+    return means, squares, products
 
 
 def _raw_moments_of_sums(effects: Effects, component: EmpiricalJoint, score_sums: Mapping[Key, Floats]) -> RawMoments:
     """Return raw moments from sums of the score in the cells of each term: E[term × score] is a sum over cells."""
-    first, squares, products = np.zeros((3, len(effects.terms), effects.n_outputs))
-    for t, (key, values) in enumerate(effects.terms.items()):
-        shares = component.table(key, effects.binnings.get(key))
-        first[t], squares[t] = _mean(values, shares), _mean(values**2, shares)
-        of_terms = score_sums[key] - shares[..., None] * effects.intercept
-        products[t] = (values * of_terms).sum(axis=tuple(range(len(key))))
-    return first, squares, products
+    means, squares, products = np.zeros((3, len(effects.terms), effects.n_outputs))
+    for position, (key, values) in enumerate(effects.terms.items()):
+        weights = component.table(key, effects.binnings.get(key))
+        means[position], squares[position] = _mean(values, weights), _mean(values**2, weights)
+        sums_of_terms = score_sums[key] - weights[..., None] * effects.intercept
+        products[position] = (values * sums_of_terms).sum(axis=tuple(range(len(key))))
+    return means, squares, products
 
 
-PurePart = tuple[Floats, tuple[Binning, ...]]  # of a term, outputs last, and its merged bins
+PurePart = tuple[Floats, tuple[Binning, ...]]  # values of a part of a term, outputs last, and its merged bins
 
 
-def _on_finer(pure: PurePart, binnings: Sequence[Binning]) -> Floats:
-    values, own_binnings = pure
-    for axis, (coarse, fine) in enumerate(zip(own_binnings, binnings, strict=True)):
+def _on_finer_bins(pure: PurePart, binnings: Sequence[Binning]) -> Floats:
+    """Return the values of a part of a term on finer bins."""
+    values, coarse_binnings = pure
+    for axis, (coarse, fine) in enumerate(zip(coarse_binnings, binnings, strict=True)):
         if coarse.size != fine.size:
             values = values.take(coarse.within(fine), axis=axis)
     return values
 
 
 def _raw_moments_of_product(effects: Effects, component: Product) -> RawMoments:
+    """Return raw moments for independent features: only parts with the same features have products of mean not zero."""
     pure = [_pure_parts(effects, key, component) for key in effects.terms]
     subsets = dict.fromkeys(subset for by_subset in pure for subset in by_subset)
     axes = {
@@ -180,23 +186,24 @@ def _raw_moments_of_product(effects: Effects, component: Product) -> RawMoments:
         for subset in subsets
     }
     tables = {subset: component.table(subset, axes[subset]) if subset else np.ones(()) for subset in subsets}
-    spread = [{subset: _on_finer(one, axes[subset]) for subset, one in by_subset.items()} for by_subset in pure]
+    spread = [{subset: _on_finer_bins(part, axes[subset]) for subset, part in by_subset.items()} for by_subset in pure]
     total = {subset: sum(by_subset[subset] for by_subset in spread if subset in by_subset) for subset in subsets}
-    first = np.array([by_subset[()] for by_subset in spread])
+    means = np.array([by_subset[()] for by_subset in spread])
     squares = np.array([sum(_mean(v**2, tables[s]) for s, v in by_subset.items()) for by_subset in spread])
     products = np.array([sum(_mean(v * total[s], tables[s]) for s, v in by_subset.items()) for by_subset in spread])
-    return first, squares, products
+    return means, squares, products
 
 
 def _pure_parts(effects: Effects, key: Key, component: Product) -> dict[Key, PurePart]:
+    """Return a term as a sum of pure parts, one per subset of its features, which are independent."""
     binnings = dict(zip(key, effects.binnings_of(key), strict=True))
     by_subset: dict[Key, Floats] = {(): effects.terms[key]}
-    for j in key:  # axes before that of j are gone or kept: its own axis follows those kept
+    for j in key:  # each array becomes its mean over j and the difference to it; earlier features are means or axes
         masses = binnings[j].pool(component.masses[j])
-        for kept_axes, array in list(by_subset.items()):
-            mean = np.tensordot(masses, array, axes=(0, len(kept_axes)))
-            by_subset[kept_axes] = mean
-            by_subset[*kept_axes, j] = array - np.expand_dims(mean, len(kept_axes))
+        for subset, array in list(by_subset.items()):
+            mean = np.tensordot(masses, array, axes=(0, len(subset)))
+            by_subset[subset] = mean
+            by_subset[*subset, j] = array - np.expand_dims(mean, len(subset))
     return {subset: (values, tuple(binnings[j] for j in subset)) for subset, values in by_subset.items()}
 
 
@@ -209,4 +216,5 @@ def moments_of_values(values: Floats, weights: Floats) -> Moments:
 
 
 def _mean(values: Floats, weights: Floats) -> Floats:
+    """Return the mean over cells of values (*cells, n_outputs) with weights of the cells."""
     return np.asarray(np.tensordot(weights, values, axes=weights.ndim))

@@ -34,25 +34,24 @@ def screened_orders(form: ClosedForm, lowest: int, highest: int, seconds: float 
     most_products = min(costs.SCREENED_PRODUCTS, seconds * costs.PRODUCTS_PER_SECOND)
     last = lowest - 1
     for order in range(lowest, highest + 1):
-        is_long = _n_products(form, range(order + 1)) > most_products and (order > lowest or math.isfinite(seconds))
-        if is_long or not (_has_few_subsets(form, order) or _n_ranked(form, order) <= costs.MOST_RANKED):
+        is_long = _n_products(form, order) > most_products and (order > lowest or math.isfinite(seconds))
+        n_ranked = math.comb(len(form.leaf_sets.used_features), order) * int(form.leaf_sets.values.shape[1])
+        if is_long or not (_has_few_subsets(form, order) or n_ranked <= costs.MOST_RANKED):
             break
         last = order
     return range(lowest, last + 1)
 
 
 def _has_few_subsets(form: ClosedForm, max_order: int) -> bool:
-    sizes = np.bincount([len(key) for key in form.leaf_sets.keys])
-    n_subsets = sum(int(n) * _n_subsets(size, max_order) for size, n in enumerate(sizes))
+    """Whether the subsets up to an order of all leaves' sets of features can be held in memory."""
+    n_keys_of_size = np.bincount([len(key) for key in form.leaf_sets.keys])
+    n_subsets = sum(int(n_keys) * _n_subsets(size, max_order) for size, n_keys in enumerate(n_keys_of_size))
     return n_subsets * int(form.leaf_sets.values.shape[1]) <= costs.MOST_SUBSETS
 
 
 def _n_subsets(size: int, max_order: int) -> int:
-    return sum(math.comb(size, k) for k in range(max_order + 1))
-
-
-def _n_ranked(form: ClosedForm, order: int) -> int:
-    return math.comb(len(form.leaf_sets.used_features), order) * int(form.leaf_sets.values.shape[1])
+    """Return the number of subsets with at most `max_order` elements of a set."""
+    return sum(math.comb(size, order) for order in range(max_order + 1))
 
 
 class Sizes(NamedTuple):
@@ -62,7 +61,7 @@ class Sizes(NamedTuple):
 
 
 def sizes_without_rows(form: ClosedForm, orders: range) -> Sizes:
-    """Sum variances over leaves, for every term of some orders; the largest of all outputs."""
+    """Return the size of every term of some orders: the sum of its leaves' variances, the largest of all outputs."""
     if orders and not _has_few_subsets(form, orders[-1]):
         return _sizes_by_rank(form, orders)
     by_key = _sizes_by_key(form, orders)
@@ -70,9 +69,10 @@ def sizes_without_rows(form: ClosedForm, orders: range) -> Sizes:
 
 
 def _sizes_by_key(form: ClosedForm, orders: range) -> dict[Key, float]:
+    """Return the sizes of all terms of some orders, from sums over the leaves of each distinct set of features."""
     numbers: dict[Key, int] = {}
     places, totals = [], []
-    is_compiled = costs.is_compiled(variances=_n_products(form, orders))
+    is_compiled = costs.is_compiled(variances=_n_products(form, max(orders, default=0)))
     values = form.leaf_sets.values
     for key, leaves in zip(form.leaf_sets.keys, form.leaf_sets.members, strict=True):
         if orders and len(key) >= orders[0]:
@@ -82,7 +82,7 @@ def _sizes_by_key(form: ClosedForm, orders: range) -> dict[Key, float]:
                 orders_of_subsets = _orders_of_subsets(key, orders[-1])[-1]
                 totals.append(sum_variances(leaves, values, form.flat(), orders_of_subsets, orders[-1]))
             else:
-                totals.append(_totals_by_numpy(form, key, leaves, orders[-1]))
+                totals.append(_sum_variances_by_numpy(form, key, leaves, orders[-1]))
     if not totals:
         return {}
     sums = np.zeros((len(numbers), values.shape[1]))
@@ -91,66 +91,73 @@ def _sizes_by_key(form: ClosedForm, orders: range) -> dict[Key, float]:
     return {key: size for key, size in zip(numbers, largest, strict=True) if len(key) in orders}
 
 
-def _n_products(form: ClosedForm, orders: range) -> int:
-    n_leaves = np.bincount(form.leaf_sets.n_features_of_leaves)
-    return sum(int(n) * _n_subsets(size, max(orders, default=0)) for size, n in enumerate(n_leaves))
+def _n_products(form: ClosedForm, max_order: int) -> int:
+    """Return the number of pairs of a leaf and a subset of its features up to an order."""
+    n_leaves_of_size = np.bincount(form.leaf_sets.n_features_of_leaves)
+    return sum(int(n_leaves) * _n_subsets(size, max_order) for size, n_leaves in enumerate(n_leaves_of_size))
 
 
 def _sizes_by_rank(form: ClosedForm, orders: range) -> Sizes:
+    """Return the sizes of the largest terms of each order; sums are arrays over the ranks of all sets of features."""
     by_key: dict[Key, float] = {}
     n_terms, total = {}, 0.0
     flat, used = form.flat(), form.leaf_sets.used_features
     place = np.zeros(len(form.leaf_sets.sets), dtype=np.int64)
     place[used] = np.arange(len(used))
     for order in orders:
-        add = add_by_rank if costs.is_compiled(variances=_n_products(form, range(order + 1))) else _add_by_rank
-        ranks = _ranks(len(used), order)
-        sums = add(form.leaf_sets.values, flat, place, ranks, math.comb(len(used), order)).max(axis=1)
+        is_compiled = costs.is_compiled(variances=_n_products(form, order))
+        add = add_variances_by_rank if is_compiled else _add_variances_by_numpy
+        addends = _rank_addends(len(used), order)
+        sums = add(form.leaf_sets.values, flat, place, addends, math.comb(len(used), order)).max(axis=1)
         n_terms[order], total = int(np.count_nonzero(sums)), total + float(sums.sum())
         largest = np.argpartition(-sums, min(costs.MOST_LISTED, len(sums) - 1))[: costs.MOST_LISTED]
         largest = np.sort(largest[sums[largest] > 0])
-        keys = used[_unranked(largest, order, len(used))]
+        keys = used[_sets_of_ranks(largest, order, len(used))]
         by_key |= zip(map(tuple, keys.tolist()), sums[largest].tolist(), strict=True)
     return Sizes(by_key, n_terms, total)
 
 
-def _ranks(n_features: int, order: int) -> Ints:
-    """Return binomial coefficients whose sum is the rank of a sorted set; its last feature varies slowest."""
+def _rank_addends(n_features: int, order: int) -> Ints:
+    """Return binomials (n_features, order); a sorted set has the rank Σ_i addends[i-th feature, i], unique per set."""
     rows = [[math.comb(j, i) for i in range(1, order + 1)] for j in range(n_features)]
     return np.array(rows, dtype=np.int64).reshape(n_features, order)
 
 
-def _unranked(ranks: Ints, order: int, n_features: int) -> Ints:
-    """Return the sorted sets of some ranks, shape (n_sets, order)."""
-    table, left = _ranks(n_features, order), ranks.copy()
+def _sets_of_ranks(ranks: Ints, order: int, n_features: int) -> Ints:
+    """Return the sorted sets of features that have given ranks, shape (n_ranks, order)."""
+    addends, remaining = _rank_addends(n_features, order), ranks.copy()
     sets = np.zeros((len(ranks), order), dtype=np.int64)
     for i in reversed(range(order)):
-        sets[:, i] = np.searchsorted(table[:, i], left, side="right") - 1
-        left -= table[sets[:, i], i]
+        sets[:, i] = np.searchsorted(addends[:, i], remaining, side="right") - 1
+        remaining -= addends[sets[:, i], i]
     return sets
 
 
-def _add_by_rank(values: Floats, flat: FlatLeaves, place: Ints, ranks: Ints, n_sets: int) -> Floats:
-    """Return sums by rank; leaves with equally many features are processed together."""
-    order = ranks.shape[1]
+def _add_variances_by_numpy(values: Floats, flat: FlatLeaves, place: Ints, addends: Ints, n_sets: int) -> Floats:
+    """Return the same as `add_variances_by_rank`; leaves with equally many features are processed together."""
+    order = addends.shape[1]
     sums, n_features = np.zeros((n_sets, values.shape[1])), np.diff(flat.start)
     for size in np.unique(n_features[n_features >= order]).tolist():
         leaves = np.flatnonzero(n_features == size)
         for start in range(0, len(leaves), costs.SCREEN_CELLS):
-            some = leaves[start : start + costs.SCREEN_CELLS]
-            entries = flat.start[some, None] + np.arange(size)
-            masses, at = flat.mass[entries], place[flat.feature[entries]]
+            chunk = leaves[start : start + costs.SCREEN_CELLS]
+            entries = flat.start[chunk, None] + np.arange(size)
+            masses, places = flat.mass[entries], place[flat.feature[entries]]
             # (1 - p) / p is a feature's factor of the variance; 0 for sets without mass
             odds = np.divide(1 - masses, masses, out=np.zeros_like(masses), where=masses > 0)
-            squares = values[some] ** 2 * np.square(masses.prod(axis=1))[:, None]
+            squares = values[chunk] ** 2 * np.square(masses.prod(axis=1))[:, None]
             for slots in itertools.combinations(range(size), order):
-                rank = sum(ranks[at[:, slot], i] for i, slot in enumerate(slots))
+                rank = sum(addends[places[:, slot], i] for i, slot in enumerate(slots))
                 np.add.at(sums, rank, squares * odds[:, list(slots)].prod(axis=1)[:, None])
     return sums
 
 
 @Kernel
-def add_by_rank(values: Floats, flat: FlatLeaves, place: Ints, ranks: Ints, n_sets: int) -> Floats:
+def add_variances_by_rank(values: Floats, flat: FlatLeaves, place: Ints, addends: Ints, n_sets: int) -> Floats:
+    """Return, per rank of a set of features, the variances of its leaves' parts summed: (n_sets, n_outputs).
+
+    Values are (n_leaves, n_outputs); `place` numbers the features; a set's rank is the sum of `addends` of its places.
+    """
     starts, feature, mass = flat.start, flat.feature, flat.mass
     sums = np.zeros((n_sets, values.shape[1]))
     for leaf in range(len(values)):
@@ -159,25 +166,30 @@ def add_by_rank(values: Floats, flat: FlatLeaves, place: Ints, ranks: Ints, n_se
         for entry in range(start, stop):
             product *= mass[entry] * mass[entry]
         outputs = np.flatnonzero(values[leaf])
-        if stop - start >= ranks.shape[1] and product > 0.0 and len(outputs) > 0:
+        if stop - start >= addends.shape[1] and product > 0.0 and len(outputs) > 0:
             odds = (1 - mass[start:stop]) / mass[start:stop]
-            add_sets(sums, values[leaf], outputs, (product, odds), (place[feature[start:stop]], ranks))
+            add_leaf(sums, values[leaf], outputs, (product, odds), (place[feature[start:stop]], addends))
     return sums
 
 
 @Kernel
-def add_sets(sums: Floats, values: Floats, outputs: Ints, sizes: tuple[float, Floats], sets: tuple[Ints, Ints]) -> None:
-    """Add one leaf's parts in all sets of its features with as many features as `ranks` has columns."""
-    (base, odds), (at, ranks) = sizes, sets
-    n_features, order = len(at), ranks.shape[1]
+def add_leaf(
+    sums: Floats, values: Floats, outputs: Ints, masses: tuple[float, Floats], sets: tuple[Ints, Ints]
+) -> None:
+    """Add one leaf's variances, v² Π p² Π_{set} (1 - p) / p, to `sums` at the ranks of all sets of its features.
+
+    `masses` are Π p² and (1 - p) / p per feature; `sets` are the places of its features, and the addends of ranks.
+    """
+    (base, odds), (places, addends) = masses, sets
+    n_features, order = len(places), addends.shape[1]
     product, rank = np.full(order + 1, base), np.zeros(order + 1, np.int64)
-    slot, depth = np.zeros(order, np.int64), 0
+    slot, depth = np.zeros(order, np.int64), 0  # features of the set so far, and their number
     while depth >= 0:
         if slot[depth] > n_features - order + depth:
             depth -= 1
         else:
             product[depth + 1] = product[depth] * odds[slot[depth]]
-            rank[depth + 1] = rank[depth] + ranks[at[slot[depth]], depth]
+            rank[depth + 1] = rank[depth] + addends[places[slot[depth]], depth]
             if depth + 1 < order:
                 depth += 1
                 slot[depth] = slot[depth - 1]
@@ -198,43 +210,43 @@ def _orders_of_subsets(key: Key, max_order: int) -> list[Ints]:
 
 @Kernel
 def sum_variances(leaves: Ints, values: Floats, flat: FlatLeaves, orders: Ints, max_order: int) -> Floats:
-    """Sum variances over leaves with the same features, for subsets of given orders."""
+    """Sum variances over leaves with the same features: (n_subsets, n_outputs), for subsets of the given `orders`."""
     starts, mass = flat.start, flat.mass
     totals, variances = np.zeros((len(orders), values.shape[1])), np.empty(len(orders))
     for leaf in leaves:
-        variances[0], n = 1.0, 1
+        variances[0], n_subsets = 1.0, 1
         for entry in range(starts[leaf], starts[leaf + 1]):
-            p, n_before = mass[entry], n
+            p, n_before = mass[entry], n_subsets
             for i in range(n_before):
                 if orders[i] < max_order:
-                    variances[n] = variances[i] * p * (1 - p)
-                    n += 1
+                    variances[n_subsets] = variances[i] * p * (1 - p)
+                    n_subsets += 1
                 variances[i] *= p * p
         for output in range(values.shape[1]):
             square = values[leaf, output] ** 2
-            for i in range(n):
+            for i in range(n_subsets):
                 totals[i, output] += variances[i] * square
     return totals
 
 
-def _totals_by_numpy(form: ClosedForm, key: Key, leaves: Ints, max_order: int) -> Floats:
-    """Sum over the leaves of one set of features, for its subsets: shape (n_subsets, n_outputs)."""
+def _sum_variances_by_numpy(form: ClosedForm, key: Key, leaves: Ints, max_order: int) -> Floats:
+    """Sum variances over the leaves of one set of features, for its subsets: shape (n_subsets, n_outputs)."""
     order_of = _orders_of_subsets(key, max_order)
     totals = np.zeros((len(order_of[-1]), form.leaf_sets.values.shape[1]))
-    n_leaves = max(1, costs.SCREEN_CELLS // len(totals))
-    for start in range(0, len(leaves), n_leaves):
-        some = leaves[start : start + n_leaves]
-        variances = np.ones((1, len(some)))
+    chunk_size = max(1, costs.SCREEN_CELLS // len(totals))
+    for start in range(0, len(leaves), chunk_size):
+        chunk = leaves[start : start + chunk_size]
+        variances = np.ones((1, len(chunk)))
         for j, orders in zip(key, order_of, strict=False):
-            mass = form.set_masses[j][form.leaf_sets.positions(j, some)]
+            mass = form.set_masses[j][form.leaf_sets.positions(j, chunk)]
             with_feature = variances[orders < max_order] * (mass * (1 - mass))
             variances = np.concatenate([variances * mass**2, with_feature])
-        totals += variances @ form.leaf_sets.values[some] ** 2
+        totals += variances @ form.leaf_sets.values[chunk] ** 2
     return totals
 
 
 def _subsets(key: Key, max_order: int) -> list[Key]:
-    """Return all subsets up to an order, in the order of the totals: the last feature varies slowest."""
+    """Return all subsets up to an order, in the order of the sums of variances: the last feature varies slowest."""
     subsets: list[Key] = [()]
     for j in key:
         subsets += [(*subset, j) for subset in subsets if len(subset) < max_order]
@@ -244,13 +256,16 @@ def _subsets(key: Key, max_order: int) -> list[Key]:
 def largest_with_subsets(
     sizes: Mapping[Key, float], lowest: int, limit: int, share: float = 1.0, total: float | None = None
 ) -> list[Key]:
-    """Return the largest terms, up to a share of the size, with subsets down to an order, at most `limit`; sorted."""
+    """Return the largest terms that hold a share of the total size, and their subsets down to order `lowest`; sorted.
+
+    At most `limit`; `total` is the size of all terms if `sizes` has only some.
+    """
     selected_keys: set[Key] = set()
-    held, enough = 0.0, share * (sum(sizes.values()) if total is None else total)
+    size_so_far, enough = 0.0, share * (sum(sizes.values()) if total is None else total)
     for key in sorted(sizes, key=lambda key: -sizes[key]):
-        if held >= enough and len(selected_keys) >= costs.ALWAYS_CORRECTED:
+        if size_so_far >= enough and len(selected_keys) >= costs.ALWAYS_CORRECTED:
             break
-        held += sizes[key]
+        size_so_far += sizes[key]
         added = {subset for subset in with_subsets([key]) if len(subset) >= lowest} - selected_keys
         if selected_keys and len(selected_keys) + len(added) > limit:
             break
@@ -285,7 +300,7 @@ def screen(
     terms of each order if not all have sizes.
     """
     ranked = sorted(sizes, key=sizes.__getitem__, reverse=True)
-    verified, n_rows = _affordable(
+    verified, n_rows = _keys_and_rows_to_verify(
         ranked, n_leaves_with, min(affordable(costs.VERIFIED_STEPS), seconds * costs.VERIFIED_STEPS_PER_SECOND)
     )
     shares = shares_at(verified, n_rows) if verified else np.zeros(0)
@@ -298,20 +313,23 @@ def screen(
     largest_other = next((sizes[key] for key in ranked[len(verified) :] if key not in reported), None)
     ratios = [share / sizes[key] for key, share in zip(verified, shares, strict=True) if sizes[key] > 0]
     if largest_other is not None and ratios:
-        missed.append(largest_other * float(np.quantile(ratios, 0.95)))
+        missed.append(largest_other * float(np.quantile(ratios, 0.95)))  # at most, nearly always
     n_left_out = max(sum(n_of_order[order] for order in orders) - len(reported), len(unlisted_orders))
     share_by_key = dict(zip(verified, shares.tolist(), strict=True))
     largest_missed = max(missed, default=math.nan if n_left_out else 0.0)
     return Screened(keys, unlisted_orders, n_left_out, largest_missed, share_by_key)
 
 
-def _affordable(ranked: Sequence[Key], n_leaves_with: Callable[[Key], int], steps: float) -> tuple[list[Key], int]:
+def _keys_and_rows_to_verify(
+    ranked: Sequence[Key], n_leaves_with: Callable[[Key], int], most_steps: float
+) -> tuple[list[Key], int]:
+    """Return the first terms whose leaves, times enough rows, stay within a number of steps, and the number of rows."""
     keys: list[Key] = []
     n_leaves = 0
     for key in ranked[: costs.MAX_VERIFIED]:
         n_leaves += n_leaves_with(key)
-        if keys and n_leaves * costs.VERIFIED_ROWS[0] > steps:
+        if keys and n_leaves * costs.VERIFIED_ROWS[0] > most_steps:
             n_leaves -= n_leaves_with(key)
             break
         keys.append(key)
-    return keys, int(np.clip(steps / max(n_leaves, 1), *costs.VERIFIED_ROWS))
+    return keys, int(np.clip(most_steps / max(n_leaves, 1), *costs.VERIFIED_ROWS))

@@ -40,48 +40,47 @@ from treeanova.terms.terms import OrderTotals, TermSet, each_in_one_piece
 
 
 def distinct_points(codes: BinIndices) -> Points:
-    """Return distinct rows; all given rows weigh the same."""
+    """Return distinct rows, each weighted by the share of rows equal to it."""
     distinct, counts = np.unique(codes, axis=0, return_counts=True)
     return Points(np.asfortranarray(distinct), counts / counts.sum())
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AnchoredTrees:
+    """Changes that features of a forest make, alone and together, against reference rows."""
+
     trees: Trees
     references: Points
 
-    @property
-    def keys(self) -> None:
-        """The model's terms; None as they are not listed one by one."""
-        return
+    keys: ClassVar[None] = None  # terms are not listed one by one
 
-    def _mean(self, evaluate: Callable[[ClosedForm], Floats]) -> Floats:
-        """Return the weighted mean over references; each has a closed form with all mass on its bins."""
+    def _mean_over_references(self, evaluate: Callable[[ClosedForm], Floats]) -> Floats:
+        """Return the weighted mean of a quantity; each reference has a closed form with all mass on its bins."""
         total: Floats = np.zeros(())
         sizes = self.trees.grid.sizes
         binnings = tuple(map(unmerged, sizes))
         pairs = zip(self.references.weights, self.references.codes, strict=True)
         for weight, row in blocks("references", pairs, len(self.references.weights)):
-            masses = tuple((np.arange(size) == b).astype(np.float64) for size, b in zip(sizes, row, strict=True))
+            masses = tuple((np.arange(size) == bin_).astype(np.float64) for size, bin_ in zip(sizes, row, strict=True))
             total = total + weight * evaluate(ClosedForm(self.trees.leaf_sets, masses, binnings))
         return total
 
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
         """Return terms at rows, shape (n_rows, n_keys, n_outputs)."""
-        return self._mean(lambda form: form.at_rows(codes, keys, n_jobs))
+        return self._mean_over_references(lambda form: form.at_rows(codes, keys, n_jobs))
 
     def totals_at(self, codes: BinIndices, orders: Sequence[int], n_jobs: int = 1) -> Floats:
         """Return sums of all terms of some orders at rows, shape (n_rows, n_orders, n_outputs)."""
-        return self._mean(lambda form: OrderTotals(form).at_rows(codes, n_jobs)[:, list(orders)])
+        return self._mean_over_references(lambda form: OrderTotals(form).at_rows(codes, n_jobs)[:, list(orders)])
 
     def shares_at(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
         """Share each term of some orders equally among its features: shape (n_rows, n_features, n_outputs)."""
-        return self._mean(lambda form: OrderTotals(form).shares_at_rows(codes, orders, n_jobs))
+        return self._mean_over_references(lambda form: OrderTotals(form).shares_at_rows(codes, orders, n_jobs))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AnchoredTerms:
-    """The same of a sum of terms, each evaluated by the sum over subsets of its features."""
+    """Changes that features of a sum of terms make against reference rows: signed sums over subsets of features."""
 
     terms: TermSet
     references: Points
@@ -91,6 +90,7 @@ class AnchoredTerms:
         return tuple(sorted(with_subsets(self.terms.keys), key=lambda key: (len(key), key)))
 
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
+        """Return terms at rows, shape (n_rows, n_keys, n_outputs)."""
         place = {key: i for i, key in enumerate(keys)}
         values = each_in_one_piece(len(codes), len(keys), self.terms.n_outputs)
         pairs = zip(self.references.weights, self.references.codes, strict=True)
@@ -98,22 +98,25 @@ class AnchoredTerms:
             for key in self.terms.keys:
                 subsets = [subset for subset in _subsets(key) if subset in place]
                 if subsets:
-                    corners = self._corners(codes, row, key, max(map(len, subsets)), n_jobs)
+                    mixed = self._at_mixed_rows(codes, row, key, max(map(len, subsets)), n_jobs)
                     for subset in subsets:
-                        values[:, place[subset]] += weight * _difference(corners, subset)
+                        values[:, place[subset]] += weight * _joint_change(mixed, subset)
         return values
 
-    def _corners(self, codes: BinIndices, row: BinIndices, key: Key, max_order: int, n_jobs: int) -> dict[Key, Floats]:
-        """Return a term at rows with some of its features from `codes` and all others from the reference."""
-        corners = {}
+    def _at_mixed_rows(
+        self, codes: BinIndices, reference: BinIndices, key: Key, max_order: int, n_jobs: int
+    ) -> dict[Key, Floats]:
+        """Return, per subset of a term's key, the term with these features from `codes`, others from the reference."""
+        by_subset = {}
         for subset in _subsets(key):
             if len(subset) <= max_order:
-                mixed = np.repeat(row[None], len(codes), axis=0)
+                mixed = np.repeat(reference[None], len(codes), axis=0)
                 mixed[:, list(subset)] = codes[:, list(subset)]
-                corners[subset] = self.terms.at(mixed, [key], n_jobs)[:, 0]
-        return corners
+                by_subset[subset] = self.terms.at(mixed, [key], n_jobs)[:, 0]
+        return by_subset
 
     def totals_at(self, codes: BinIndices, orders: Sequence[int], n_jobs: int = 1) -> Floats:
+        """Return sums of all terms of some orders at rows, shape (n_rows, n_orders, n_outputs)."""
         totals = np.zeros((len(codes), len(orders), self.terms.n_outputs))
         for i, order in enumerate(orders):
             keys = [key for key in self.keys if len(key) == order]
@@ -121,6 +124,7 @@ class AnchoredTerms:
         return totals
 
     def shares_at(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
+        """Share each term of some orders equally among its features: shape (n_rows, n_features, n_outputs)."""
         shares = np.zeros((*codes.shape, self.terms.n_outputs))
         keys = [key for key in self.keys if len(key) in orders]
         values = self.at(codes, keys, n_jobs)
@@ -133,8 +137,9 @@ def _subsets(key: Key) -> Iterator[Key]:
     return itertools.chain.from_iterable(itertools.combinations(key, n) for n in range(len(key) + 1))
 
 
-def _difference(corners: dict[Key, Floats], key: Key) -> Floats:
-    signed = [(-1) ** (len(key) - len(subset)) * corners[subset] for subset in _subsets(key)]
+def _joint_change(by_subset: dict[Key, Floats], key: Key) -> Floats:
+    """Return what the features of a key change together, from values in which only a subset of them changed."""
+    signed = [(-1) ** (len(key) - len(subset)) * by_subset[subset] for subset in _subsets(key)]
     return np.asarray(np.sum(signed, axis=0))
 
 
@@ -152,12 +157,14 @@ class Settings:
 
 class PureTerms(NamedTuple):
     terms: TermSet
-    measured: Mapping[Key, TermCertificate]
-    higher: HigherCertificate | None = None
+    measured: Mapping[Key, TermCertificate]  # purity and error of each table
+    higher: HigherCertificate | None = None  # the same of the terms without tables
 
 
 class Source(abc.ABC):
-    tag: ClassVar[str]
+    """A model before purification."""
+
+    tag: ClassVar[str]  # names the class in saved files
 
     @property
     @abc.abstractmethod
@@ -175,6 +182,7 @@ class Source(abc.ABC):
         return np.zeros(len(self.grid.schema.outputs))
 
     def up_to(self, max_order: int) -> Source:
+        """Return a source whose `purify` need not report higher orders; this one, if that saves nothing."""
         del max_order
         return self
 
@@ -192,7 +200,7 @@ class Source(abc.ABC):
 
     @abc.abstractmethod
     def purify(self, density: Density, settings: Settings, progress: Progress, clock: Clock | None = None) -> PureTerms:
-        """Return the pure terms under a density bound to `grid`; a clock may have begun before."""
+        """Return the pure terms under a density bound to `grid`; a clock may have started earlier."""
 
     @abc.abstractmethod
     def tables_to_purify(self, terms: TermSet) -> Effects:
@@ -212,6 +220,7 @@ class Source(abc.ABC):
         """Return the changes of the score between neighbouring bins of a feature, and the grid of these bins."""
 
     def anchored(self, references: Points) -> Anchored:
+        """Return the changes that features make against reference rows, alone and together."""
         return AnchoredTerms(self.raw(), references)
 
     def tables_to_save(self, terms: TermSet) -> Effects | None:
@@ -288,12 +297,13 @@ class AdditiveModel(Source):
 
 
 def purify_tensors(effects: Effects, density: Density, settings: Settings, progress: Progress = quiet) -> PureTerms:
+    """Return the pure terms of tables; what terms on coarse axes lose is brought onto the finer axes of terms below."""
     if not effects.terms:
         return PureTerms(TermSet(effects), {})
     axes = refined_axes(effects)
     weights: dict[Key, Floats] = {}
 
-    def table(key: Key) -> Floats:
+    def remembered_weights(key: Key) -> Floats:
         weights[key] = density.table(key, axes[key]) if axes else density.table(key)
         return weights[key]
 
@@ -301,7 +311,7 @@ def purify_tensors(effects: Effects, density: Density, settings: Settings, progr
     tensors = {key: effects.on_binnings(key, axes[key]) for key in effects.terms} if axes else effects.terms
     raw = {key: np.ascontiguousarray(np.moveaxis(values, -1, 0)) for key, values in tensors.items()}
 
-    def widen(above: Key, below: Key, projection: Floats) -> Floats:
+    def onto_finer_axes(above: Key, below: Key, projection: Floats) -> Floats:
         """Bring what a term loses, outputs first, onto the finer axes of the term below."""
         coarse = dict(zip(above, axes[above], strict=True))
         for position, (j, fine) in enumerate(zip(below, axes[below], strict=True), start=1):
@@ -310,7 +320,14 @@ def purify_tensors(effects: Effects, density: Density, settings: Settings, progr
         return projection
 
     with single_threaded():
-        result = cascade(raw, table, settings.options, settings.n_jobs, progress, widen=widen if axes else None)
+        result = cascade(
+            raw,
+            remembered_weights,
+            settings.options,
+            settings.n_jobs,
+            progress,
+            widen=onto_finer_axes if axes else None,
+        )
     terms = {key: np.ascontiguousarray(np.moveaxis(result.terms.pop(key), 0, -1)) for key in list(result.terms)}
     pure = Effects(effects.grid, effects.intercept + result.intercept, terms, axes)
     return PureTerms(TermSet(pure, weights), {key: result.measured[key] for key in pure.terms})

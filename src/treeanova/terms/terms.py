@@ -43,7 +43,7 @@ from treeanova.terms.correction import Allotment, Correction, Leftover
 from treeanova.terms.kernels import sum_at_rows, sum_polynomials, sum_shares
 from treeanova.terms.layout import Trees
 
-Span = tuple[int, int]
+Span = tuple[int, int]  # first and end
 Run = tuple[int, slice, Ints]  # a feature, some of the leaves of a block, and their positions in its sets
 Block = tuple[Ints, list[list[Run]]]  # leaves with equally many features, and the runs of each slot of their paths
 
@@ -55,6 +55,8 @@ def each_in_one_piece(n_rows: int, n_terms: int, n_outputs: int) -> Floats:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OrderTotals:
+    """Sums of all terms of each order of a forest at rows, for independent features, and features' shares of them."""
+
     form: ClosedForm
 
     @property
@@ -62,7 +64,7 @@ class OrderTotals:
         return max(map(len, self.form.leaf_sets.keys), default=0)
 
     def at_rows(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Totals at rows given by their bins, shape (n_rows, n_orders + 1, n_outputs); order 0 is the mean."""
+        """Return totals at rows, shape (n_rows, top_order + 1, n_outputs); order 0 is the mean."""
         sets = self.form.leaf_sets
         n_runs = sum(map(len, sets.keys)) / costs.TOTALS_ROWS
         is_compiled = costs.is_compiled_at_rows(totals=totals_cost(sets), runs=n_runs)
@@ -74,8 +76,8 @@ class OrderTotals:
         """Return totals without the intercept, shape as `at_rows`."""
         values, flat, n_orders = self.form.leaf_sets.values, self.form.flat(), self.top_order + 1
 
-        def totals_of(some: BinIndices, leaves: Span) -> Floats:
-            totals: Floats = sum_polynomials(some.T, leaves, n_orders, values, flat)
+        def totals_of(codes_of_rows: BinIndices, leaves: Span) -> Floats:
+            totals: Floats = sum_polynomials(codes_of_rows.T, leaves, n_orders, values, flat)
             return totals.transpose(2, 0, 1)
 
         totals = each_in_one_piece(len(codes), n_orders, values.shape[1])
@@ -83,16 +85,17 @@ class OrderTotals:
         return _sum_in_threads(totals_of, tasks, codes, totals, n_jobs)
 
     def at_rows_by_numpy(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
+        """Return totals without the intercept, shape as `at_rows`."""
         n_orders, n_outputs = self.top_order + 1, self.form.leaf_sets.values.shape[1]
 
-        def totals_of(some: BinIndices, numbers: Span) -> Floats:
-            totals = each_in_one_piece(len(some), n_orders, n_outputs)
-            for block in self._blocks[slice(*numbers)]:
-                self._add_totals(totals, np.asfortranarray(some), block)
+        def totals_of(codes_of_rows: BinIndices, block_numbers: Span) -> Floats:
+            totals = each_in_one_piece(len(codes_of_rows), n_orders, n_outputs)
+            for block in self._leaf_blocks[slice(*block_numbers)]:
+                self._add_totals(totals, np.asfortranarray(codes_of_rows), block)
             return totals
 
         totals = each_in_one_piece(len(codes), n_orders, n_outputs)
-        tasks = _tasks(len(codes), costs.TOTALS_ROWS, len(self._blocks), costs.BLOCKS_OF_A_TASK)
+        tasks = _tasks(len(codes), costs.TOTALS_ROWS, len(self._leaf_blocks), costs.BLOCKS_OF_A_TASK)
         return _sum_in_threads(totals_of, tasks, codes, totals, n_jobs)
 
     def shares_at_rows(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
@@ -105,8 +108,8 @@ class OrderTotals:
     def shares_by_kernel(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
         values, flat, weights = self.form.leaf_sets.values, self.form.flat(), self._order_weights(orders)
 
-        def shares_of(some: BinIndices, leaves: Span) -> Floats:
-            shares: Floats = sum_shares(some.T, leaves, weights, values, flat)
+        def shares_of(codes_of_rows: BinIndices, leaves: Span) -> Floats:
+            shares: Floats = sum_shares(codes_of_rows.T, leaves, weights, values, flat)
             return shares.transpose(2, 0, 1)
 
         tasks = _tasks(len(codes), costs.SHARES_ROWS, len(values), costs.LEAVES_OF_A_TASK)
@@ -114,43 +117,45 @@ class OrderTotals:
 
     def shares_by_numpy(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
         weights, n_outputs = self._order_weights(orders), self.form.leaf_sets.values.shape[1]
-        blocks_with_orders = [block for block in self._blocks if len(block[1]) > np.flatnonzero(weights)[0]]
+        blocks_with_orders = [block for block in self._leaf_blocks if len(block[1]) > np.flatnonzero(weights)[0]]
 
-        def shares_of(some: BinIndices, numbers: Span) -> Floats:
-            shares = np.zeros((*some.shape, n_outputs))
-            for block in blocks_with_orders[slice(*numbers)]:
-                self._add_shares(shares, np.asfortranarray(some), block, weights)
+        def shares_of(codes_of_rows: BinIndices, block_numbers: Span) -> Floats:
+            shares = np.zeros((*codes_of_rows.shape, n_outputs))
+            for block in blocks_with_orders[slice(*block_numbers)]:
+                self._add_shares(shares, np.asfortranarray(codes_of_rows), block, weights)
             return shares
 
         tasks = _tasks(len(codes), costs.SHARES_ROWS, len(blocks_with_orders), costs.BLOCKS_OF_A_TASK)
         return _sum_in_threads(shares_of, tasks, codes, np.zeros((*codes.shape, n_outputs)), n_jobs)
 
     def _order_weights(self, orders: Collection[int]) -> Floats:
-        """Return the share that a feature gets of a term, for orders from 1 up."""
+        """Return the share that each feature gets of a term, per order from 1 up; 0 for orders that do not count."""
         return np.array([1 / order if order in orders else 0.0 for order in range(1, self.top_order + 1)])
 
     @functools.cached_property
-    def _blocks(self) -> list[Block]:
-        sets, result = self.form.leaf_sets, []
+    def _leaf_blocks(self) -> list[Block]:
+        """Leaves in blocks that fit into the cache; those of a block have equally many features on their paths."""
+        sets, leaf_blocks = self.form.leaf_sets, []
         size = max(1, costs.TOTALS_CELLS // costs.TOTALS_ROWS)
         order = sorted(range(len(sets.keys)), key=lambda i: (len(sets.keys[i]), sets.keys[i]))
-        for n_features, numbers in itertools.groupby(order, key=lambda i: len(sets.keys[i])):
-            groups = list(numbers)
+        for n_features, key_numbers in itertools.groupby(order, key=lambda i: len(sets.keys[i])):
+            groups = list(key_numbers)
             leaves = np.concatenate([sets.members[i] for i in groups])
             keys = np.array([sets.keys[i] for i in groups], dtype=np.int64).reshape(len(groups), n_features)
             paths = np.repeat(keys, [len(sets.members[i]) for i in groups], axis=0)
             for start in range(0, len(leaves), size):
                 chunk = slice(start, start + size)
-                result.append((leaves[chunk], [self._runs(column, leaves[chunk]) for column in paths[chunk].T]))
-        return result
+                leaf_blocks.append((leaves[chunk], [self._runs(column, leaves[chunk]) for column in paths[chunk].T]))
+        return leaf_blocks
 
     def _runs(self, features: Ints, leaves: Ints) -> list[Run]:
+        """Return the runs of neighbouring leaves that have the same feature, one of `features` per leaf."""
         bounds = [0, *(np.flatnonzero(np.diff(features)) + 1).tolist(), len(features)]
         runs = [(int(features[start]), slice(start, stop)) for start, stop in itertools.pairwise(bounds)]
-        return [(j, some, self.form.leaf_sets.positions(j, leaves[some])) for j, some in runs]
+        return [(j, run, self.form.leaf_sets.positions(j, leaves[run])) for j, run in runs]
 
     def _add_totals(self, totals: Floats, codes: BinIndices, block: Block) -> None:
-        """Add coefficients of Π_j (p_j + t (z_j - p_j)) times the leaves' values."""
+        """Add, per order k, the coefficient of t^k in Π_j (p_j + t (z_j - p_j)) times values of a block of leaves."""
         leaves, slots = block
         product = np.zeros((len(slots) + 1, len(leaves), len(codes)))
         product[0] = 1.0
@@ -162,6 +167,7 @@ class OrderTotals:
         totals[:, : len(product)] += sums.reshape(len(product), len(codes), -1).swapaxes(0, 1)
 
     def _add_shares(self, total: Floats, codes: BinIndices, block: Block, order_weights: Floats) -> None:
+        """Add what features get of all terms of a block of leaves, as the module's docstring derives it."""
         leaves, slots = block
         factors = list(self._factors(codes, block))
         products = [np.ones((1, len(leaves), len(codes)))]
@@ -172,8 +178,8 @@ class OrderTotals:
         values = self.form.leaf_sets.values[leaves]
         for runs, (masses, centred), product in zip(slots[::-1], factors[::-1], products[::-1], strict=True):
             share = centred * np.einsum("kln,kln->ln", weights, product)
-            for j, some, _ in runs:
-                total[:, j] += share[some].T @ values[some]
+            for j, run, _ in runs:
+                total[:, j] += share[run].T @ values[run]
             weights = masses * weights[:-1] + centred * weights[1:]
 
     def _factors(self, codes: BinIndices, block: Block) -> Iterator[tuple[Floats, Floats]]:
@@ -181,16 +187,16 @@ class OrderTotals:
         leaves, slots = block
         for runs in slots:
             masses, centred = np.empty((len(leaves), 1)), np.empty((len(leaves), len(codes)))
-            for j, some, places in runs:
-                masses[some, 0] = self.form.set_masses[j][places]
-                np.subtract(self.form.leaf_sets.sets[j].contain(places, codes[:, j]), masses[some], out=centred[some])
+            for j, run, places in runs:
+                masses[run, 0] = self.form.set_masses[j][places]
+                np.subtract(self.form.leaf_sets.sets[j].contain(places, codes[:, j]), masses[run], out=centred[run])
             yield masses, centred
 
 
-def _tasks(n_rows: int, rows_at_once: int, n_parts: int, parts_at_once: int) -> list[tuple[slice, Span]]:
-    """Return blocks of rows, each with spans of leaves (or of their blocks): tasks for threads."""
+def _tasks(n_rows: int, rows_at_once: int, n_leaves: int, leaves_at_once: int) -> list[tuple[slice, Span]]:
+    """Return all pairs of a block of rows and a span of leaves (or of blocks of leaves): tasks for threads."""
     rows = [slice(start, start + rows_at_once) for start in range(0, n_rows, rows_at_once)]
-    spans = itertools.pairwise([*range(0, n_parts, parts_at_once), n_parts])
+    spans = itertools.pairwise([*range(0, n_leaves, leaves_at_once), n_leaves])
     return list(itertools.product(rows, spans))
 
 
@@ -201,7 +207,7 @@ def _sum_in_threads(
     total: Floats,
     n_jobs: int,
 ) -> Floats:
-    """Add the results of all tasks to the rows of a total, in their order."""
+    """Add the results of all tasks to the rows of a total; the order is fixed, so that digits are too."""
     with ThreadPoolExecutor(n_jobs) as pool:
         results = pool.map(lambda task: compute(codes[task[0]], task[1]), tasks)
         results = blocks("totals of orders at rows", results, len(tasks))
@@ -212,12 +218,14 @@ def _sum_in_threads(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LeafTerms(abc.ABC):
+    """Terms without tables, evaluated at rows as sums over leaves."""
+
     trees: Trees
-    keys: tuple[Key, ...]
+    keys: tuple[Key, ...]  # of the listed terms
 
     @abc.abstractmethod
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
-        """Terms at rows given by all bins of the forest, shape (n_rows, n_keys, n_outputs)."""
+        """Return terms at rows given by all bins of the forest, shape (n_rows, n_keys, n_outputs)."""
 
     @abc.abstractmethod
     def can_evaluate(self, key: Key) -> bool:
@@ -234,15 +242,16 @@ class LeafTerms(abc.ABC):
 
     @property
     def unlisted_orders(self) -> tuple[int, ...]:
+        """Orders with terms that are not listed, but added up."""
         return ()
 
     @functools.cached_property
     def row_cost(self) -> float:
         """Products per row: those of the listed terms, or of all terms if fewer."""
         sets = self.trees.leaf_sets
-        listed = sum(len(key) * float(sets.n_leaves_with(key)) for key in self.keys)
+        cost_of_listed = sum(len(key) * float(sets.n_leaves_with(key)) for key in self.keys)
         cost_of_totals = totals_cost(sets) if self.unlisted_orders else 0.0
-        return max(min(listed, self.trees.row_cost) + cost_of_totals, 1.0)
+        return max(min(cost_of_listed, self.trees.row_cost) + cost_of_totals, 1.0)
 
     def up_to(self, max_order: int) -> Self:
         return self.keep(lambda key: len(key) <= max_order)
@@ -250,6 +259,8 @@ class LeafTerms(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RawLeafTerms(LeafTerms):
+    """Terms before purification: each leaf is in the term of all its features."""
+
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
         return raw_at_rows(self.trees.leaf_sets, codes, keys, n_jobs)
 
@@ -263,8 +274,8 @@ class PureLeafTerms(LeafTerms):
 
     form: ClosedForm
     correction: Correction
-    screened_orders: tuple[int, ...] = ()
-    leftover: Leftover = dataclasses.field(default_factory=Leftover)
+    screened_orders: tuple[int, ...] = ()  # orders with terms that are not listed
+    leftover: Leftover = dataclasses.field(default_factory=Leftover)  # what unlisted terms pass on to tables
 
     def keep(self, is_kept: Callable[[Key], bool]) -> Self:
         return dataclasses.replace(super().keep(is_kept), screened_orders=())
@@ -278,7 +289,7 @@ class PureLeafTerms(LeafTerms):
         return dataclasses.replace(super().up_to(max_order), screened_orders=orders)
 
     @property
-    def gives_low_orders(self) -> bool:
+    def passes_on_low_orders(self) -> bool:
         """Whether unlisted terms pass low orders on to tables; if all terms are listed by default, none do."""
         return self.trees.layout.has_many_terms and (bool(self.screened_orders) or self.trees.layout.is_truncated)
 
@@ -287,6 +298,7 @@ class PureLeafTerms(LeafTerms):
         return OrderTotals(self.form)
 
     def unlisted_sums_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int) -> Floats:
+        """Return sums of unlisted terms, (n_rows, n_orders, n_outputs); `listed` has values computed already."""
         orders = self.screened_orders
         unlisted_sums = self._totals.at_rows(codes, n_jobs)[:, list(orders)]
         for key, values in self._changes_of_totals(codes, listed, n_jobs):
@@ -296,6 +308,7 @@ class PureLeafTerms(LeafTerms):
         return unlisted_sums
 
     def unlisted_shares_at(self, codes: BinIndices, n_jobs: int) -> Floats:
+        """Return what each feature gets of all unlisted terms, shape (n_rows, n_features, n_outputs)."""
         shares = self._totals.shares_at_rows(codes, self.screened_orders, n_jobs)
         for key, values in self._changes_of_totals(codes, {}, n_jobs):
             shares[:, list(key)] += (values / len(key))[:, None]
@@ -313,23 +326,24 @@ class PureLeafTerms(LeafTerms):
             if len(key) in self.screened_orders:
                 yield key, np.asarray(self.correction.at_rows(codes, key))
         listed = [key for key in self.keys if len(key) in self.screened_orders]
-        unknown = [key for key in listed if key not in computed]
+        to_compute = [key for key in listed if key not in computed]
         yield from ((key, -computed[key]) for key in listed if key in computed)
-        values = self.at(codes, unknown, n_jobs)
-        yield from ((key, -values[:, i]) for i, key in enumerate(unknown))
+        values = self.at(codes, to_compute, n_jobs)
+        yield from ((key, -values[:, i]) for i, key in enumerate(to_compute))
 
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
         values = self.form.at_rows(codes, keys, n_jobs)
         moved: dict[Key, Floats] = {}
         for position, key in enumerate(keys):
             values[:, position] += self.correction.at_rows(codes, key)
-            for below, share in self._allotment.given_up(key, self.leftover.tables):
+            for below, share in self._allotment.shares_of_tables(key, self.leftover.tables):
                 if below not in moved:
                     moved[below] = self.leftover.at(below, codes)
                 values[:, position] -= share * moved[below]
         return values
 
-    def can_give_up(self, key: Key) -> bool:
+    def can_pass_on(self, key: Key) -> bool:
+        """Whether some term of the lowest order without tables contains a key, and so can give a part to its table."""
         return self._allotment.n_pairs(key) > 0
 
     @functools.cached_property
@@ -426,13 +440,13 @@ class TermSet:
         return () if self.leaf_terms is None else self.leaf_terms.unlisted_orders
 
     def unlisted_sums_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int = 1) -> Floats:
-        """Return sums of unlisted terms, (n_rows, n_rest_orders, n_outputs); `listed` has values known already."""
+        """Return sums of unlisted terms, (n_rows, n_orders, n_outputs); `listed` has values computed already."""
         if isinstance(self.leaf_terms, PureLeafTerms) and self.unlisted_orders:
             return self.leaf_terms.unlisted_sums_at(codes, listed, n_jobs)
         return np.zeros((len(codes), 0, self.n_outputs))
 
     def unlisted_shares_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Return shares of features in all unlisted terms, shape (n_rows, n_features, n_outputs)."""
+        """Return what each feature gets of all unlisted terms, shape (n_rows, n_features, n_outputs)."""
         if isinstance(self.leaf_terms, PureLeafTerms) and self.unlisted_orders:
             return self.leaf_terms.unlisted_shares_at(codes, n_jobs)
         return np.zeros((*codes.shape, self.n_outputs))
@@ -466,7 +480,7 @@ class TermSet:
         )
 
     def points(self, density: Density, n_rows: int, rng: np.random.Generator) -> Points:
-        """Return bins on `grid` and weights of rows that represent a density."""
+        """Return bins on `grid` and weights of rows, at most `n_rows` if drawn, that represent a density."""
         if self.leaf_terms is None:
             return density.points(n_rows, rng)
         return self.leaf_terms.trees.points(density, n_rows, rng)

@@ -100,7 +100,7 @@ class TreeModel(Source):
                 high = _list(work, high)
             high.terms.form.forget_sums()
             low = _low_orders(high.terms, settings.n_jobs, progress)
-            if work.is_dependent and high.terms.gives_low_orders:
+            if work.is_dependent and high.terms.passes_on_low_orders:
                 high, low = _give_low_orders(work, high, low)
         pure = purify_tensors(low, density, settings, progress)
         with single_threaded():
@@ -334,7 +334,7 @@ def _give_low_orders(work: _Work, high: _HighOrders, low: Effects) -> tuple[_Hig
         return high.without("what tables can tell of terms that are not listed"), low
     score = trees.forest.score(Rows.in_bins(trees.grid, rows.codes))
     sum_of_high = score - low.score(Rows.in_bins(low.grid, trees.merged(rows.codes)))
-    leftover = find_leftover(work.form, tuple(filter(high.terms.can_give_up, low.terms)), rows, sum_of_high)
+    leftover = find_leftover(work.form, tuple(filter(high.terms.can_pass_on, low.terms)), rows, sum_of_high)
     moved = {
         key: table + leftover.spread(key, trees.first_bins(key)) if key in leftover.tables else table
         for key, table in low.terms.items()
