@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 
 import treeanova
 from tests.support.forests import all_cells, random_forest, rows_on_bounds
+from treeanova.core.compiled import has_numba
 from treeanova.density import costs as density_costs
 from treeanova.model.rows import Rows
-from treeanova.terms import costs
+from treeanova.terms import costs, measuring
 
+NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
 BOUNDS = (-1.5, -0.5, 0.0, 0.4, 1.1)
 
 
@@ -153,3 +156,20 @@ def test_merged_bins_of_tables_do_not_change_the_mean():
     assert fx._function.source.trees.has_merged_bins
     score = forest.score(rows)[:, 0]
     assert abs(fx.intercept - score.mean()) <= 1e-12 * score.std()
+
+
+@pytest.mark.parametrize(
+    "sum_at_points", [measuring._sum_by_numpy, pytest.param(measuring._sum_compiled, marks=NEEDS_NUMBA)]
+)
+def test_sums_over_points_are_those_of_each_leaf_and_point(sum_at_points):
+    rng = np.random.default_rng(0)
+    n_points, widths = 1_500, (3, 1, 5)  # more points than a block of the compiled loop
+    codes = np.stack([rng.integers(width, size=n_points) for width in widths], axis=1)
+    weights, tables = rng.random(n_points), [rng.random((4, width)) for width in widths]
+    expected = [
+        math.fsum(
+            weights[i] * math.prod(table[leaf, codes[i, j]] for j, table in enumerate(tables)) for i in range(n_points)
+        )
+        for leaf in range(4)
+    ]
+    assert np.allclose(sum_at_points(codes, weights, tables), expected, rtol=1e-12, atol=0)

@@ -26,6 +26,8 @@ from treeanova.model.grid import Binning
 from treeanova.terms import costs
 from treeanova.terms.leaves import BinSets, FlatLeaves, Intervals, LeafSets, flatten
 
+_BLOCK = 1_024  # points at once
+
 
 @Kernel
 def sum_polynomials(
@@ -70,6 +72,28 @@ def sum_polynomials(
                     for row in range(n_rows):
                         totals[power, output, row] += value * polynomial[power, row]
     return totals
+
+
+@Kernel
+def sum_at_points(codes: BinIndices, weights: Floats, starts: Ints, tables: Floats) -> Floats:
+    """Sum weights times Π_j tables[leaf, starts[j] + codes[j, point]] over points: one sum per leaf.
+
+    Points are taken in blocks whose products stay in the cache.
+    """
+    (n_features, n_points), n_leaves = codes.shape, len(tables)
+    sums, product = np.zeros(n_leaves), np.empty(_BLOCK)
+    for first in range(0, n_points, _BLOCK):
+        n_block = min(_BLOCK, n_points - first)
+        for leaf in range(n_leaves):
+            for place in range(n_block):
+                product[place] = weights[first + place]
+            for j in range(n_features):
+                start = starts[j]
+                for place in range(n_block):
+                    product[place] *= tables[leaf, start + codes[j, first + place]]
+            for place in range(n_block):
+                sums[leaf] += product[place]
+    return sums
 
 
 @Kernel

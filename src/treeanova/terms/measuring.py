@@ -25,7 +25,7 @@ import numpy as np
 from treeanova.anova.cascade import cascade
 from treeanova.anova.solvers.base import Options
 from treeanova.anova.support import largest, safe_inverse, slice_impurity
-from treeanova.core.arrays import Floats, Ints, Key
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.core.progress import Clock, OutOfTime
 from treeanova.density.base import Blocks, EmpiricalJoint, Joint, Mixture, Points, Product
 from treeanova.density.counting import Counting, Request
@@ -33,7 +33,7 @@ from treeanova.density.kinds import Density
 from treeanova.density.smooth.kernel import FLOOR, KernelJoint
 from treeanova.model.grid import Binning, binning_by, equal_mass
 from treeanova.model.rows import Rows
-from treeanova.terms import costs
+from treeanova.terms import costs, kernels
 from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.coarse import coarse_binnings
 from treeanova.terms.correction import Correction, cells_of_rows
@@ -140,15 +140,29 @@ def _masses_at_points(sets: LeafSets, points: Points, shares: Mapping[int, Float
     if n_products * len(points.codes) > costs.MEAN_PRODUCTS:
         return None
     masses = np.full(len(sets.values), math.fsum(points.weights))
-    size = max(costs.MEAN_CELLS // max(len(points.codes), 1), 1)
+    sum_at_points = _sum_compiled if costs.is_compiled(factors=n_products * len(points.codes)) else _sum_by_numpy
     for members, some in zip(sets.members, features, strict=True):
-        for start in range(0, len(members) if some else 0, size):
-            leaves = members[start : start + size]
-            product = np.broadcast_to(points.weights, (len(leaves), len(points.weights)))
-            for j in some:
-                product = product * shares[j][sets.positions(j, leaves)][:, points.codes[:, column_of[j]]]
-            masses[leaves] = product.sum(axis=1)
+        if some:
+            tables = [shares[j][sets.positions(j, members)] for j in some]
+            masses[members] = sum_at_points(points.codes[:, [column_of[j] for j in some]], points.weights, tables)
     return masses
+
+
+def _sum_compiled(codes: BinIndices, weights: Floats, tables: Sequence[Floats]) -> Floats:
+    """Sum the weights times Π_j tables[j][leaf, codes[point, j]] over points: one sum per leaf."""
+    widths = [table.shape[1] for table in tables]
+    return np.asarray(kernels.sum_at_points(codes.T, weights, np.cumsum([0, *widths]), np.concatenate(tables, axis=1)))
+
+
+def _sum_by_numpy(codes: BinIndices, weights: Floats, tables: Sequence[Floats]) -> Floats:
+    """Sum as `_sum_compiled` does."""
+    sums, size = np.empty(len(tables[0])), max(costs.MEAN_CELLS // max(len(codes), 1), 1)
+    for start in range(0, len(sums), size):
+        product = weights
+        for table, column in zip(tables, codes.T, strict=True):
+            product = product * table[start : start + size, column]
+        sums[start : start + size] = product.sum(axis=1)
+    return sums
 
 
 def cell_means(
