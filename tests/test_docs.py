@@ -48,14 +48,16 @@ def run_python(block, page, names):
     return printed.getvalue()
 
 
-def run_shell(block, folder):
+def run_shell(block):
     """Run the commands of treeanova in a block; others, such as make, are left out."""
+    from treeanova import cli
+
     for line in block.text.splitlines():
         words = shlex.split(line, comments=True)
         if words[:1] == ["treeanova"]:
-            command = [sys.executable, "-m", *words]
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, f"{line}: {done.stderr}"
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as errors:
+                status = cli.run(words[1:])
+            assert status == 0, f"{line}: {errors.getvalue()}"
 
 
 def words_of(text):
@@ -88,7 +90,7 @@ def test_code_of_a_page_runs_and_prints_what_the_page_shows(page, tmp_path, monk
         if block.language == "python":
             printed = run_python(block, page, names)
         elif block.language == "sh":
-            run_shell(block, tmp_path)
+            run_shell(block)
         elif not block.language and printed:
             assert_prints(printed, block.text)
             printed = ""
