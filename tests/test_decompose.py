@@ -32,6 +32,7 @@ from treeanova.density.kinds import Laplace, Reference, Shrinkage
 from treeanova.errors import BudgetError, DensityWarning, UnsupportedModelError
 from treeanova.model import Effects
 from treeanova.model.axes import IntervalAxis
+from treeanova.model.rows import Rows
 from treeanova.terms import tree_model as making
 from treeanova.terms.closed_form import expand
 
@@ -342,7 +343,8 @@ def test_terms_are_pure_and_add_up_to_the_model(name, density):
         expected = np.asarray(case.raw(rows), dtype=float)
         expected = expected[:, 0] if expected.ndim == 2 and expected.shape[1] == 1 else expected
         assert_close(fx.decision_function(rows), expected, case.tolerance)
-        assert_close(fx.intercept + sum(fx.term_values(rows, key) for key in fx.terms), expected, case.tolerance)
+        encoded = Rows.of(rows, fx.schema)  # once, not for each term
+        assert_close(fx.intercept + sum(fx.term_values(encoded, key) for key in fx.terms), expected, case.tolerance)
         assert_close(fx.explain(rows).scores, expected, case.tolerance)
     assert_pure(fx)
     assert_marginals(fx)

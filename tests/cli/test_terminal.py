@@ -220,8 +220,8 @@ def last_line(shown):
 def test_progress_on_a_terminal_and_ctrl_c_stops_the_work(tmp_path):
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(3000, 9)) + rng.normal(size=(3000, 1)), columns=list("abcdefghi"))
-    model = fit(xgboost.XGBRegressor(n_estimators=300, max_depth=6, n_jobs=1), X, X.prod(axis=1))
-    model.save_model(tmp_path / "slow.json")  # thousands of steps, each of them shown
+    model = fit(xgboost.XGBRegressor(n_estimators=50, max_depth=6, n_jobs=1), X, X.prod(axis=1))
+    model.save_model(tmp_path / "slow.json")  # many steps, each of them shown
     X.to_csv(tmp_path / "rows.csv", index=False)
     before = sorted(path.name for path in tmp_path.iterdir())
     arguments = ["explain", "slow.json", "--data", "rows.csv", "--save", "fx.tav", "--out", "report.html"]

@@ -400,7 +400,7 @@ def path_with(tmp_path, children, values):
     return path
 
 
-def test_children_on_fields_in_turn_are_not_unfolded_without_end(tmp_path):
+def test_children_on_fields_in_turn_are_not_unfolded_without_end(tmp_path, monkeypatch):
     """Each pair of children leaves two intervals of `a` and one category of `c` open: 2^60 copies of the last ones."""
     node = '<Node score="1"><CompoundPredicate booleanOperator="and">{}</CompoundPredicate></Node>'
     between = '<SimplePredicate field="a" operator="greaterThan" value="{0}"/>'
@@ -409,6 +409,7 @@ def test_children_on_fields_in_turn_are_not_unfolded_without_end(tmp_path):
     children = "".join(node.format(between.format(k)) + node.format(texts) for k in range(60))
     path = stump(tmp_path, children, options='noTrueChildStrategy="returnLastPrediction"')
     assert path.stat().st_size < 30_000
+    monkeypatch.setattr("treeanova.readers.pmml._FREE_NODES", 2_000)  # a hundred thousand take seconds
     with pytest.raises(UnsupportedModelError, match="trees on one field at a time must have at most"):
         read_model(path)
 

@@ -204,39 +204,38 @@ def test_crafted_arrays_are_refused_or_answer(saved, tmp_path):
     assert {case: fault for case, fault in faults.items() if fault} == {}
 
 
-def refuse_in_little_memory(path, header, parts):
-    """The error of loading a file with at most a gigabyte more than the imports take."""
-    write(path, header, parts)
+def refuse_in_little_memory(paths):
+    """The errors of loading files with at most a gigabyte more than the imports take."""
     code = (
         "import resource, sys, treeanova\n"
         "from treeanova import decomposition\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + 10**9, used + 10**9))\n"
-        "try:\n    treeanova.load(sys.argv[1])\n"
-        "except treeanova.errors.ArchiveError as error:\n    print(error, type(error.__cause__).__name__)"
+        "for path in sys.argv[1:]:\n"
+        "    try:\n        treeanova.load(path)\n"
+        "    except treeanova.errors.ArchiveError as error:\n        print(error, type(error.__cause__).__name__)"
     )
-    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+    done = subprocess.run([sys.executable, "-c", code, *paths], capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are those of Linux")
-@pytest.mark.parametrize(
-    ("place", "value"),
-    [
-        (("axes", "tuple", 0, "fields", "missing_bin"), 10**9),
-        (("axes", "tuple", 1, "fields", "unseen_bin"), 10**9),
-        (
+def test_a_number_in_a_header_cannot_fill_the_memory(tmp_path):
+    reference().save(tmp_path / "fx.tav")
+    header, parts = content_of(tmp_path / "fx.tav")
+    changes = {
+        "missing": (("axes", "tuple", 0, "fields", "missing_bin"), 10**9),
+        "unseen": (("axes", "tuple", 1, "fields", "unseen_bin"), 10**9),
+        "categories": (
             ("features", "fields", "features", "tuple", 1, "fields", "encoder"),
             {"type": "integer-category", "fields": {"codes": 10**9}},
         ),
-    ],
-    ids=["missing", "unseen", "categories"],
-)
-def test_a_number_in_a_header_cannot_fill_the_memory(place, value, tmp_path):
-    reference().save(tmp_path / "fx.tav")
-    header, parts = content_of(tmp_path / "fx.tav")
-    answer = refuse_in_little_memory(tmp_path / "fx.tav", replaced(header, place, value), parts)
-    assert answer == "fx.tav must be a whole file saved by treeanova, got one that does not fit. ValueError"
+    }
+    for name, (place, value) in changes.items():
+        write(tmp_path / name, replaced(header, place, value), parts)
+    message = "must be a whole file saved by treeanova, got one that does not fit. ValueError"
+    answers = refuse_in_little_memory(tmp_path / name for name in changes)
+    assert answers == [f"{name} {message}" for name in changes]
 
 
 @pytest.mark.parametrize("wrong", [np.nan, -0.25, np.inf])

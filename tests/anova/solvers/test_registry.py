@@ -23,7 +23,7 @@ from treeanova.testing import correlated_weights
         (correlated_weights((8, 9), 0.5), "direct", "shorter axis has 8 bins"),
         (correlated_weights((4, 4, 4), 0.5), "direct", "order 3 with at most 256 cells"),
         (correlated_weights((7, 7, 7), 0.5), "cg", "order 3 with over 256 cells"),
-        (scipy.sparse.eye_array(3001), "cg", "3,001 bins, over 3,000"),
+        pytest.param(scipy.sparse.eye_array(3001), "cg", "3,001 bins, over 3,000", marks=pytest.mark.thorough),
     ],
 )
 def test_choice_of_method_is_visible(weights, method, reason):
