@@ -335,8 +335,16 @@ def james_stein(grid, data):
     return min(1.0, variance / distance)
 
 
-@pytest.mark.parametrize("density", DENSITIES)
-@pytest.mark.parametrize("name", CASES)
+def densities_in_turn():
+    """Each case with the density of its rows and one of the others; with all of them in the thorough profile."""
+    for number, name in enumerate(CASES):
+        quick = {"empirical", DENSITIES[1 + number % (len(DENSITIES) - 1)]}
+        for density in DENSITIES:
+            marks = [] if density in quick else pytest.mark.thorough
+            yield pytest.param(name, density, marks=marks, id=f"{name}-{density}")
+
+
+@pytest.mark.parametrize(("name", "density"), list(densities_in_turn()))
 def test_terms_are_pure_and_add_up_to_the_model(name, density):
     case, fx = case_of(name), decomposed(name, density)
     for rows in (case.held_out, awkward_rows(name)):

@@ -14,6 +14,7 @@ from tests.support.effects import grid_of_sizes, on_full_bins, pair_on_few_bins,
 from tests.support.forests import random_forest, stumps
 from tests.support.recorded import Recorded
 from tests.support.simulated import dependent_rows
+from tests.support.strategies import seeds
 from tests.support.training import fit
 from treeanova import compare
 from treeanova.core.arrays import label_of
@@ -253,14 +254,8 @@ def check_a_random_pair(seed):
     assert_distances_at_rows(one, two, list(zip(lots, weights, strict=True)))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(100, quick=6))
 def test_distances_of_random_models_are_those_at_the_rows(seed):
-    check_a_random_pair(seed)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("seed", range(12, 100))
-def test_distances_of_more_random_models_are_those_at_the_rows(seed):
     check_a_random_pair(seed)
 
 

@@ -12,6 +12,7 @@ import pytest
 import treeanova
 from tests.support.decompositions import sum_of
 from tests.support.effects import pair_on_few_bins, random_effects, rows_of_effects
+from tests.support.strategies import seeds
 from treeanova.testing import example
 
 
@@ -43,7 +44,7 @@ def test_raw_of_a_loaded_decomposition_is_raw(deep, deep_fx, tmp_path):
 
 
 @pytest.mark.parametrize("density", ["empirical", "auto", "uniform", "independent"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3, quick=2))
 def test_terms_on_axes_of_their_own_are_saved_and_loaded(density, seed, tmp_path):
     """In the random models axes of main effects and pairs cross."""
     rng = np.random.default_rng(seed)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.strategies import seeds
 from treeanova.data.features import Feature, Labels, Schema
 from treeanova.density import Auto, Empirical, Independent, Kernel, Laplace, Shrinkage, Table, Uniform
 from treeanova.density.statistics import statistics_of
@@ -114,7 +115,7 @@ def test_coarse_tables_are_sums_of_fine_ones_except_pairs_that_are_estimated_aga
 
 @pytest.mark.parametrize("kind", SMOOTH, ids=["auto", "kernel", "kernel 0.5"])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3, quick=1))
 def test_smooth_pairs_of_coarse_bins_are_those_of_a_grid_with_these_bins(kind, weighted, seed):
     binnings = random_binnings(seed, range(4))
     binnings[2] = unmerged(6)

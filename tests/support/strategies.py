@@ -1,16 +1,22 @@
-"""Hypothesis strategies: seeds, and tensors with weights of all the kinds that make purification hard."""
+"""Seeds, and hypothesis strategies: tensors with weights of all the kinds that make purification hard."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 from hypothesis import strategies as st
 
 from treeanova.core.arrays import Floats
 
 SEEDS = st.integers(0, 2**32 - 1)
 KINDS = ("dense", "heavy", "correlated", "sparse", "blocks", "unseen", "counts")
+
+
+def seeds(n: int, *, quick: int) -> list[Any]:
+    """Seeds to parametrize a test by: those after the first few are for the thorough profile."""
+    return [seed if seed < quick else pytest.param(seed, marks=pytest.mark.thorough) for seed in range(n)]
 
 
 class Problem(NamedTuple):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.closed_forms import random_closed_form
+from tests.support.strategies import seeds
 from treeanova.core.compiled import has_numba
 from treeanova.terms.kernels import Sums
 from treeanova.terms.terms import OrderTotals
@@ -42,7 +43,7 @@ def test_sums_are_those_of_the_definition(seed, is_raw):
 @pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
 @pytest.mark.parametrize("is_raw", [False, True])
 @pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", seeds(10, quick=4))
 def test_kernel_gives_the_numbers_of_numpy(seed, n_jobs, is_raw):
     form, codes, scale = random_closed_form(seed, n_rows=300, max_depth=7, max_features=8)
     for orders in (range(9), [2], [99]):

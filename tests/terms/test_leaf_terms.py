@@ -57,10 +57,12 @@ def test_raw_terms_are_sums_of_the_leaves_that_rows_reach(seed):
     assert isinstance(raw.leaf_terms, RawLeafTerms)
     encoded = treeanova.data.columns.encode(rows, forest.schema)
     values = raw.at(raw.grid.index(Rows(encoded)), raw.keys)
+    expected = np.zeros_like(values)
     for row, reached in enumerate(leaves_reached(forest, encoded)):
-        for i, key in enumerate(raw.keys):
-            expected = sum((value for features, value in reached if features == key), np.zeros(forest.n_outputs))
-            np.testing.assert_allclose(values[row, i], expected, atol=1e-12 * scale_of(forest))
+        for features, value in reached:
+            if features in raw.keys:
+                expected[row, list(raw.keys).index(features)] += value
+    np.testing.assert_allclose(values, expected, atol=1e-12 * scale_of(forest))
 
 
 def test_keys_of_leaf_terms(fx):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 
 import treeanova
 from tests.support.forests import all_cells, random_forest, rows_on_bounds
+from tests.support.strategies import seeds
 from treeanova.core.compiled import has_numba
 from treeanova.density import costs as density_costs
 from treeanova.model.rows import Rows
@@ -31,11 +31,7 @@ def dependent_case(seed, n_rows=60, n_outputs=2):
     return forest, rows, rng.random(n_rows) ** 3
 
 
-def is_deep(forest):
-    return max(map(len, treeanova.decompose(forest, density="uniform").terms), default=0) > 2
-
-
-SEEDS = list(itertools.islice((seed for seed in range(40) if is_deep(dependent_case(seed)[0])), 5))
+SEEDS = seeds(5, quick=2)  # of deep forests: `certificate.higher` says so
 
 
 def mean_and_spread(fx, forest):
@@ -76,7 +72,7 @@ def test_where_pairs_have_tables_of_their_own_each_part_has_mean_zero_under_its_
 
 
 def test_the_smooth_densities_above_are_not_all_independent():
-    forest, rows, weights = dependent_case(SEEDS[3], n_rows=400)
+    forest, rows, weights = dependent_case(3, n_rows=400)
     fx = treeanova.decompose(forest, rows, density="auto", sample_weight=weights, tensor_order=2)
     assert not fx.density.is_product
     assert fx.certificate.mean_gap > 1e-6
@@ -98,7 +94,7 @@ def test_the_intercept_is_the_mean_prediction_of_the_rows_whatever_the_orders(se
 
 
 def test_given_tables_and_independent_blocks():
-    forest, rows, _ = dependent_case(SEEDS[0])
+    forest, rows, _ = dependent_case(0)
     grid = treeanova.decompose(forest, rows, density="empirical", tensor_order=2).grid
     rng = np.random.default_rng(0)
     names = grid.schema.names
@@ -114,7 +110,7 @@ def test_given_tables_and_independent_blocks():
 @pytest.mark.parametrize("as_rows", [lambda rows: rows, lambda rows: [rows[:700], rows[700:]]])
 def test_all_rows_count_where_the_sample_is_smaller(as_rows, monkeypatch):
     monkeypatch.setattr(density_costs, "MAX_SAMPLE_ROWS", 500)
-    forest, rows, _ = dependent_case(SEEDS[0], n_rows=2000)
+    forest, rows, _ = dependent_case(0, n_rows=2000)
     frame = pytest.importorskip("pandas").DataFrame(rows, columns=forest.schema.names)
     fx = treeanova.decompose(forest, as_rows(frame), density="empirical", tensor_order=2)
     assert not fx.density.statistics.is_complete
@@ -124,7 +120,7 @@ def test_all_rows_count_where_the_sample_is_smaller(as_rows, monkeypatch):
 
 def test_rows_that_are_read_once_give_an_estimate_with_its_error(monkeypatch):
     monkeypatch.setattr(density_costs, "MAX_SAMPLE_ROWS", 500)
-    forest, rows, _ = dependent_case(SEEDS[0], n_rows=2000)
+    forest, rows, _ = dependent_case(0, n_rows=2000)
     frame = pytest.importorskip("pandas").DataFrame(rows, columns=forest.schema.names)
     once = (frame[start : start + 500] for start in range(0, 2000, 500))
     fx = treeanova.decompose(forest, once, density="empirical", tensor_order=2)
@@ -135,7 +131,7 @@ def test_rows_that_are_read_once_give_an_estimate_with_its_error(monkeypatch):
 
 @pytest.mark.parametrize("density", ["empirical", "auto"])
 def test_a_mean_that_takes_too_long_is_estimated_and_the_certificate_says_how_well(density, monkeypatch):
-    forest, rows, weights = dependent_case(SEEDS[3], n_rows=400)
+    forest, rows, weights = dependent_case(3, n_rows=400)
     exact = treeanova.decompose(forest, rows, density=density, sample_weight=weights, tensor_order=2).intercept
     monkeypatch.setattr(costs, "MEAN_STEPS", 0.0)
     monkeypatch.setattr(costs, "MEAN_PRODUCTS", 0.0)

@@ -10,6 +10,7 @@ import pytest
 
 import treeanova
 from tests.support.forests import random_forest
+from tests.support.strategies import seeds
 from tests.support.training import fit
 from treeanova.core.compiled import has_numba
 from treeanova.model.grid import unmerged
@@ -40,7 +41,7 @@ def variance_by_hand(form, key, leaf, key_of_leaf):
 NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20, quick=6))
 @pytest.mark.parametrize("kept", ["by key", "by rank"])
 @pytest.mark.parametrize("way", ["numpy", "plain", pytest.param("compiled", marks=NEEDS_NUMBA)])
 def test_sizes_are_sums_of_the_variances_of_leaves(seed, way, kept, monkeypatch):

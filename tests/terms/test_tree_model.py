@@ -12,6 +12,7 @@ import treeanova
 from tests.support.decompositions import names_at_rows, names_in_tables, sum_of
 from tests.support.forests import chains, random_forest, rows_on_bounds, scale_of
 from tests.support.simulated import deep_decomposition, deep_model, high_order_rows
+from tests.support.strategies import seeds
 from tests.support.training import fit
 from treeanova.terms import costs, tree_model
 from treeanova.terms.tree_model import TreeModel
@@ -29,7 +30,7 @@ def fx(boosted):
 
 
 @pytest.mark.parametrize("density", ["empirical", "laplace", "auto", "independent", "uniform"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6, quick=2))
 def test_sums_are_exact_for_every_input(seed, density):
     rng = np.random.default_rng(seed)
     forest = random_forest(rng, max_depth=7, max_trees=12, max_features=6)
@@ -47,7 +48,7 @@ def test_sums_are_exact_for_every_input(seed, density):
 
 
 @pytest.mark.parametrize("density", ["independent", "uniform"])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", seeds(6, quick=3))
 def test_deep_is_dense_where_features_are_independent(seed, density):
     rng = np.random.default_rng(seed)
     forest = random_forest(rng, max_depth=4, max_trees=4, max_features=4)
@@ -118,7 +119,7 @@ def few_listed(monkeypatch):
 
 
 @pytest.mark.parametrize("density", ["empirical", "laplace", "auto"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", seeds(4, quick=2))
 def test_sums_with_other_terms_are_exact_for_every_input(few_listed, seed, density):
     rng = np.random.default_rng([seed, 1])
     forest = random_forest(rng, max_depth=7, max_trees=12, max_features=6)
@@ -148,17 +149,17 @@ def test_sums_are_exact_after_low_orders_are_moved(few_listed, boosted, density,
 
 
 @pytest.mark.parametrize("max_corrected", [300, 10])
-@pytest.mark.parametrize("max_order", [2, 3])
-def test_tables_are_the_same_whatever_order_is_listed(few_listed, boosted, max_order, max_corrected, monkeypatch):
+def test_tables_are_the_same_whatever_order_is_listed(few_listed, boosted, max_corrected, monkeypatch):
     """Also where there are too many terms to correct them all."""
     monkeypatch.setattr(costs, "MAX_CORRECTED", max_corrected)
     model, x = boosted
     whole = treeanova.decompose(model, x, density="empirical")
-    part = treeanova.decompose(model, x, density="empirical", max_order=max_order)
-    assert names_in_tables(whole) == names_in_tables(part)
-    assert whole.intercept == part.intercept
-    for names in names_in_tables(whole):
-        np.testing.assert_array_equal(whole.terms[names].values, part.terms[names].values)
+    for max_order in (2, 3):
+        part = treeanova.decompose(model, x, density="empirical", max_order=max_order)
+        assert names_in_tables(whole) == names_in_tables(part)
+        assert whole.intercept == part.intercept
+        for names in names_in_tables(whole):
+            np.testing.assert_array_equal(whole.terms[names].values, part.terms[names].values)
 
 
 def told_by_cells(values, x, key, n_bins=8):
