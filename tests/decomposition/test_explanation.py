@@ -246,7 +246,7 @@ def test_shap_values_are_the_same_whether_terms_are_listed_or_not(few_listed, de
     np.testing.assert_allclose(some.shap_values(), every.shap_values(), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("density", ["empirical", "auto"])
+@pytest.mark.parametrize("density", ["empirical", pytest.param("auto", marks=pytest.mark.thorough)])
 def test_shap_values_add_up_to_the_score_under_dependence(few_listed, deep, density):
     model, x = deep
     fx = treeanova.decompose(model, x, density=density, tensor_order=2)

@@ -40,6 +40,7 @@ def test_depth(table, kind, depth, tmp_path):
 EBM_TABLES = [table for table in SYNTHETIC if table != "2-rows"]  # two rows are too few to hold one out
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("table", [*combinations([(table,) for table in EBM_TABLES], [("gaps",)])])
 def test_ebm(table, tmp_path):
     rows, library = data(table), LIBRARIES["ebm"]

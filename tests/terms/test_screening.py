@@ -147,7 +147,7 @@ def few_listed(monkeypatch):
     monkeypatch.setattr(costs, "LISTED_TERMS", 3)
 
 
-@pytest.mark.parametrize("density", ["independent", "empirical", "auto"])
+@pytest.mark.parametrize("density", ["independent", "empirical", pytest.param("auto", marks=pytest.mark.thorough)])
 def test_others_of_an_order_are_added_up(few_listed, monkeypatch, density, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 5))

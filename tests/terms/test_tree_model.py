@@ -132,7 +132,7 @@ def test_sums_with_other_terms_are_exact_for_every_input(few_listed, seed, densi
     np.testing.assert_allclose(total, expected, atol=1e-11 * scale_of(forest))
 
 
-@pytest.mark.parametrize("density", ["empirical", "auto"])
+@pytest.mark.parametrize("density", ["empirical", pytest.param("auto", marks=pytest.mark.thorough)])
 def test_sums_are_exact_after_low_orders_are_moved(few_listed, boosted, density, monkeypatch):
     """Rows on thresholds, far outside and with missing values."""
     monkeypatch.setattr(costs, "MAX_CORRECTED", 1)
