@@ -39,11 +39,9 @@ Widen = Callable[[Key, Key, Floats], Floats]
 def descend(
     keys: Iterable[Key], solve: SolveOrder[Result], received: dict[Key, Floats], *, widen: Widen | None = None
 ) -> Iterator[tuple[Key, Result]]:
-    """Solve terms from the highest order down, adding the projections of each to what the terms below receive.
-
-    Projection i goes to the term without feature i, brought to its axes by `widen`. `received` is changed in place; at
-    the end it holds what terms not among `keys` received.
-    """
+    """Solve terms from the highest order down, adding the projections of each to what the terms below receive."""
+    # Projection i goes to the term without feature i, brought to its axes by `widen`. `received` is changed in place;
+    # at the end it holds what terms not among `keys` received.
     by_order: dict[int, list[Key]] = {}
     for key in keys:
         by_order.setdefault(len(key), []).append(key)
@@ -199,12 +197,10 @@ def cascade(
     *,
     widen: Widen | None = None,
 ) -> Cascade:
-    """Purify orders from the highest to the lowest; what is taken out of a term goes to the terms one order below.
-
-    Raw terms have outputs first, and their subsets become terms too. `table` returns the weights of a set of axes, of
-    sum 1. If terms have their own axes, ``widen(above, below, projection)`` brings a projection of the term `above` to
-    the axes of the term `below`; it is not called for the intercept.
-    """
+    """Purify orders from the highest to the lowest; what is taken out of a term goes to the terms one order below."""
+    # Raw terms have outputs first, and their subsets become terms too. `table` returns the weights of a set of axes, of
+    # sum 1. If terms have their own axes, ``widen(above, below, projection)`` brings a projection of the term `above`
+    # to the axes of the term `below`; it is not called for the intercept.
     scales = np.max([largest(values) for values in terms.values()], axis=0)
     units = _units(scales)
     pending = _scaled(terms, 1.0 / units)

@@ -196,11 +196,9 @@ def normalise(weights: Floats) -> tuple[Matrix, Floats, Floats]:
 
 
 def maximal_correlation(weights: Floats) -> float:
-    """Return the largest correlation of functions of the two features within a component of the support.
-
-    It is the largest singular value of N apart from the 1 that each component has from its constant. Mass moving
-    shrinks the error by its square per double sweep; an impurity m leaves an error of about m / (1 - correlation²).
-    """
+    """Return the largest correlation of functions of the two features within a component of the support."""
+    # It is the largest singular value of N apart from the 1 that each component has from its constant. Mass moving
+    # shrinks the error by its square per double sweep; an impurity m leaves an error of about m / (1 - correlation²).
     if weights.shape[0] < weights.shape[1]:
         weights = weights.T
     matrix, _, root = normalise(weights)
@@ -236,11 +234,9 @@ def _largest_eigenvalue(apply: Callable[[Floats], Floats], size: int) -> float:
 
 
 def projection_correlation(weights: Floats) -> float:
-    """The same for small tensors of any order: how nearly a sum of functions of fewer axes can cancel.
-
-    1 minus the smallest eigenvalue above zero of the Gram matrix of all slices, each scaled to norm 1 under the
-    weights; sums that are zero everywhere have eigenvalue zero.
-    """
+    """The same for small tensors of any order: how nearly a sum of functions of fewer axes can cancel."""
+    # 1 minus the smallest eigenvalue above zero of the Gram matrix of all slices, each scaled to norm 1 under the
+    # weights; sums that are zero everywhere have eigenvalue zero.
     table = slice_indicators(weights.shape) * np.sqrt(weights).ravel()
     norms = np.linalg.norm(table, axis=1)[:, None]
     table = np.divide(table, norms, out=table, where=norms > 0)
@@ -259,11 +255,10 @@ _SLOW = 0.7  # a sweep that leaves more than this share of the slice means is th
 def conjugate_gradients(
     apply: Callable[[Floats], Floats], rhs: Floats, goal: Any, max_iterations: int, lengths: Ints | None = None
 ) -> tuple[Floats, list[tuple[Any, Any]]]:
-    """Solve a singular consistent system until the squared residual is at most `goal`; also return the coefficients.
-
-    With `lengths`, these are independent systems, one after the other, with a column per output; each system and output
-    has its own goal. `scipy.sparse.linalg.cg` does not return the coefficients that `smallest_ritz_value` needs.
-    """
+    """Solve a singular consistent system until the squared residual is at most `goal`; also return the coefficients."""
+    # With `lengths`, these are independent systems, one after the other, with a column per output; each system and
+    # output has its own goal. `scipy.sparse.linalg.cg` does not return the coefficients that `smallest_ritz_value`
+    # needs.
     # Without BLAS, whose threads cost more than they save on such short vectors.
     dot: Callable[..., Any] = functools.partial(np.einsum, "i,i->")
     if lengths is not None:
@@ -347,11 +342,9 @@ def tie_support(scores: Floats, projections: Projections, weights: Floats) -> No
 
 
 def _tie_components(scores: Floats, projections: Projections, weights: Floats) -> None:
-    """Shift the projections of a pair by one constant per component.
-
-    With R = T - a - b, minimising sum r_i c_j (R_ij - s_k(i) + s_k(j))² over the shifts s, of weighted mean zero,
-    gives s_k = (Σ_{i in k} r_i Σ_j c_j R_ij - Σ_{j in k} c_j Σ_i r_i R_ij) / (2 p_k), p_k the mass of component k.
-    """
+    """Shift the projections of a pair by one constant per component."""
+    # With R = T - a - b, minimising sum r_i c_j (R_ij - s_k(i) + s_k(j))² over the shifts s, of weighted mean zero,
+    # gives s_k = (Σ_{i in k} r_i Σ_j c_j R_ij - Σ_{j in k} c_j Σ_i r_i R_ij) / (2 p_k), p_k the mass of component k.
     n_components, (row_labels, column_labels) = bin_components(weights)
     if n_components == 1:
         return
@@ -395,11 +388,9 @@ def _tie_projections(scores: Floats, projections: Projections, weights: Floats) 
 
 
 def _potential(target: Floats, support: Ints, bin_masses: Sequence[Floats], scale: float) -> Floats:
-    """Return φ on the support, as a tensor, such that P φ is the element of L of least π-norm that meets the target.
-
-    P is the projection on L under π. Elements of least norm are P φ, since they are orthogonal to all of L that
-    vanishes on the support; so φ solves P φ = target there, symmetric in φ √π, with eigenvalues in [0, 1].
-    """
+    """Return φ on the support, as a tensor, such that P φ is the element of L of least π-norm that meets the target."""
+    # P is the projection on L under π. Elements of least norm are P φ, since they are orthogonal to all of L that
+    # vanishes on the support; so φ solves P φ = target there, symmetric in φ √π, with eigenvalues in [0, 1].
     root = np.sqrt(outer(bin_masses).ravel()[support])
     tensor = np.zeros((1, *(len(masses) for masses in bin_masses)))
     flat = tensor.reshape(-1)
@@ -507,11 +498,9 @@ def projections_of_all(
     tolerances: Sequence[float],
     max_iterations: int = _OBSERVED_ITERATIONS,
 ) -> list[Projections]:
-    """Return projections that make the values of each problem pure wherever there is mass, by conjugate gradients.
-
-    The residual of the normal equations of each output of each problem is reduced by the factor `tolerance`. Problems
-    are solved together, because one step for all takes hardly longer than for a small one.
-    """
+    """Return projections that make the values of each problem pure wherever there is mass, by conjugate gradients."""
+    # The residual of the normal equations of each output of each problem is reduced by the factor `tolerance`. Problems
+    # are solved together, because one step for all takes hardly longer than for a small one.
     matrix = _block_diagonal([problem.matrix for problem in problems])
     transposed = matrix.T
     pairs = zip(problems, values, strict=True)
@@ -537,11 +526,9 @@ def _block_diagonal(matrices: Sequence[scipy.sparse.csr_array]) -> scipy.sparse.
 
 
 def slice_impurity(values: Floats, cells: Ints, weights: Floats, *, are_drawn: bool) -> float:
-    """Return the root mean square of slice means relative to that of the term, the largest over axes and outputs.
-
-    `values` has shape (n_rows, n_outputs), `cells` the few bins of the rows in the features of the term; `weights` have
-    sum 1. `are_drawn`: the rows are draws from the density, not all of its mass.
-    """
+    """Return the root mean square of slice means relative to that of the term, the largest over axes and outputs."""
+    # `values` has shape (n_rows, n_outputs), `cells` the few bins of the rows in the features of the term; `weights`
+    # have sum 1. `are_drawn`: the rows are draws from the density, not all of its mass.
     squares = weights @ values**2
     worst = np.zeros(values.shape[1])
     for axis in range(cells.shape[1]):

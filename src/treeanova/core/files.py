@@ -31,12 +31,10 @@ CSV = (".csv", ".txt")
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a file to write that replaces `path` at the end; a failure or a kill leaves the old file.
-
-    Until then it has a temporary name in the same folder. A symbolic link stays, and its target is replaced. The new
-    file keeps the mode of the old one, and its owner if that is allowed. Pipes and other special files are written to
-    directly. Errors name `path`. Temporary files of killed processes are removed after a day.
-    """
+    """Open a file to write that replaces `path` at the end; a failure or a kill leaves the old file."""
+    # Until then it has a temporary name in the same folder. A symbolic link stays, and its target is replaced. The new
+    # file keeps the mode of the old one, and its owner if that is allowed. Pipes and other special files are written to
+    # directly. Errors name `path`. Temporary files of killed processes are removed after a day.
     target = pathlib.Path(os.path.realpath(path))  # through all symbolic links, even to a file that does not exist
     if target.is_symlink():
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))

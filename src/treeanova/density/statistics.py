@@ -559,11 +559,9 @@ def check_weighted_rows(X: Any, sample_weight: Any) -> None:
 def statistics_of(
     X: Any, grid: Grid, sample_weight: Any = None, required: Sequence[Request] = (), score: RowScore | None = None
 ) -> Statistics:
-    """Count user data on a grid, without rows whose weight is at most 1e-12 of the largest.
-
-    `X` may be an array, a data frame, what `batches_of` takes, or statistics; `sample_weight` may name a column.
-    `required` are tables that will be asked for; `score` is added up in their cells if rows are not held in memory.
-    """
+    """Count user data on a grid, without rows whose weight is at most 1e-12 of the largest."""
+    # `X` may be an array, a data frame, what `batches_of` takes, or statistics; `sample_weight` may name a column.
+    # `required` are tables that will be asked for; `score` is added up in their cells if rows are not held in memory.
     if isinstance(X, Statistics):
         if sample_weight is not None:
             raise ValueError(

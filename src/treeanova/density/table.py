@@ -50,11 +50,9 @@ def rake_to_tables(table: Floats, marginals: Mapping[Key, Floats]) -> Floats:
 def rake_to_marginals(
     table: Floats, rows: Floats, columns: Floats, *, tolerance: float = _SINKHORN_TOLERANCE
 ) -> Floats:
-    """Rake a matrix, or each of many, to given row and column sums (Sinkhorn).
-
-    Steps end when no scale changes by more than the tolerance; distributing the rest makes marginals exact. Every
-    second step extrapolates the last change by the rate at which changes shrink (Aitken), which saves most steps.
-    """
+    """Rake a matrix, or each of many, to given row and column sums (Sinkhorn)."""
+    # Steps end when no scale changes by more than the tolerance; distributing the rest makes marginals exact. Every
+    # second step extrapolates the last change by the rate at which changes shrink (Aitken), which saves most steps.
     stack = table if table.ndim == 3 else table[None]
     sums = rows.reshape(stack.shape[0], stack.shape[1]), columns.reshape(stack.shape[0], stack.shape[2])
     left, right = _sinkhorn_scales(stack, *sums, tolerance)

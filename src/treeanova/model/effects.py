@@ -300,11 +300,9 @@ def _largest(tensor: Floats) -> Floats:
 
 
 def refined_axes(effects: Effects) -> dict[Key, tuple[Binning, ...]]:
-    """Return the axes on which all terms, and the terms of subsets of their features, are purified.
-
-    A term receives parts of the terms that contain it, so its axes are the common refinement of its axes and theirs.
-    Terms on the bins of the grid are not listed.
-    """
+    """Return the axes on which all terms, and the terms of subsets of their features, are purified."""
+    # A term receives parts of the terms that contain it, so its axes are the common refinement of its axes and theirs.
+    # Terms on the bins of the grid are not listed.
     if not effects.binnings.keys() & effects.terms.keys():
         return {}
     wanted: dict[Key, dict[int, list[Binning]]] = {}
@@ -345,10 +343,8 @@ def is_classifier(schema: Schema) -> bool:
 
 
 def class_labels(schema: Schema, score: Floats) -> npt.NDArray[Any]:
-    """Return the most probable class, numbered from 0 without labels; 0 or 1 per output of multi-label models.
-
-    Of several with the same probability, it is the first.
-    """
+    """Return the most probable class, numbered from 0 without labels; 0 or 1 per output of multi-label models."""
+    # Of several with the same probability, it is the first.
     if schema.link == "logit" and score.shape[1] > 1 and not schema.classes:
         return (score > 0).astype(np.int64)
     if schema.link == "argmax":

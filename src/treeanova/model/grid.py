@@ -362,10 +362,8 @@ def binning_by(bins: Ints, masses: Floats | None = None) -> Binning:
 
 
 def equal_mass(axis: Axis, masses: Floats, max_bins: int) -> Binning:
-    """Return at most `max_bins` bins of about equal mass.
-
-    Bins of missing values stay separate. Of categories, the largest stay separate and all others become one bin.
-    """
+    """Return at most `max_bins` bins of about equal mass."""
+    # Bins of missing values stay separate. Of categories, the largest stay separate and all others become one bin.
     if axis.size <= max_bins:
         return binning_by(np.arange(axis.size), masses)
     if not axis.is_ordered:

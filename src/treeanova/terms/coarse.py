@@ -66,10 +66,8 @@ def mean_on_cells(leaves: Ints, values: Floats, flat: FlatLeaves, axes: CoarseAx
 
 @Kernel
 def fill_from_interval(cells: Ints, shares: Floats, ends: tuple[float, float], missing: tuple[int, float]) -> int:
-    """Fill arrays with the coarse bins that an interval reaches and its shares of them; return their number.
-
-    `ends` are in units of coarse bins; `missing` is the coarse bin of missing values and its share, 0 if not in it.
-    """
+    """Fill arrays with the coarse bins that an interval reaches and its shares of them; return their number."""
+    # `ends` are in units of coarse bins; `missing` is the coarse bin of missing values and its share, 0 if not in it.
     n_cells, cell = 0, int(ends[0])
     while cell < ends[1]:
         share = min(ends[1], cell + 1.0) - max(ends[0], float(cell))

@@ -84,10 +84,8 @@ def correct(
     advance: Advance,
     unsampled: Unsampled | None = None,
 ) -> Correction:
-    """Return the correction for the dependence that weighted rows show.
-
-    `keys` contain their own subsets down to their lowest order. `bins` limits the bins per feature for each order.
-    """
+    """Return the correction for the dependence that weighted rows show."""
+    # `keys` contain their own subsets down to their lowest order. `bins` limits the bins per feature for each order.
     merged = {(j, n): binning_by(b.coarser(n)) for n in set(bins.values()) for j, b in enumerate(means.binnings)}
     requests = [Request(key, [merged[j, bins[len(key)]] for j in key]) for key in keys]
     unsampled_shares = {} if unsampled is None else unsampled(requests)

@@ -126,10 +126,8 @@ def multiply_into(result: Floats, polynomial: Floats, degree: int, mass: float, 
 
 @Kernel
 def pull_back(share: Floats, weights: Floats, polynomial: Floats, mass: float, centred: Floats) -> None:
-    """Put centred Σ_k weights_k polynomial_k, a feature's part, into `share`; then let weights absorb its factor.
-
-    Under the new weights a product without the factor mass + t centred has the sum that it had with it before.
-    """
+    """Put centred Σ_k weights_k polynomial_k, a feature's part, into `share`; then let weights absorb its factor."""
+    # Under the new weights a product without the factor mass + t centred has the sum that it had with it before.
     share[:] = 0.0
     for power in range(len(polynomial)):
         weight, coefficient = weights[power], polynomial[power]
@@ -147,11 +145,10 @@ def pull_back(share: Floats, weights: Floats, polynomial: Floats, mass: float, c
 def sum_shares(
     codes: BinIndices, leaves: tuple[int, int], order_weights: Floats, values: Floats, flat: FlatLeaves
 ) -> Floats:
-    """Return what each feature j gets of all terms of a range of leaves, shape (n_features, n_outputs, n_rows).
-
-    That is values times (z_j - p_j) Σ_k w_k q_k, with q the coefficients of Π_{i ≠ j} (p_i + t (z_i - p_i)), w_k the
-    weight of order k + 1, z whether a row's bin, in `codes` (n_features, n_rows), is in a leaf's set, p the set's mass.
-    """
+    """Return what each feature j gets of all terms of a range of leaves, shape (n_features, n_outputs, n_rows)."""
+    # That is values times (z_j - p_j) Σ_k w_k q_k, with q the coefficients of Π_{i ≠ j} (p_i + t (z_i - p_i)), w_k the
+    # weight of order k + 1, z whether a row's bin, in `codes` (n_features, n_rows), is in a leaf's set, p the set's
+    # mass.
     starts, feature, low, high, missing_from, mass, has_table, table = flat
     (n_features, n_rows), n_outputs, n_orders = codes.shape, values.shape[1], len(order_weights)
     lowest = np.flatnonzero(order_weights)[0]
@@ -201,11 +198,9 @@ class FlatGroups(NamedTuple):
 
 @Kernel
 def sum_products(codes: BinIndices, n_columns: int, groups: FlatGroups, flat: FlatLeaves) -> Floats:
-    """Sum coefficients times Π_{j in key} (z_j - p_j) over the leaves of all groups: (n_columns, n_outputs, n_rows).
-
-    Each key of a group has a column of the result. z_j is 1 if a row's bin, in `codes` (n_features, n_rows), is in a
-    leaf's set of feature j, else 0; p_j is the set's mass. Keys with the same first features share their product.
-    """
+    """Sum coefficients times Π_{j in key} (z_j - p_j) over the leaves of all groups: (n_columns, n_outputs, n_rows)."""
+    # Each key of a group has a column of the result. z_j is 1 if a row's bin, in `codes` (n_features, n_rows), is in a
+    # leaf's set of feature j, else 0; p_j is the set's mass. Keys with the same first features share their product.
     starts, feature, low, high, missing_from, mass, has_table, table = flat
     group_leaves, leaves, group_keys, column, n_shared, key_starts, key_features, group_starts, coefficients = groups
     n_features, n_rows = codes.shape
@@ -337,11 +332,9 @@ class Sums:
 
 
 def sum_at_rows(products: Floats, coefficients: Floats) -> Floats:
-    """Return sums over leaves of products (n_leaves, n_rows) times coefficients (n_leaves, n_outputs), at rows.
-
-    For one output, digits do not depend on the number of rows: leaves are added one after the other, which BLAS does
-    only for some shapes. For several outputs that would be several times slower than a product of matrices.
-    """
+    """Return sums over leaves of products (n_leaves, n_rows) times coefficients (n_leaves, n_outputs), at rows."""
+    # For one output, digits do not depend on the number of rows: leaves are added one after the other, which BLAS does
+    # only for some shapes. For several outputs that would be several times slower than a product of matrices.
     if coefficients.shape[1] > 1:
         return np.asarray(products.T @ coefficients)
     wide = np.repeat(products, 2, axis=1) if products.shape[1] == 1 else products  # a single row is added up in pairs
@@ -454,10 +447,8 @@ CornerSums = tuple[Floats, Floats, Floats]  # over cells, rows and columns of th
 
 
 def centred_products(first: Corners, second: Corners, weights: Floats) -> Floats:
-    """Return Σ over leaves of weights (n_leaves, n_outputs) times (a - p) ⊗ (b - q): (n_outputs, n_bins, n_bins).
-
-    a and b say which bins of two features are in a leaf's sets, p and q are the masses of these sets.
-    """
+    """Return Σ over leaves of weights (n_leaves, n_outputs) times (a - p) ⊗ (b - q): (n_outputs, n_bins, n_bins)."""
+    # a and b say which bins of two features are in a leaf's sets, p and q are the masses of these sets.
     n_corners = weights.size * first.n_entries * second.n_entries
     add = add_corners if costs.is_compiled(corners=n_corners) else add_corners_by_numpy
     sums: CornerSums = add(first, second, weights)

@@ -237,14 +237,12 @@ def choose_layout(
     seconds: float = math.inf,
     n_rows: float = math.inf,
 ) -> TermLayout:
-    """Return tensors of as many orders as fit; raise BudgetError if not even pairs do.
-
-    Orders above 2 are tensors while there are at most 1,000 of them, with a million cells for all outputs. All terms of
-    higher orders are listed while there are at most 300 of them for all outputs and a row takes at most 2^18 products;
-    beyond that, important and requested terms are listed, and the others of an order are summed. If these sums would
-    take more than 2^28 products per row, orders without tables form one remainder. Bins are merged until tables take
-    half of `seconds` and large tables have no more bins than `n_rows` justify.
-    """
+    """Return tensors of as many orders as fit; raise BudgetError if not even pairs do."""
+    # Orders above 2 are tensors while there are at most 1,000 of them, with a million cells for all outputs. All terms
+    # of higher orders are listed while there are at most 300 of them for all outputs and a row takes at most 2^18
+    # products; beyond that, important and requested terms are listed, and the others of an order are summed. If these
+    # sums would take more than 2^28 products per row, orders without tables form one remainder. Bins are merged until
+    # tables take half of `seconds` and large tables have no more bins than `n_rows` justify.
     top = max(map(len, sets.keys), default=0)
     highest, plan = _tensors_that_fit(sets, top, budget, tensor_order)
     if (

@@ -101,11 +101,9 @@ def _walk_compiled(
 
 @Kernel
 def walk_down(splits: Ints, limits: BinIndices, n_nodes: int) -> NodeBins:
-    """Walk from inner nodes, parents first, to their children.
-
-    `splits` has, for each: node, left and right child, column of its feature (outside the columns, the split does not
-    matter), first bin that goes right, whether missing values go left.
-    """
+    """Walk from inner nodes, parents first, to their children."""
+    # `splits` has, for each: node, left and right child, column of its feature (outside the columns, the split does not
+    # matter), first bin that goes right, whether missing values go left.
     n_features = len(limits)
     low, high = np.zeros((n_nodes, n_features), np.int32), np.empty((n_nodes, n_features), np.int32)
     missing, used = np.ones((n_nodes, n_features), np.bool_), np.zeros((n_nodes, n_features), np.bool_)

@@ -130,10 +130,8 @@ def _moved_masses(trees: Trees, joint: KernelJoint, features: Sequence[int]) -> 
 
 
 def _masses_at_points(sets: LeafSets, points: Points, shares: Mapping[int, Floats]) -> Floats | None:
-    """Sum, over points, the weight times the shares of all features on a leaf's path; None for too many.
-
-    `shares` has, per feature in the order of the columns, the share of each leaf's set at every value of the column.
-    """
+    """Sum, over points, the weight times the shares of all features on a leaf's path; None for too many."""
+    # `shares` has, per feature in the order of the columns, the share of each leaf's set at every value of the column.
     column_of = {j: column for column, j in enumerate(shares)}
     features = [[j for j in key if j in column_of] for key in sets.keys]
     n_products = sum(len(members) * len(some) for members, some in zip(sets.members, features, strict=True))

@@ -53,13 +53,11 @@ def moments(
     *,
     is_whole: bool = False,
 ) -> Moments:
-    """Return moments of at least one term under given weights of its cells.
-
-    Variances and mean absolute values are exact. Covariances are those of the joint density: exact for rows, cells,
-    independent features and their mixtures, otherwise over draws. For very many rows, they are exact if the effects are
-    the whole model (`is_whole`) and its scores were added up, otherwise those of a sample. Without `joint`, they are
-    zero.
-    """
+    """Return moments of at least one term under given weights of its cells."""
+    # Variances and mean absolute values are exact. Covariances are those of the joint density: exact for rows, cells,
+    # independent features and their mixtures, otherwise over draws. For very many rows, they are exact if the effects
+    # are the whole model (`is_whole`) and its scores were added up, otherwise those of a sample. Without `joint`, they
+    # are zero.
     variance, mean_abs = _moments_of_tables(effects.terms, weights)
     if joint is None:
         return Moments(variance, np.zeros_like(variance), mean_abs)
@@ -83,12 +81,10 @@ def covariance_changes(
     bin_masses: Callable[[int], Floats],
     sums: Sequence[int] | None = None,
 ) -> Floats:
-    """Return what to add to the joint density's covariances for terms of two features in all, (n_terms, n_outputs).
-
-    `differences` are, on the pair's axes, the pair's table minus that of the joint density; `bin_masses` gives the
-    masses of all bins of a feature. Both tables have the same marginals, so means of main effects are the same. With
-    `sums`, a number per term, only covariances of terms with equal numbers count.
-    """
+    """Return what to add to the joint density's covariances for terms of two features in all, (n_terms, n_outputs)."""
+    # `differences` are, on the pair's axes, the pair's table minus that of the joint density; `bin_masses` gives the
+    # masses of all bins of a feature. Both tables have the same marginals, so means of main effects are the same. With
+    # `sums`, a number per term, only covariances of terms with equal numbers count.
     place = {key: i for i, key in enumerate(effects.terms)}
     changes = np.zeros((len(place), effects.n_outputs))
     for pair, difference in differences.items():

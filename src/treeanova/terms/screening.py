@@ -154,10 +154,9 @@ def _add_variances_by_numpy(values: Floats, flat: FlatLeaves, place: Ints, adden
 
 @Kernel
 def add_variances_by_rank(values: Floats, flat: FlatLeaves, place: Ints, addends: Ints, n_sets: int) -> Floats:
-    """Return, per rank of a set of features, the variances of its leaves' parts summed: (n_sets, n_outputs).
-
-    Values are (n_leaves, n_outputs); `place` numbers the features; a set's rank is the sum of `addends` of its places.
-    """
+    """Return, per rank of a set of features, the variances of its leaves' parts summed: (n_sets, n_outputs)."""
+    # Values are (n_leaves, n_outputs); `place` numbers the features; a set's rank is the sum of `addends` of its
+    # places.
     starts, feature, mass = flat.start, flat.feature, flat.mass
     sums = np.zeros((n_sets, values.shape[1]))
     for leaf in range(len(values)):
@@ -176,10 +175,8 @@ def add_variances_by_rank(values: Floats, flat: FlatLeaves, place: Ints, addends
 def add_leaf(
     sums: Floats, values: Floats, outputs: Ints, masses: tuple[float, Floats], sets: tuple[Ints, Ints]
 ) -> None:
-    """Add one leaf's variances, v² Π p² Π_{set} (1 - p) / p, to `sums` at the ranks of all sets of its features.
-
-    `masses` are Π p² and (1 - p) / p per feature; `sets` are the places of its features, and the addends of ranks.
-    """
+    """Add one leaf's variances, v² Π p² Π_{set} (1 - p) / p, to `sums` at the ranks of all sets of its features."""
+    # `masses` are Π p² and (1 - p) / p per feature; `sets` are the places of its features, and the addends of ranks.
     (base, odds), (places, addends) = masses, sets
     n_features, order = len(places), addends.shape[1]
     product, rank = np.full(order + 1, base), np.zeros(order + 1, np.int64)
@@ -293,12 +290,10 @@ def screen(
     seconds: float = math.inf,
     n_terms: Mapping[int, int] | None = None,
 ) -> Screened:
-    """Return those of the largest terms that have at least 0.05 % of the score's variance at rows.
-
-    `orders` are all high orders, screened or not; `shares_at(keys, n_rows)` gives shares of the score's variance. Terms
-    in `asked` are always reported. With few `seconds`, fewer are verified at fewer rows. `n_terms` are the numbers of
-    terms of each order if not all have sizes.
-    """
+    """Return those of the largest terms that have at least 0.05 % of the score's variance at rows."""
+    # `orders` are all high orders, screened or not; `shares_at(keys, n_rows)` gives shares of the score's variance.
+    # Terms in `asked` are always reported. With few `seconds`, fewer are verified at fewer rows. `n_terms` are the
+    # numbers of terms of each order if not all have sizes.
     ranked = sorted(sizes, key=sizes.__getitem__, reverse=True)
     verified, n_rows = _keys_and_rows_to_verify(
         ranked, n_leaves_with, min(affordable(costs.VERIFIED_STEPS), seconds * costs.VERIFIED_STEPS_PER_SECOND)

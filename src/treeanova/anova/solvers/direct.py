@@ -260,11 +260,9 @@ def _eliminate(term: Floats, weights: Floats) -> tuple[Projections, float]:
 
 
 def _laplacian_factor(weights: Floats, anchors: Ints) -> tuple[Floats, Floats]:
-    """Factorise diag(c)^(-1/2) L diag(c)^(-1/2) = 1 - NᵀN with the anchors fixed at zero; also return √c.
-
-    The diagonal is summed from the other entries, which have one sign: no cancellation, so weak ties between parts of
-    the support keep their digits. One anchor per component removes the null space, one constant per component.
-    """
+    """Factorise diag(c)^(-1/2) L diag(c)^(-1/2) = 1 - NᵀN with the anchors fixed at zero; also return √c."""
+    # The diagonal is summed from the other entries, which have one sign: no cancellation, so weak ties between parts of
+    # the support keep their digits. One anchor per component removes the null space, one constant per component.
     matrix, _, root = support.normalise(weights)
     laplacian = matrix.T @ matrix
     if scipy.sparse.issparse(laplacian):
