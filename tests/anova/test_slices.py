@@ -11,10 +11,10 @@ from treeanova.anova.support import (
     largest,
     marginal,
     marginals,
+    means_of_all_slices,
     move_means,
     outer,
     safe_inverse,
-    settled_means,
     slice_indicators,
     slice_means,
     slice_sums,
@@ -41,7 +41,7 @@ def test_slice_means_are_weighted_averages(axis):
 
 
 def test_slices_without_mass_are_weighted_by_the_marginal_of_their_axis():
-    found = settled_means(VALUES, WEIGHTS, 2)
+    found = means_of_all_slices(VALUES, WEIGHTS, 2)
     marginal = WEIGHTS.sum(axis=(0, 1))
     np.testing.assert_allclose(found[:, 0, 1], VALUES[:, 0, 1] @ marginal)
     others = np.ones((3, 4), dtype=bool)

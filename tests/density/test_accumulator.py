@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.densities import MIXED_GRID, MIXED_KEYS, mixed_cell, mixed_rows
 from treeanova.data.columns import encode
 from treeanova.data.streams import Batch
-from treeanova.density.counting import Accumulator, Counting, Request, count_parts, merge_parts
+from treeanova.density.counting import Accumulator, Counting, Request, merge_payloads, payloads_of_batches
 from treeanova.model.grid import binning_by
 from treeanova.model.rows import Rows
 
@@ -31,7 +31,7 @@ def in_batches(rows, cuts, weights=None):
 
 
 def counted(batches, counting):
-    return Accumulator.of_parts(counting, count_parts(batches, counting))
+    return Accumulator.from_payloads(counting, payloads_of_batches(batches, counting))
 
 
 def counted_by_hand(rows, request, weights):
@@ -52,12 +52,12 @@ def test_batches_of_any_size_and_order_give_the_counts_of_all_rows(seed, n_rows,
     whole = counted(in_batches(rows, [], weights), counting)
     random.shuffle(batches)
     middle = len(batches) // 2
-    by_key = [count_parts(some, counting) for some in (batches[:middle], batches[middle:])]
+    by_key = [payloads_of_batches(some, counting) for some in (batches[:middle], batches[middle:])]
     names = by_key[0].keys() | by_key[1].keys()
     merged = {name: [parts[name] for parts in by_key if name in parts] for name in names}
-    merge = functools.partial(merge_parts, n_sampled=20)
+    merge = functools.partial(merge_payloads, n_sampled=20)
     reduced = {name: merge(*some) if len(some) == 2 else some[0] for name, some in merged.items()}
-    for found in (counted(batches, counting), Accumulator.of_parts(counting, reduced)):
+    for found in (counted(batches, counting), Accumulator.from_payloads(counting, reduced)):
         for number, request in enumerate(REQUESTS):
             expected = counted_by_hand(rows, request, np.ones(n_rows) if weights is None else weights)
             if weighted:

@@ -33,7 +33,7 @@ def test_coarse_and_transposed_tables_follow_from_those_counted(both):
 
 def test_tables_on_coarse_bins_give_coarser_ones_and_no_finer_ones(both):
     whole, _ = both
-    table = whole.counted([Request((0, 1), BINNINGS[:2])])[0, 1]
+    table = whole.counted_tables([Request((0, 1), BINNINGS[:2])])[0, 1]
     coarser = [binning_by(np.array([0, 0, 0, 1])), BINNINGS[1]]
     sizes = MIXED_GRID.sizes[:2]
     np.testing.assert_array_equal(table.onto(coarser, sizes) / 120, whole.counts((0, 1), coarser))
@@ -46,11 +46,11 @@ def test_passes_over_the_rows_are_made_once(both):
     count = sampled.source.count
     object.__setattr__(sampled.source, "count", lambda counting: passes.append(counting) or count(counting))
     finer = [binning_by(np.arange(4)), binning_by(np.array([0, 1]))]
-    sampled.prepare([Request((0, 1), BINNINGS[:2]), Request((0, 1), finer)])
+    sampled.prepare_tables([Request((0, 1), BINNINGS[:2]), Request((0, 1), finer)])
     assert not passes  # they follow from the table of the pair
     bare = sampled.on(whole.grid)
     object.__setattr__(bare, "tables", {})
-    bare.prepare([Request((0, 1)), Request((0, 2))])
+    bare.prepare_tables([Request((0, 1)), Request((0, 2))])
     np.testing.assert_array_equal(bare.counts((0, 1)), whole.counts((0, 1)))
     np.testing.assert_array_equal(bare.counts((0, 2)), whole.counts((0, 2)))
     assert len(passes) == 1

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.densities import bind_columns, normals
 from treeanova.density import costs
-from treeanova.density.smooth.kernel import searched_rows, spaced_triples
+from treeanova.density.smooth.kernel import rows_to_search, spaced_triples
 
 
 def test_independent_features_have_an_independent_joint_density():
@@ -43,12 +43,12 @@ def test_rows_beyond_fifty_thousand_are_sampled(monkeypatch):
     columns = normals(0.5, 900, order=2)
     statistics = bind_columns("auto", columns, (6, 6)).statistics
     monkeypatch.setattr(costs, "MAX_SEARCH_ROWS", 400)
-    rows = searched_rows(statistics)
+    rows = rows_to_search(statistics)
     chosen = set(map(tuple, rows.sample.values.tolist()))
     assert len(chosen) == rows.n_rows == 300  # every third of 900, the most that are at most 400
     assert chosen < set(zip(*(column.tolist() for column in columns), strict=True))
     monkeypatch.setattr(costs, "MAX_SEARCH_ROWS", 900)
-    assert searched_rows(statistics) is statistics
+    assert rows_to_search(statistics) is statistics
 
 
 def test_many_features_are_compared_with_their_most_correlated_partners(monkeypatch):

@@ -43,7 +43,7 @@ def test_tables_of_many_pairs_are_those_of_each_pair_alone(name, make_candidates
     densities = [bind_columns(name, columns, axes=axes) for _ in range(2)]
     keys = list(itertools.combinations(range(len(columns)), 2))
     for n_jobs, density in enumerate(densities, 1):
-        density.prepare(keys, n_jobs=n_jobs)
+        density.prepare_tables(keys, n_jobs=n_jobs)
     names = densities[0].grid.schema.names
     for key in keys:
         table, choice = estimate_alone(densities[0], key, make_candidates)

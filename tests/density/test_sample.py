@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.support.densities import MIXED_GRID, mixed_rows
 from treeanova.density.costs import MAX_SAMPLE_ROWS
-from treeanova.density.counting import enough_hashes, hashes_of, joined, sample_of, sample_size
+from treeanova.density.counting import hash_limit, hashes_of, join_samples, sample_of, sample_size
 from treeanova.density.statistics import statistics_of
 
 
@@ -24,7 +24,7 @@ def test_the_sample_of_lots_in_any_order_is_that_of_all_rows(lengths, size, weig
     starts = np.cumsum([0, *lengths])
     lots = [lot(source % 2, int(starts[source]), n, weighted=weighted) for source, n in enumerate(lengths)]
     random.shuffle(lots)
-    found = joined([joined([one], size) for one in lots], size)
+    found = join_samples([join_samples([one], size) for one in lots], size)
     everyone = [(h, s, r) for one in lots for h, s, r in zip(one.hashes, one.sources, one.rows, strict=True)]
     expected = sorted((s, r) for _, s, r in sorted(everyone)[:size])
     assert list(zip(found.sources, found.rows, strict=True)) == expected
@@ -64,7 +64,7 @@ def test_sources_after_others_keep_their_hashes():
 def test_a_limit_of_hashes_keeps_the_sample():
     hashes = hashes_of(0, np.arange(100_000))
     for size in (1, 50, 3000, 99_000):
-        below = hashes <= enough_hashes(size, len(hashes))
+        below = hashes <= hash_limit(size, len(hashes))
         assert below.sum() >= size
         assert below.sum() <= size + 12 * size**0.5 + 12
-    assert enough_hashes(10, 10) == enough_hashes(10, 0) == 2**64 - 1
+    assert hash_limit(10, 10) == hash_limit(10, 0) == 2**64 - 1

@@ -33,8 +33,8 @@ def values_around(bounds, others):
 @example(np.array([-0.0, 5e-324]), [])
 def test_tables_find_the_bins_of_a_binary_search(bounds, others):
     values = values_around(bounds, others)
-    for cells, n_cells in module._candidates(bounds):
-        table = module._table(bounds, cells, n_cells)
+    for cells, n_cells in module._ways_to_divide(bounds):
+        table = module._lookup_with(bounds, cells, n_cells)
         np.testing.assert_array_equal(table.index(values), np.searchsorted(bounds, values, side="left"))
 
 
@@ -42,7 +42,7 @@ def test_tables_find_the_bins_of_a_binary_search(bounds, others):
 def test_cells_never_fall(bounds, factor):
     values = np.sort(values_around(bounds, []))
     with mock.patch.object(module, "_CELLS_PER_BOUND", (factor,)):
-        for cells, n_cells in module._candidates(bounds):
+        for cells, n_cells in module._ways_to_divide(bounds):
             places = cells(values)
             assert (np.diff(places) >= 0).all()
             assert places[0] >= 0

@@ -221,7 +221,7 @@ def test_loading_does_not_look_for_leaves(deep, monkeypatch, tmp_path):
     for most in (1 << 16, 100):
         monkeypatch.setattr(kept_statistics, "_MAX_ROWS", most)
         again = saved_and_loaded(deep, tmp_path)
-        assert "_read" not in again._function.source.trees.leaf_sets.__dict__
+        assert "_keys_groups_sets" not in again._function.source.trees.leaf_sets.__dict__
         asked = {request.key for request in again.statistics.required}
         assert asked == {request.key for request in deep._function.source.needed_tables()}
         assert again.statistics.is_complete == (most > 600)

@@ -53,7 +53,7 @@ def test_terms_are_sums_over_leaves_of_centred_outer_products(monkeypatch, max_c
 def test_tables_of_a_limited_size_cover_all_keys():
     keys = [*itertools.combinations(range(9), 3), (0, 1, 2, 3)]
     sizes = dict.fromkeys(range(9), 3)
-    tables = treeanova.terms.coarse._covering(keys, sizes)
+    tables = treeanova.terms.coarse._covering_tables(keys, sizes)
     assert all(any(set(key) <= set(features) for features, _ in tables) for key in keys)
     assert all(4 ** len(features) <= 1 << 16 for features, _ in tables)
     assert {lowest for _, lowest in tables} == {3}

@@ -87,7 +87,7 @@ def test_products_are_the_terms(seed, way, monkeypatch):
     form, codes, atol = tiny(seed)
     sets = form.leaf_sets
     keys = sets.subsets(range(5))[:: -1 if seed % 3 else 1]
-    flat, parts = flatten(sets, form.set_masses), flatten_groups(form._groups(keys), sets.values.shape[1])
+    flat, parts = flatten(sets, form.set_masses), flatten_groups(form._leaf_groups(keys), sets.values.shape[1])
     found = chosen(sum_products, way)(codes.T, len(keys), parts, flat)
     for column, key in enumerate(keys):
         parts_of_leaves = [np.outer(v, part_of_leaf(form, i, key, codes)) for i, v in enumerate(sets.values)]

@@ -13,7 +13,7 @@ from treeanova.terms.terms import OrderTotals
 
 
 def sums_of(form, keys, *, is_raw=False):
-    return Sums(form.leaf_sets, form._groups(keys), None if is_raw else form.set_masses)
+    return Sums(form.leaf_sets, form._leaf_groups(keys), None if is_raw else form.set_masses)
 
 
 def by_definition(form, codes, keys, *, is_raw):

@@ -61,7 +61,7 @@ def test_stated_errors_cover_true_ones_in_nearly_all_cases_and_are_not_absurd(de
 
 def test_a_correction_that_was_not_made_counts_as_error(monkeypatch):
     """No time for a single term: what high orders hold of the tables is measured at rows all the same."""
-    monkeypatch.setattr(tree_model, "_in_time", lambda *_: [])
+    monkeypatch.setattr(tree_model, "_corrected_in_time", lambda *_: [])
     forest, rows = case(3)
     fx = treeanova.decompose(forest, rows, density="empirical", tensor_order=2, max_order=2)
     exact = treeanova.decompose(forest, rows, density="empirical", tensor_order=9)

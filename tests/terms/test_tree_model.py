@@ -183,7 +183,7 @@ def test_high_orders_hold_no_low_ones_where_most_are_not_corrected(few_listed, b
     rows, held_out = high_order_rows(3000, seed=1)[0], high_order_rows(3000, seed=2)[0]
     keys = [key for order in (1, 2) for key in itertools.combinations(range(6), order)]
     after = high_orders(treeanova.decompose(boosted[0], rows, density="empirical"), held_out)
-    monkeypatch.setattr(tree_model, "_give_low_orders", lambda _, high, low: (high, low))
+    monkeypatch.setattr(tree_model, "_pass_on_low_orders", lambda _, high, low: (high, low))
     before = high_orders(treeanova.decompose(boosted[0], rows, density="empirical"), held_out)
     told_before, told_after = ([told_by_cells(values, held_out, key) for key in keys] for values in (before, after))
     assert max(told_before[:6]) > 0.08

@@ -27,43 +27,43 @@ from treeanova.errors import NotPureError
 
 Result = TypeVar("Result")
 Solve = Callable[[Key, Any], tuple[Result, Sequence[Floats]]]
-"""Given a key and what it received (None for nothing): the result, and one projection per feature of the key."""
-Received = Callable[[Key], Any]
-"""What a term received, None for nothing."""
-SolveOrder = Callable[[Sequence[Key], Received], Iterable[tuple[Result, Sequence[Floats]]]]
+"""Given a key and what it got from above (None for nothing): the result, and one projection per feature of the key."""
+FromAbove = Callable[[Key], Any]
+"""What the terms of one order above have passed to a term, None for nothing."""
+SolveOrder = Callable[[Sequence[Key], FromAbove], Iterable[tuple[Result, Sequence[Floats]]]]
 """The same for all terms of one order, in their order."""
 Widen = Callable[[Key, Key, Floats], Floats]
 """Given the term above, the term below and what is taken out of the one above: that, on the axes of the one below."""
 
 
 def descend(
-    keys: Iterable[Key], solve: SolveOrder[Result], received: dict[Key, Floats], *, widen: Widen | None = None
+    keys: Iterable[Key], solve: SolveOrder[Result], from_above: dict[Key, Floats], *, widen: Widen | None = None
 ) -> Iterator[tuple[Key, Result]]:
-    """Solve terms from the highest order down, adding the projections of each to what the terms below receive."""
-    # Projection i goes to the term without feature i, brought to its axes by `widen`. `received` is changed in place;
-    # at the end it holds what terms not among `keys` received.
+    """Yield the results of terms, solved from the highest order down; projections of each are added to terms below."""
+    # Projection i goes to the term without feature i, brought to its axes by `widen`. `from_above` is changed in place;
+    # at the end it holds what was passed to terms not among `keys`.
     by_order: dict[int, list[Key]] = {}
     for key in keys:
         by_order.setdefault(len(key), []).append(key)
     for order in sorted(by_order, reverse=True):
-        solved = solve(by_order[order], received.get)
+        solved = solve(by_order[order], from_above.get)
         for key, (result, projections) in zip(by_order[order], solved, strict=True):
-            received.pop(key, None)
+            from_above.pop(key, None)
             for below, projection in zip(keys_below(key), projections, strict=True):
                 addend = projection if widen is None or not below else widen(key, below, projection)
-                received[below] = received[below] + addend if below in received else addend
+                from_above[below] = from_above[below] + addend if below in from_above else addend
             yield key, result
 
 
 def in_turn(solve: Solve[Result], *, n_jobs: int = 1, is_large: Callable[[Key], bool]) -> SolveOrder[Result]:
-    """Solve terms in turn, or in `n_jobs` threads if one is large: on small ones threads wait more than they gain."""
+    """Return a solver of all terms of an order: in turn, or in threads if one is large, as on small ones these wait."""
 
-    def solve_order(keys: Sequence[Key], received: Received) -> Iterator[tuple[Result, Sequence[Floats]]]:
+    def solve_order(keys: Sequence[Key], from_above: FromAbove) -> Iterator[tuple[Result, Sequence[Floats]]]:
         if n_jobs == 1 or not any(map(is_large, keys)):
-            yield from (solve(key, received(key)) for key in keys)
+            yield from (solve(key, from_above(key)) for key in keys)
             return
         with ThreadPoolExecutor(n_jobs) as pool:
-            yield from pool.map(lambda key: solve(key, received(key)), keys)
+            yield from pool.map(lambda key: solve(key, from_above(key)), keys)
 
     return solve_order
 
@@ -98,23 +98,23 @@ class PureTerm(NamedTuple):
     values: Floats
     certificate: TermCertificate
     projections: Projections
-    trace: Floats | None = None
+    trace: Floats | None = None  # impurity after each iteration, if asked for
 
 
 def purify_product_pairs(
-    terms: Mapping[Key, Floats], table: Callable[[Key], Floats], scales: Floats, least_weight: float
+    terms: Mapping[Key, Floats], weights_of: Callable[[Key], Floats], scales: Floats, least_weight: float
 ) -> dict[Key, PureTerm]:
     """Purify the small pairs, outputs first, whose weights are products; not those with weights below the least."""
     pure: dict[Key, PureTerm] = {}
-    for keys in _stacks(terms):
-        values, weights = np.stack([terms[key] for key in keys]), np.stack([table(key) for key in keys])
+    for keys in _stacks_of_pairs(terms):
+        values, weights = np.stack([terms[key] for key in keys]), np.stack([weights_of(key) for key in keys])
         places = np.flatnonzero(_are_products(weights, least_weight))
         pure_pairs = _purify_stack(values[places], weights[places], scales)
         pure.update(zip((keys[place] for place in places), pure_pairs, strict=True))
     return pure
 
 
-def _stacks(terms: Mapping[Key, Floats]) -> Iterator[list[Key]]:
+def _stacks_of_pairs(terms: Mapping[Key, Floats]) -> Iterator[list[Key]]:
     """Yield small pairs by shape, as many at a time as fit into the cache."""
     by_shape: dict[tuple[int, ...], list[Key]] = {}
     for key, values in terms.items():
@@ -127,7 +127,7 @@ def _stacks(terms: Mapping[Key, Floats]) -> Iterator[list[Key]]:
 
 
 def _are_products(weights: Floats, least_weight: float) -> Bools:
-    """Whether weights, shape (n_pairs, n_rows, n_columns), are products of marginals that rounding has not reached."""
+    """Whether weights (n_pairs, n_rows, n_columns) of each pair are products of its marginals, and none is tiny."""
     rows, columns = weights.sum(axis=2), weights.sum(axis=1)
     product = rows[:, :, None] * columns[:, None, :]
     is_near = (np.abs(weights - product) <= PRODUCT_TOLERANCE * product).all(axis=(1, 2))
@@ -153,15 +153,17 @@ def _purify_stack(values: Floats, weights: Floats, scales: Floats) -> Iterable[P
 
 
 def _means_over_rows(values: Floats, masses: Floats) -> Floats:
+    """Return means (n_pairs, n_outputs, n_columns) of pairs' values with masses (n_pairs, n_rows)."""
     return np.asarray(np.matmul(masses[:, None, None, :], values)[:, :, 0] / masses.sum(axis=1)[:, None, None])
 
 
 def _means_over_columns(values: Floats, masses: Floats) -> Floats:
+    """Return means (n_pairs, n_outputs, n_rows) of pairs' values with masses (n_pairs, n_columns)."""
     return np.asarray(np.matmul(values, masses[:, None, :, None])[..., 0] / masses.sum(axis=1)[:, None, None])
 
 
 def _impurities(values: Floats, weights: Floats, scales: Floats) -> Floats:
-    """Return the largest slice mean of each pair over the scale of its output; slices without mass count alike."""
+    """Return the largest slice mean of each pair over the scale of its output; those without mass as if independent."""
     rows, columns = weights.sum(axis=2), weights.sum(axis=1)
     weighted = values * weights[:, None]
     along_rows = np.where(
@@ -190,7 +192,7 @@ class Cascade(NamedTuple):
 
 def cascade(
     terms: Mapping[Key, Floats],
-    table: Callable[[Key], Floats],
+    weights_of: Callable[[Key], Floats],
     options: Options,
     n_jobs: int = 1,
     progress: Progress = quiet,
@@ -198,26 +200,25 @@ def cascade(
     widen: Widen | None = None,
 ) -> Cascade:
     """Purify orders from the highest to the lowest; what is taken out of a term goes to the terms one order below."""
-    # Raw terms have outputs first, and their subsets become terms too. `table` returns the weights of a set of axes, of
-    # sum 1. If terms have their own axes, ``widen(above, below, projection)`` brings a projection of the term `above`
-    # to the axes of the term `below`; it is not called for the intercept.
+    # Raw terms have outputs first; their subsets become terms too. `weights_of` returns weights of cells, of sum 1. If
+    # terms have their own axes, ``widen(above, below, projection)`` brings a projection of the term `above` to the axes
+    # of the term `below`; it is not called for the intercept.
     scales = np.max([largest(values) for values in terms.values()], axis=0)
     units = _units(scales)
     pending = _scaled(terms, 1.0 / units)
     keys = with_subsets(pending)
-    known_weights: dict[Key, Floats] = {}  # each is asked for at most twice and computed once
+    remembered: dict[Key, Floats] = {}  # weights of pairs, which are asked for twice and computed once
 
-    def first_weights(key: Key) -> Floats:
-        known_weights[key] = table(key)
-        return known_weights[key]
+    def remembered_weights(key: Key) -> Floats:
+        return remembered.setdefault(key, weights_of(key))
 
     at_once: dict[Key, PureTerm] = {}  # small pairs of independent features, if they receive nothing from above
     is_auto, n_pairs = options.method in {AUTO, Product.method}, sum(len(key) == 2 for key in pending)
     if is_auto and n_pairs >= _MANY_PAIRS and max(map(len, pending)) <= 2:
-        at_once = purify_product_pairs(pending, first_weights, scales / units, _VANISHING)
+        at_once = purify_product_pairs(pending, remembered_weights, scales / units, _VANISHING)
 
     def purify_one(key: Key, term: Floats) -> tuple[PureTerm, Projections]:
-        weights = known_weights.pop(key) if key in known_weights else table(key)
+        weights = remembered.pop(key) if key in remembered else weights_of(key)
         if key in at_once:
             values, certificate, projections, _ = at_once.pop(key)
             return PureTerm(values, certificate, []), projections
@@ -231,17 +232,10 @@ def cascade(
         return pending[key].size >= _CELLS_FOR_THREADS
 
     steps = descend(keys, in_turn(purify_one, n_jobs=n_jobs, is_large=is_large), pending, widen=widen)
-    pure = dict(_reported(steps, keys, progress))
+    pure: dict[Key, PureTerm] = {}
+    for order, n_terms in sorted(collections.Counter(map(len, keys)).items(), reverse=True):
+        pure.update(counted(progress, f"purifying order {order}", itertools.islice(steps, n_terms), n_terms))
     return _unscaled(pure, pending.get((), np.zeros(len(scales))), units)
-
-
-def _reported(
-    steps: Iterator[tuple[Key, PureTerm]], keys: Sequence[Key], progress: Progress
-) -> Iterator[tuple[Key, PureTerm]]:
-    n_terms = collections.Counter(map(len, keys))
-    for order in sorted(n_terms, reverse=True):
-        of_order = itertools.islice(steps, n_terms[order])
-        yield from counted(progress, f"purifying order {order}", of_order, n_terms[order])
 
 
 def _units(scales: Floats) -> Floats:
@@ -252,12 +246,14 @@ def _units(scales: Floats) -> Floats:
 
 
 def _scaled(terms: Mapping[Key, Floats], factors: Floats) -> dict[Key, Floats]:
+    """Return terms, outputs first, times one factor per output."""
     if (factors == 1.0).all():
         return dict(terms)
     return {key: values * factors.reshape(-1, *[1] * len(key)) for key, values in terms.items()}
 
 
 def _unscaled(pure: Mapping[Key, PureTerm], intercept: Floats, units: Floats) -> Cascade:
+    """Return terms and intercept in the units of the scores; raise NotPureError if some are not finite."""
     terms = {key: term.values for key, term in pure.items()}
     trace = next(iter(pure.values())).trace
     bad = [key for key, values in terms.items() if not np.isfinite(largest(values)).all()]
@@ -294,6 +290,7 @@ def cut_weights(weights: Floats) -> Floats:
 
 
 def measure(pure: Floats, weights: Floats, scales: Floats, solution: Solution) -> TermCertificate:
+    """Return the certificate of one pure term, outputs first; `scales` are the largest scores of the outputs."""
     bin_masses = marginals(weights)
     is_complete = all(masses.all() for masses in bin_masses)
     seen = weights if is_complete else weights[np.ix_(*(masses > 0 for masses in bin_masses))]

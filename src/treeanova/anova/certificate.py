@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from treeanova.anova.support import largest, safe_inverse, settled_means
+from treeanova.anova.support import largest, means_of_all_slices, safe_inverse
 from treeanova.core.arrays import Floats, label_of
 
 _MAX_LINES = 24  # of a printed certificate: a screen
@@ -491,7 +491,7 @@ def impurity(values: Floats, weights: Floats, scales: Floats) -> float:
     """Return the largest slice mean over the scale of its output; 0 for a scale of 0, NaN if a value is NaN."""
     worst = np.zeros(len(values))
     for axis in range(weights.ndim):
-        worst = np.maximum(worst, largest(settled_means(values, weights, axis)))
+        worst = np.maximum(worst, largest(means_of_all_slices(values, weights, axis)))
     return float((worst * safe_inverse(scales)).max(initial=0.0)) + 0.0  # never -0.0
 
 

@@ -9,12 +9,6 @@ of marginals; last, in the bins never seen. With L the functions of fewer axes, 
    is one constant per component, in closed form; above, conjugate gradients on the support.
 2. Bins never seen. In a cell where the bins of the axes S are unseen, projections along S are already known; the others
    follow from one sweep under the product of the marginals of the axes outside S.
-
-Taking projections out of values, one per axis, leaves ``values - sum(spread(projection, axis))``.
-
-**Observed cells** are for large tensors of which few cells have mass. A slice is the set of rows that agree, on a few
-bins per feature, in all features of the term except one. If rows are drawn from the density, the mean over a slice of n
-rows of variance v has noise variance v / n, which is subtracted from its square.
 """
 
 from __future__ import annotations
@@ -51,10 +45,12 @@ def outer(vectors: Sequence[Floats]) -> Floats:
 
 
 def spread(projection: Floats, axis: int) -> Floats:
+    """Return a projection with the axis that it lacks, of length 1, to broadcast over values with outputs first."""
     return np.expand_dims(projection, axis + 1)
 
 
 def slice_sums(values: Floats, weights: Floats, axis: int) -> Floats:
+    """Return weighted sums of all slices along an axis, as a projection; values have outputs first."""
     order, outputs = weights.ndim, weights.ndim  # einsum labels: axes 0 .. order - 1, then the outputs
     remaining = [outputs, *(i for i in range(order) if i != axis)]
     return np.einsum(values, [outputs, *range(order)], weights, list(range(order)), remaining)  # type: ignore[arg-type]
@@ -78,7 +74,7 @@ def axis_means(values: Floats, masses: Floats, axis: int) -> Floats:
     return np.asarray(means.reshape(before + after) / masses.sum())
 
 
-def settled_means(values: Floats, weights: Floats, axis: int) -> Floats:
+def means_of_all_slices(values: Floats, weights: Floats, axis: int) -> Floats:
     """Return means of all slices along an axis; those without mass are weighted by the marginal of the axis."""
     masses = weights.sum(axis)
     means = slice_sums(values, weights, axis) * safe_inverse(masses)
@@ -96,6 +92,7 @@ def move_means(values: Floats, weights: Floats, axis: int, projections: Projecti
 
 
 def take_out(values: Floats, projections: Sequence[Floats]) -> None:
+    """Subtract projections, one per axis, from values in place."""
     for axis, projection in enumerate(projections):
         values -= spread(projection, axis)
 
@@ -131,16 +128,17 @@ def sweep_product(values: Floats, bin_masses: Sequence[Floats]) -> Projections:
 
 
 def largest(values: Floats) -> Floats:
+    """Return the largest absolute value of each output."""
     flat = values.reshape(len(values), -1)
     return np.asarray(np.maximum(flat.max(axis=1), -flat.min(axis=1)))
 
 
 Matrix = Any  # a dense array or a scipy.sparse array: both have @ and .T
-PRODUCT_TOLERANCE = 2e-14
-_SPARSE_SHARE = 0.1
+PRODUCT_TOLERANCE = 2e-14  # relative, of weights
+_SPARSE_SHARE = 0.1  # of cells with mass, below which matrices are sparse
 _DENSE_EIGEN_SIZE = 32
-_STEPS_TO_ALL = 6
-_NO_EIGENVALUE = 1e-12
+_STEPS_TO_ALL = 6  # from one bin to all others that it is connected with
+_NO_EIGENVALUE = 1e-12  # smaller ones are zero, apart from rounding
 
 
 def is_product(weights: Floats) -> bool:
@@ -224,7 +222,7 @@ def maximal_correlation(weights: Floats) -> float:
 
 
 def _largest_eigenvalue(apply: Callable[[Floats], Floats], size: int) -> float:
-    """Use Lanczos, or a dense solver if that does not converge; the operator is symmetric."""
+    """Return the largest eigenvalue of a symmetric operator, by Lanczos, or by a dense solver if that fails."""
     operator = LinearOperator((size, size), matvec=apply, dtype=np.float64)
     start = np.random.default_rng(0).standard_normal(size)
     with contextlib.suppress(ArpackNoConvergence):
@@ -234,7 +232,7 @@ def _largest_eigenvalue(apply: Callable[[Floats], Floats], size: int) -> float:
 
 
 def projection_correlation(weights: Floats) -> float:
-    """The same for small tensors of any order: how nearly a sum of functions of fewer axes can cancel."""
+    """Return the maximal correlation of small tensors of any order: how nearly functions of fewer axes can cancel."""
     # 1 minus the smallest eigenvalue above zero of the Gram matrix of all slices, each scaled to norm 1 under the
     # weights; sums that are zero everywhere have eigenvalue zero.
     table = slice_indicators(weights.shape) * np.sqrt(weights).ravel()
@@ -255,11 +253,10 @@ _SLOW = 0.7  # a sweep that leaves more than this share of the slice means is th
 def conjugate_gradients(
     apply: Callable[[Floats], Floats], rhs: Floats, goal: Any, max_iterations: int, lengths: Ints | None = None
 ) -> tuple[Floats, list[tuple[Any, Any]]]:
-    """Solve a singular consistent system until the squared residual is at most `goal`; also return the coefficients."""
+    """Solve a singular consistent system until the squared residual is at most `goal`; also return (α, β) per step."""
     # With `lengths`, these are independent systems, one after the other, with a column per output; each system and
-    # output has its own goal. `scipy.sparse.linalg.cg` does not return the coefficients that `smallest_ritz_value`
-    # needs.
-    # Without BLAS, whose threads cost more than they save on such short vectors.
+    # output has its own goal. `scipy.sparse.linalg.cg` does not return what `smallest_ritz_value` needs. Without BLAS,
+    # whose threads cost more than they save on such short vectors.
     dot: Callable[..., Any] = functools.partial(np.einsum, "i,i->")
     if lengths is not None:
         dot = functools.partial(block_dot, lengths=lengths)
@@ -274,22 +271,24 @@ def conjugate_gradients(
         if not goes_on.any():
             break
         alpha = np.divide(square, curvature, out=np.zeros_like(square), where=goes_on)
-        solution += _of_unknowns(alpha, lengths) * direction
-        residual -= _of_unknowns(alpha, lengths) * image
+        solution += _per_unknown(alpha, lengths) * direction
+        residual -= _per_unknown(alpha, lengths) * image
         before, square = square, dot(residual, residual)
         beta = np.divide(square, before, out=np.zeros_like(square), where=goes_on)
-        direction *= _of_unknowns(beta, lengths)
+        direction *= _per_unknown(beta, lengths)
         direction += residual
         steps.append((alpha, beta))
         goes_on &= np.greater(square, goal)
     return solution, steps
 
 
-def _of_unknowns(numbers: Any, lengths: Ints | None) -> Any:
+def _per_unknown(numbers: Any, lengths: Ints | None) -> Any:
+    """Repeat the number of each system for all of its unknowns."""
     return numbers if lengths is None else np.repeat(numbers, lengths, axis=0)
 
 
 def block_dot(first: Floats, second: Floats, lengths: Ints) -> Floats:
+    """Return the dot product of two vectors over each block of given lengths."""
     return np.asarray(np.add.reduceat(first * second, np.cumsum([0, *lengths[:-1]])))
 
 
@@ -342,7 +341,7 @@ def tie_support(scores: Floats, projections: Projections, weights: Floats) -> No
 
 
 def _tie_components(scores: Floats, projections: Projections, weights: Floats) -> None:
-    """Shift the projections of a pair by one constant per component."""
+    """Shift the projections of a pair, in place, by one constant per component, as the convention demands."""
     # With R = T - a - b, minimising sum r_i c_j (R_ij - s_k(i) + s_k(j))² over the shifts s, of weighted mean zero,
     # gives s_k = (Σ_{i in k} r_i Σ_j c_j R_ij - Σ_{j in k} c_j Σ_i r_i R_ij) / (2 p_k), p_k the mass of component k.
     n_components, (row_labels, column_labels) = bin_components(weights)
@@ -361,7 +360,7 @@ def _tie_components(scores: Floats, projections: Projections, weights: Floats) -
 
 
 def _tie_projections(scores: Floats, projections: Projections, weights: Floats) -> None:
-    """Replace projections by those of least π-norm with the same sum on the support."""
+    """Replace projections by those of least norm under the product π of marginals, with the same sum on the support."""
     bin_masses = marginals(weights)
     support = np.flatnonzero(weights)
     pure_under_product = scores.copy()
@@ -370,8 +369,8 @@ def _tie_projections(scores: Floats, projections: Projections, weights: Floats) 
     for axis, projection in enumerate(projections):
         residual += spread(projection, axis)
     for output, scale in enumerate(largest(scores)):
-        potential = _potential(residual[output].ravel()[support], support, bin_masses, scale)
-        for projection, more in zip(tied, sweep_product(potential, bin_masses), strict=True):
+        preimage = _preimage_of_least_norm(residual[output].ravel()[support], support, bin_masses, scale)
+        for projection, more in zip(tied, sweep_product(preimage, bin_masses), strict=True):
             projection[output] += more[0]
     pure = scores.copy()
     take_out(pure, tied)
@@ -380,17 +379,18 @@ def _tie_projections(scores: Floats, projections: Projections, weights: Floats) 
         polish(
             pure[one],
             [projection[one] for projection in tied],
-            functools.partial(settled_means, weights=weights),
+            functools.partial(means_of_all_slices, weights=weights),
             scale,
         )
-    for projection, settled in zip(projections, tied, strict=True):
-        projection[...] = settled
+    for projection, tied_projection in zip(projections, tied, strict=True):
+        projection[...] = tied_projection
 
 
-def _potential(target: Floats, support: Ints, bin_masses: Sequence[Floats], scale: float) -> Floats:
-    """Return φ on the support, as a tensor, such that P φ is the element of L of least π-norm that meets the target."""
-    # P is the projection on L under π. Elements of least norm are P φ, since they are orthogonal to all of L that
-    # vanishes on the support; so φ solves P φ = target there, symmetric in φ √π, with eigenvalues in [0, 1].
+def _preimage_of_least_norm(target: Floats, support: Ints, bin_masses: Sequence[Floats], scale: float) -> Floats:
+    """Return φ, a tensor that is zero off the support, such that P φ meets a target there and has least norm."""
+    # L are the sums of functions of fewer axes, π is the product of the bins' masses, P the projection on L under π.
+    # Elements of L of least π-norm are P φ, since they are orthogonal to all of L that vanishes on the support; so φ
+    # solves P φ = target there, symmetric in φ √π, with eigenvalues in [0, 1].
     root = np.sqrt(outer(bin_masses).ravel()[support])
     tensor = np.zeros((1, *(len(masses) for masses in bin_masses)))
     flat = tensor.reshape(-1)
@@ -436,18 +436,16 @@ _OBSERVED_ITERATIONS = 300
 class ObservedCells:
     """The cells of a tensor that have mass, and their slices: a least-squares problem for projections.
 
-    Its matrix has one row per cell and one column per slice with mass, and in each row as many entries as the tensor
-    has axes. A product with it takes microseconds, one with whole tensors (`solvers.iterative`) half a millisecond,
-    which matters for hundreds of small problems. Rows and columns are scaled by the roots of masses. Unlike the
-    solvers, it leaves projections of slices without mass at zero.
+    Products with its sparse matrix take microseconds, those with whole tensors (`solvers.iterative`) half a
+    millisecond. Unlike the solvers, it leaves projections of slices without mass at zero.
     """
 
-    positions: Ints
-    roots: Floats
-    matrix: scipy.sparse.csr_array
-    slices: Ints
-    scales: Floats
-    shapes: tuple[tuple[int, ...], ...]
+    positions: Ints  # of the cells with mass
+    roots: Floats  # of their masses
+    matrix: scipy.sparse.csr_array  # (n_cells, n_slices), an entry if the slice has the cell; scaled by roots of masses
+    slices: Ints  # positions of the slices with mass among those of all axes
+    scales: Floats  # inverse roots of the masses of these slices
+    shapes: tuple[tuple[int, ...], ...]  # of the projections
 
     @classmethod
     def of(cls, weights: Floats) -> ObservedCells:
@@ -479,7 +477,7 @@ class ObservedCells:
         blocks = np.split(flat, ends, axis=1)
         return [block.reshape(-1, *shape) for block, shape in zip(blocks, self.shapes, strict=True)]
 
-    def mean_squares(self, values: Floats) -> Floats:
+    def mean_squares(self, values: Floats) -> Floats:  # of each output, under the weights
         return np.asarray(np.square(self.scaled(values)).sum(axis=1))
 
     def mean_squares_of_slices(self, values: Floats) -> Floats:
@@ -541,7 +539,7 @@ def slice_impurity(values: Floats, cells: Ints, weights: Floats, *, are_drawn: b
 
 
 def _mean_square(values: Floats, slices: Ints, weights: Floats, *, are_drawn: bool) -> Floats:
-    """Return the mean square of slice means per output, without the noise of draws."""
+    """Return the mean square of slice means per output, without the noise of draws; `slices` has that of each row."""
     masses = np.bincount(slices, weights)
     n_rows = masses**2 / np.bincount(slices, weights**2)  # effective number of rows of each slice
     mean_squares = np.zeros(values.shape[1])

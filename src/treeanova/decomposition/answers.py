@@ -29,8 +29,7 @@ from treeanova.decomposition.monotonicity import Monotonicity, monotonicity_of
 from treeanova.decomposition.predictions import Predictions, backend_of_tables, function_of, on_scale, term_columns
 from treeanova.decomposition.result import aligned_rows, plain
 from treeanova.decomposition.validation import Validation, validate
-from treeanova.density.base import Points
-from treeanova.density.kinds import Density
+from treeanova.density.base import Density, Points
 from treeanova.model.rows import Rows
 from treeanova.terms.moments import Moments, moments_of_values
 from treeanova.terms.source import purify_tensors

@@ -16,7 +16,7 @@ from treeanova.anova.support import largest
 from treeanova.core.arrays import BinIndices, Floats, Key, Names
 from treeanova.core.progress import Clock
 from treeanova.decomposition.function import Function
-from treeanova.density.kinds import Density
+from treeanova.density.base import Density
 from treeanova.density.statistics import Statistics
 from treeanova.errors import AliasWarning
 from treeanova.model.grid import Grid, binning_by

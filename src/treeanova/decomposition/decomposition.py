@@ -27,7 +27,10 @@ from treeanova.decomposition.function import (
 )
 from treeanova.decomposition.importance import moments_take_long
 from treeanova.decomposition.predictions import function_of
-from treeanova.density.kinds import Density, density_of
+from treeanova.decomposition.simplify import Options as SimplifyOptions
+from treeanova.decomposition.simplify import Simplification, checked_share, checked_signs, held_rows, simplify
+from treeanova.density.base import Density
+from treeanova.density.kinds import density_of
 from treeanova.density.statistics import Statistics, check_weighted_rows, statistics_of
 from treeanova.errors import ArchiveError, DensityWarning
 from treeanova.model.grid import Binning

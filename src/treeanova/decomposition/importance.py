@@ -21,7 +21,7 @@ from treeanova.core.compiled import affordable
 from treeanova.core.progress import listener, one_step
 from treeanova.data.columns import frame
 from treeanova.decomposition.function import Function
-from treeanova.density.kinds import Density
+from treeanova.density.base import Density
 from treeanova.density.statistics import Points
 from treeanova.model.rows import Rows
 from treeanova.terms.layout import some_of

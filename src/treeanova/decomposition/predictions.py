@@ -24,7 +24,7 @@ from treeanova.data.features import Schema
 from treeanova.data.sources import Batches, Distributed, Selection, batches_of
 from treeanova.decomposition.explanation import Explanation, Job, columns_of, digest_of
 from treeanova.decomposition.function import SAME_SCALE, Function, per_output, values_against, values_at_rows
-from treeanova.density.kinds import Density
+from treeanova.density.base import Density
 from treeanova.model.axes import Axis
 from treeanova.model.effects import class_labels, class_probabilities, is_classifier, respond
 from treeanova.model.grid import Grid

@@ -31,6 +31,8 @@ Refinement = Callable[[BinIndices, np.random.Generator], BinIndices]
 
 
 class Joint(abc.ABC):
+    """A probability over the cells of all features."""
+
     @property
     def is_product(self) -> bool:
         return False
@@ -60,7 +62,7 @@ class Joint(abc.ABC):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class EmpiricalJoint(Joint):
+class EmpiricalJoint(Joint):  # the shares of the rows
     statistics: Statistics
 
     @property
@@ -81,7 +83,7 @@ class EmpiricalJoint(Joint):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Product(Joint):
-    masses: Sequence[Floats]
+    masses: Sequence[Floats]  # of the bins, feature by feature: features are independent
     is_product = True
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
@@ -105,11 +107,11 @@ class Blocks(Joint):
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
         tables, order = [], []
         for features, table in self.blocks:
-            inner = [j for j in features if j in key]
-            if inner:
+            shared = [j for j in features if j in key]
+            if shared:
                 marginal = table.sum(axis=tuple(i for i, j in enumerate(features) if j not in key))
-                tables.append(pool_table(marginal, binnings and [binnings[key.index(j)] for j in inner]))
-                order += inner
+                tables.append(pool_table(marginal, binnings and [binnings[key.index(j)] for j in shared]))
+                order += shared
         return outer(tables).transpose([order.index(j) for j in key])
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
@@ -119,7 +121,7 @@ class Blocks(Joint):
             numbers = [grid.ravel() for grid in np.indices([len(places) for places in cells])]
             weights = outer(masses).ravel()
         else:
-            numbers = [draw_bins(of_block, n_rows, rng) for of_block in masses]
+            numbers = [draw_bins(block_masses, n_rows, rng) for block_masses in masses]
             weights = np.ones(n_rows)
         codes = np.empty((len(weights), sum(len(features) for features, _ in self.blocks)), dtype=np.int32)
         for (features, table), places, number in zip(self.blocks, cells, numbers, strict=True):
@@ -138,10 +140,10 @@ class Mixture(Joint):
         return functools.reduce(np.add, (share * joint.table(key, binnings) for share, joint in self.components()))
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
-        return _concatenated([(share, joint.points(n_rows, rng)) for share, joint in self.components()])
+        return _points_of_mixture([(share, joint.points(n_rows, rng)) for share, joint in self.components()])
 
     def points_on(self, grid: Grid, refine: Refinement, n_rows: int, rng: np.random.Generator) -> Points:
-        return _concatenated(
+        return _points_of_mixture(
             [(share, joint.points_on(grid, refine, n_rows, rng)) for share, joint in self.components()]
         )
 
@@ -149,7 +151,8 @@ class Mixture(Joint):
         yield from ((share, joint) for share, joint in zip(self.shares, self.joints, strict=True) if share > 0)
 
 
-def _concatenated(components: Sequence[tuple[float, Points]]) -> Points:
+def _points_of_mixture(components: Sequence[tuple[float, Points]]) -> Points:
+    """Return the points of all densities, weighted by their shares."""
     codes = np.concatenate([points.codes for _, points in components])
     return Points(codes, np.concatenate([share * points.weights for share, points in components]))
 
@@ -239,6 +242,7 @@ class Density(abc.ABC):
 
     @property
     def is_one_cell(self) -> bool:
+        """Whether all rows are in one cell of a grid with several."""
         rows = self.statistics
         if rows is None or not rows.is_complete or (rows.bins != rows.bins[:1]).any():
             return False
@@ -253,7 +257,9 @@ class Density(abc.ABC):
         """Return the weights of the cells of some features, of sum 1, with one axis per feature."""
         return self.joint.table(key, binnings)
 
-    def prepare(self, keys: Sequence[Key], binnings: Mapping[Key, Binnings] | None = None, n_jobs: int = 1) -> None:
+    def prepare_tables(
+        self, keys: Sequence[Key], binnings: Mapping[Key, Binnings] | None = None, n_jobs: int = 1
+    ) -> None:
         """Compute together what several tables need, if that is faster than one by one."""
         del keys, binnings, n_jobs  # most densities count each table when it is asked for
 

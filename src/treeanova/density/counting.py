@@ -1,11 +1,9 @@
 """Accumulator: all that is counted from rows, in memory or batch by batch, on one machine or many; the sample of rows.
 
-An accumulator is a set of named parts (tables of cells, totals of rows and of features, a sample), each of which can be
-merged on its own: `parts` returns them as bytes, for engines that reduce by key. Numbers of rows are integers, so the
-result does not depend on the size or order of batches; sums of weights depend on them in their last digits.
-
-Which rows are sampled depends only on the source and number of each row: not on batches, their order or their reader,
-and not on what a row contains, so equal rows do not stay or go together. Samples of several lots can be joined.
+An accumulator has named parts (tables of cells, totals of rows and of features, a sample), each of which can be merged
+on its own. Numbers of rows are integers, so the result does not depend on the size or order of batches; sums of weights
+depend on them in their last digits. Which rows are sampled depends only on the source and number of each row: not on
+batches, and not on what a row contains, so equal rows do not stay or go together.
 
 Bootstrap resamples, oversampled classes and joins repeat whole rows. A copy is not new evidence: it agrees with its
 original whatever the density. Rows of discrete features repeat too, but there each row is evidence. If rows are copies,
@@ -55,13 +53,15 @@ RowScore = Callable[[Rows], Floats]
 
 
 def sample_size(n_features: int) -> int:
+    """Return how many rows of a table a sample may hold."""
     return int(min(costs.MAX_SAMPLE_ROWS, costs.MAX_SAMPLE_BYTES // (8 * max(n_features, 1))))
 
 
 def hashes_of(source: int, rows: Ints) -> Hashes:
+    """Return a hash of each row from its number and the number of its source: the smallest are sampled."""
     with np.errstate(over="ignore"):
-        of_source = _mixed(np.array([source], dtype=np.int64).astype(np.uint64) + _STEP)
-        return _mixed(rows.astype(np.uint64) * _STEP + of_source)
+        source_hash = _mixed(np.array([source], dtype=np.int64).astype(np.uint64) + _STEP)
+        return _mixed(rows.astype(np.uint64) * _STEP + source_hash)
 
 
 def order_of_contents(bins: BinIndices, values: Floats, weights: Floats | None) -> Ints:
@@ -80,15 +80,16 @@ def _content_hashes(table: npt.NDArray[Any], as_type: type[np.unsignedinteger[An
 
 
 def _bits(column: npt.NDArray[Any], as_type: type[np.unsignedinteger[Any]]) -> npt.NDArray[Any]:
+    """Return the bits of each number as an unsigned integer, the same for all missing values."""
     canonical = np.where(np.isnan(column), np.nan, column) if column.dtype.kind == "f" else column
     return np.ascontiguousarray(canonical).view(as_type)
 
 
-def column_sums_of_hashes(values: Floats, chosen: Bools) -> list[Hashes]:
-    """Return, for each choice of columns, a hash of each row: the sum of the hashes of its entries."""
-    sums = [np.zeros(len(values), dtype=np.uint64) for _ in chosen]
+def hashes_of_columns(values: Floats, masks: Bools) -> list[Hashes]:
+    """Return, for each mask of columns, a hash of each row: the sum of the hashes of its entries there."""
+    sums = [np.zeros(len(values), dtype=np.uint64) for _ in masks]
     numbers = _mixed(np.arange(1, values.shape[1] + 1).astype(np.uint64))
-    for column, number, are_added in zip(values.T, numbers, chosen.T, strict=True):
+    for column, number, are_added in zip(values.T, numbers, masks.T, strict=True):
         hashes = _mixed(_bits(column + 0.0, np.uint64) * _STEP + number)  # -0.0 is 0.0
         for place in np.flatnonzero(are_added):
             sums[place] += hashes
@@ -102,7 +103,7 @@ def _mixed(numbers: Hashes) -> Hashes:
     return numbers ^ (numbers >> np.uint64(31))
 
 
-def enough_hashes(size: int, n_rows: int) -> np.uint64:
+def hash_limit(size: int, n_rows: int) -> np.uint64:
     """Return a hash that at least `size` rows fall below, except with a chance of one in a billion."""
     share = (size + 6 * size**0.5 + 6) / max(n_rows, 1)  # numbers of rows are binomial: six standard deviations more
     return LARGEST_HASH if share >= 1 else np.uint64(int(share * 2**64))
@@ -123,6 +124,7 @@ class Sample:
 
     @functools.cached_property
     def shares(self) -> Floats:
+        """Weights of the rows, of sum 1."""
         n_rows = len(self)
         return np.full(n_rows, 1 / max(n_rows, 1)) if self.weights is None else self.weights / self.weights.sum()
 
@@ -137,26 +139,27 @@ class Sample:
         places, masses = self.distinct
         return 0.0 if len(places) == len(self) else float(np.square(masses).sum() - np.square(self.shares).sum())
 
-    def smallest(self, size: int) -> Sample:
+    def of_smallest_hashes(self, size: int) -> Sample:
         if len(self) <= size:
             return self
         is_selected = np.zeros(len(self), dtype=bool)
         is_selected[np.argpartition(self.hashes, size - 1)[:size] if size else slice(0)] = True
         return self.take(is_selected)
 
-    def take(self, chosen: Bools | Ints) -> Sample:
-        values = np.asfortranarray(self.values[chosen])
-        weights = None if self.weights is None else self.weights[chosen]
-        return Sample(values, weights, self.hashes[chosen], self.sources[chosen], self.rows[chosen])
+    def take(self, places: Bools | Ints) -> Sample:
+        values = np.asfortranarray(self.values[places])
+        weights = None if self.weights is None else self.weights[places]
+        return Sample(values, weights, self.hashes[places], self.sources[places], self.rows[places])
 
 
 def sample_of(values: Floats, weights: Floats | None, source: int, rows: Ints) -> Sample:
     return Sample(values, weights, hashes_of(source, rows), np.full(len(rows), source), rows)
 
 
-def joined(samples: Sequence[Sample], size: int) -> Sample:
+def join_samples(samples: Sequence[Sample], size: int) -> Sample:
+    """Return the rows of all samples, or the `size` ones of smallest hashes."""
     if len(samples) == 1:
-        return samples[0].smallest(size)
+        return samples[0].of_smallest_hashes(size)
     hashes = np.concatenate([sample.hashes for sample in samples])
     limit = np.partition(hashes, size - 1)[size - 1] if len(hashes) > size else np.uint64(2**64 - 1)
     subsamples = [sample if len(hashes) <= size else sample.take(sample.hashes <= limit) for sample in samples]
@@ -166,7 +169,7 @@ def joined(samples: Sequence[Sample], size: int) -> Sample:
         np.concatenate(weights) if len(weights) == len(subsamples) else None,
         *(np.concatenate([getattr(sample, name) for sample in subsamples]) for name in ("hashes", "sources", "rows")),
     )
-    return whole.take(np.lexsort((whole.rows, whole.sources))).smallest(size)
+    return whole.take(np.lexsort((whole.rows, whole.sources))).of_smallest_hashes(size)
 
 
 def without_copies(values: Floats, shares: Floats) -> tuple[Ints, Floats]:
@@ -177,9 +180,9 @@ def without_copies(values: Floats, shares: Floats) -> tuple[Ints, Floats]:
     bits = np.arange((n_features - 1).bit_length())[:, None]
     # all features, then halves such that any two features are separated at least once
     masks = np.vstack([np.ones((1, n_features), dtype=bool), (np.arange(n_features) >> bits) & 1 == 0])
-    whole, *halves = column_sums_of_hashes(values, masks)
-    numbers, sizes = _groups(whole)
-    are_repeats = ~_are_values(sizes)[numbers]
+    whole, *halves = hashes_of_columns(values, masks)
+    numbers, sizes = _groups_of_equal(whole)
+    are_repeats = ~_are_frequent_values(sizes)[numbers]
     if not _are_copies(whole[are_repeats], [half[are_repeats] for half in halves]):
         return np.arange(len(shares)), shares
     alone = len(sizes) + np.arange(len(numbers))
@@ -187,13 +190,14 @@ def without_copies(values: Floats, shares: Floats) -> tuple[Ints, Floats]:
     return places, np.bincount(sets, shares).astype(np.float64)
 
 
-def _groups(hashes: Hashes) -> tuple[Ints, Ints]:
+def _groups_of_equal(hashes: Hashes) -> tuple[Ints, Ints]:
+    """Return the group of equal hashes that each row is in, and the size of each group."""
     _, numbers, sizes = np.unique(hashes, return_inverse=True, return_counts=True)
     return numbers, sizes
 
 
-def _are_values(sizes: Ints) -> Bools:
-    """Return which groups of equal rows are values: the largest ones, each a large part of all repeated rows."""
+def _are_frequent_values(sizes: Ints) -> Bools:
+    """Whether each group of equal rows is so large a part of all repeated rows that these are values, not copies."""
     order = np.argsort(-sizes, kind="stable")
     repeated = np.where(sizes[order] > 1, sizes[order], 0)
     tail_sums = np.cumsum(repeated[::-1])[::-1]
@@ -203,15 +207,18 @@ def _are_values(sizes: Ints) -> Bools:
 
 
 def _are_copies(whole: Hashes, halves: Sequence[Hashes]) -> bool:
-    """Decide from hashes of all features, then of one half for each way of halving."""
-    numbers, sizes = _groups(whole)
+    """Whether equal rows are copies: from hashes of all features, and of one half for each way of halving these."""
+    numbers, sizes = _groups_of_equal(whole)
     n_rows, n_distinct = len(numbers), len(sizes)
     if n_rows - n_distinct <= _FEWEST_COPIES * n_rows or n_rows > _MOST_REPEATS * n_distinct:
         return False
-    return all(_agree_like_copies(numbers, sizes, (_groups(half), _groups(whole - half))) for half in halves)
+    groups = [(_groups_of_equal(half), _groups_of_equal(whole - half)) for half in halves]
+    return all(_agree_like_copies(numbers, sizes, both) for both in groups)
 
 
 def _agree_like_copies(numbers: Ints, sizes: Ints, halves: Sequence[tuple[Ints, Ints]]) -> bool:
+    """Whether rows that agree in one half of the features agree in the other far more often than by chance."""
+    # Groups of rows that are equal in all features: number of each row's, and sizes; the same for both halves.
     (rows, n_alike), (_, n_others) = sorted(halves, key=lambda groups: float(_n_pairs(groups[1]).sum()))
     sets = np.empty(len(sizes), dtype=np.int64)  # rows that agree in a half, for each group of equal rows
     sets[numbers] = rows
@@ -223,11 +230,11 @@ def _agree_like_copies(numbers: Ints, sizes: Ints, halves: Sequence[tuple[Ints, 
     n_pairs, n_equal = _n_pairs(n_alike), np.bincount(sets, _n_pairs(sizes), minlength=len(n_alike))
     n_different = len(numbers) * (len(numbers) - 1) / 2 - n_pairs.sum()
     by_chance = float((_n_pairs(n_others).sum() - n_equal.sum()) / max(n_different, 1.0))
-    if _beyond(float(n_equal.sum() / n_pairs.sum()), by_chance) >= _LEAST_AGREEMENT:
+    if _kappa(float(n_equal.sum() / n_pairs.sum()), by_chance) >= _LEAST_AGREEMENT:
         return True
     are_sparse = (n_alike > 1) & (n_alike <= np.quantile(n_alike[n_alike > 1], _SPARSE, method="higher"))
     shares = n_equal[are_sparse] / n_pairs[are_sparse]
-    return len(shares) >= _FEWEST_SPARSE and _beyond(float(shares.mean()), by_chance) >= _LEAST_SPARSE_AGREEMENT
+    return len(shares) >= _FEWEST_SPARSE and _kappa(float(shares.mean()), by_chance) >= _LEAST_SPARSE_AGREEMENT
 
 
 def _n_pairs(sizes: Ints) -> Floats:
@@ -235,7 +242,7 @@ def _n_pairs(sizes: Ints) -> Floats:
     return counts * (counts - 1) / 2
 
 
-def _beyond(share: float, by_chance: float) -> float:
+def _kappa(share: float, by_chance: float) -> float:
     """Return Cohen's kappa: the share of agreements beyond chance, 1 if all agree."""
     return (share - by_chance) / (1 - by_chance) if by_chance < 1 else 0.0
 
@@ -268,16 +275,17 @@ class Quantiles:
         return np.interp(probabilities, np.linspace(0, 1, len(self.plain)), self.plain)
 
     def histogram(self, low: float, high: float, n_bins: int) -> Floats:
+        """Return the share of the rows in each of some intervals of equal length; the last includes `high`."""
         mass = self.finite_weight / self.weight / max(len(self.by_weight), 1)
         return shares_in_intervals(self.by_weight, np.full(len(self.by_weight), mass), low, high, n_bins)
 
-    def scaled(self, factor: float) -> Quantiles:
+    def scaled(self, factor: float) -> Quantiles:  # weights of rows times a factor
         return dataclasses.replace(self, finite_weight=self.finite_weight * factor, weight=self.weight * factor)
 
     def merged(self, other: Quantiles) -> Quantiles:
         return Quantiles(
-            _mixture((self.plain, other.plain), (self.n_finite, other.n_finite)),
-            _mixture((self.by_weight, other.by_weight), (self.finite_weight, other.finite_weight)),
+            _quantiles_of_both((self.plain, other.plain), (self.n_finite, other.n_finite)),
+            _quantiles_of_both((self.by_weight, other.by_weight), (self.finite_weight, other.finite_weight)),
             self.n_finite + other.n_finite,
             self.finite_weight + other.finite_weight,
             self.weight + other.weight,
@@ -295,7 +303,8 @@ def shares_in_intervals(values: Floats, shares: Floats, low: float, high: float,
     return sums.astype(np.float64)
 
 
-def _mixture(quantiles: tuple[Floats, Floats], masses: tuple[float, float]) -> Floats:
+def _quantiles_of_both(quantiles: tuple[Floats, Floats], masses: tuple[float, float]) -> Floats:
+    """Return quantiles of two sets of values together, from those of each and their masses."""
     pairs = [(values, mass) for values, mass in zip(quantiles, masses, strict=True) if len(values)]
     if len(pairs) < 2:
         return pairs[0][0] if pairs else np.empty(0)
@@ -311,7 +320,8 @@ def _weighted_quantiles(values: Floats, weights: Floats, n_quantiles: int) -> Fl
     return np.interp(np.linspace(0, 1, n_quantiles), middles, values[order])
 
 
-def merging(binnings: Binnings | None) -> Binnings | None:
+def none_if_unmerged(binnings: Binnings | None) -> Binnings | None:
+    """Return the binnings, or None if they leave all bins as they are."""
     return None if binnings is None or all(binning.is_identity for binning in binnings) else binnings
 
 
@@ -323,6 +333,7 @@ def pool_table(table: Floats, binnings: Binnings | None) -> Floats:
 
 
 def pool_masses(masses: Sequence[Floats], binnings: Binnings | None) -> list[Floats]:
+    """Sum the masses of each feature's bins over its coarse bins."""
     if binnings is None:
         return list(masses)
     return [binning.pool(fine) for binning, fine in zip(binnings, masses, strict=True)]
@@ -372,6 +383,7 @@ class RowTotals:
         )
 
     def in_unit(self, unit: float) -> RowTotals:
+        """Return the same totals with weights as multiples of another unit."""
         factor = self.unit / unit
         weight, squares = self.weight * factor, self.squares * factor * factor
         return RowTotals(self.n_rows, weight, squares, self.smallest * factor, self.largest * factor, unit)
@@ -414,17 +426,19 @@ class FeatureTotals:
     def onto(self, bins: BinIndices, n_bins: int) -> FeatureTotals:
         """Return totals on coarser bins; `bins` has the coarse bin of each bin."""
         masses, sums = (
-            np.bincount(bins, of_bins, minlength=n_bins).astype(np.float64) for of_bins in (self.masses, self.sums)
+            np.bincount(bins, fine, minlength=n_bins).astype(np.float64) for fine in (self.masses, self.sums)
         )
         return FeatureTotals(masses, sums, self.low, self.high)
 
     def means(self, binning: Binning | None) -> Floats:
+        """Return the mean value in each bin, or merged bin; NaN without values."""
         masses, sums = (self.masses, self.sums) if binning is None else map(binning.pool, (self.masses, self.sums))
         means: Floats = np.divide(sums, masses, out=np.full(len(masses), np.nan), where=masses > 0)
         return means / _UNIT
 
 
 def feature_totals(values: Floats, codes: BinIndices, weights: Floats | None, n_bins: int) -> FeatureTotals:
+    """Return the totals of one feature's values at rows, whose bins are `codes`."""
     finite = np.isfinite(values)
     if not finite.all():
         values, codes = values[finite], codes[finite]
@@ -506,14 +520,14 @@ class Accumulator:
         self.totals = self.totals.merged(totals_of(len(values), weights))
         if counting.tables or counting.describes_features:
             codes = counting.grid.index(Rows(values)) if codes is None else codes
-            self._count(values, weights, codes)
+            self._count_tables(values, weights, codes)
             for j, size in enumerate(counting.grid.sizes if counting.describes_features else ()):
                 more = feature_totals(values[:, j], codes[:, j], weights, size)
                 self.features[j] = self.features[j].merged(more) if j in self.features else more
         if counting.n_sampled:
-            self._sample(values, weights, source, numbers)
+            self._add_to_sample(values, weights, source, numbers)
 
-    def _count(self, values: Floats, weights: Floats | None, codes: BinIndices) -> None:
+    def _count_tables(self, values: Floats, weights: Floats | None, codes: BinIndices) -> None:
         counting, sizes = self.counting, self.counting.grid.sizes
         scores = None if counting.score is None else counting.score(Rows(values, {counting.grid: codes}))
         if scores is not None and weights is not None:
@@ -524,35 +538,35 @@ class Accumulator:
             if score_sums is not None:
                 self.scores[number] = self.scores[number] + score_sums if number in self.scores else score_sums
 
-    def _sample(self, values: Floats, weights: Floats | None, source: int, numbers: Ints) -> None:
+    def _add_to_sample(self, values: Floats, weights: Floats | None, source: int, numbers: Ints) -> None:
         """Keep the rows of smallest hashes as another lot; many lots are joined."""
         size, hashes = self.counting.n_sampled, hashes_of(source, numbers)
         full = (lot.hashes for lot in self._lots if len(lot) >= size)
-        limits = [self.counting.largest_hash, *(np.partition(of_lot, size - 1)[size - 1] for of_lot in full)]
+        limits = [self.counting.largest_hash, *(np.partition(lot_hashes, size - 1)[size - 1] for lot_hashes in full)]
         may_stay = hashes <= min(limits)
         if not may_stay.all():
             values, numbers, hashes = values[may_stay], numbers[may_stay], hashes[may_stay]
             weights = None if weights is None else weights[may_stay]
         sources = np.full(len(hashes), source, dtype=np.int64)
-        self._lots.append(Sample(values, weights, hashes, sources, numbers).smallest(size))
+        self._lots.append(Sample(values, weights, hashes, sources, numbers).of_smallest_hashes(size))
         if len(self._lots) > 1 and sum(map(len, self._lots)) > 2 * size:
             self._lots = [self.sample()]
 
     def sample(self) -> Sample:
-        return joined(self._lots, self.counting.n_sampled)
+        return join_samples(self._lots, self.counting.n_sampled)
 
-    def parts(self) -> dict[str, bytes]:
-        """Return all parts as bytes, by name; `merge_parts` merges two of one name."""
+    def payloads(self) -> dict[str, bytes]:
+        """Return totals, sample, tables, scores and features as bytes, by name; `merge_payloads` merges two."""
         by_name: dict[str, Any] = {"totals": self.totals, **({"sample": self.sample()} if self._lots else {})}
         for folder in ("tables", "scores", "features"):
             by_name |= {f"{folder}/{number}": value for number, value in getattr(self, folder).items()}
         return {name: pickle.dumps(value, protocol=5) for name, value in by_name.items()}
 
     @classmethod
-    def of_parts(cls, counting: Counting, parts: Mapping[str, bytes]) -> Accumulator:
-        """Unpickle `parts`, which must come from workers of one's own job."""
+    def from_payloads(cls, counting: Counting, payloads: Mapping[str, bytes]) -> Accumulator:
+        """Unpickle payloads, which must come from workers of one's own job."""
         accumulator = cls(counting)
-        for name, payload in parts.items():
+        for name, payload in payloads.items():
             value = pickle.loads(payload)  # noqa: S301  from own workers
             folder, _, number = name.partition("/")
             if number:
@@ -564,20 +578,20 @@ class Accumulator:
         return accumulator
 
 
-def merge_parts(first: bytes, second: bytes, *, n_sampled: int) -> bytes:
-    """Merge two parts of one name, for engines that reduce by key."""
+def merge_payloads(first: bytes, second: bytes, *, n_sampled: int) -> bytes:
+    """Merge two payloads of one name, for engines that reduce by key."""
     ours, theirs = (pickle.loads(payload) for payload in (first, second))  # noqa: S301  from own workers
     if isinstance(ours, Sample):
-        return pickle.dumps(joined([ours, theirs], n_sampled), protocol=5)
+        return pickle.dumps(join_samples([ours, theirs], n_sampled), protocol=5)
     return pickle.dumps(ours + theirs if isinstance(ours, np.ndarray) else ours.merged(theirs), protocol=5)
 
 
-def count_parts(batches: Iterable[Batch], counting: Counting) -> dict[str, bytes]:
-    """Count batches, as a worker does."""
+def payloads_of_batches(batches: Iterable[Batch], counting: Counting) -> dict[str, bytes]:
+    """Return what is counted from some batches, as a worker does, as bytes by name."""
     accumulator = Accumulator(counting)
     for batch in batches:
         accumulator.add(batch)
-    return accumulator.parts()
+    return accumulator.payloads()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -592,10 +606,10 @@ class RowsInMemory:
     def count(self, counting: Counting) -> Accumulator:
         """Count all rows in one pass; whether they have weights is up to the source."""
         accumulator = Accumulator(dataclasses.replace(counting, has_weights=self.weights is not None))
-        last = memo_of(self, "codes")
-        if last.get("grid") is not counting.grid and (counting.tables or counting.describes_features):
-            last.update(grid=counting.grid, codes=counting.grid.index(Rows(self.values)))
-        codes = last["codes"] if last.get("grid") is counting.grid else None
+        latest = memo_of(self, "codes")  # the grid of the last call, and the bins of all rows on it
+        if latest.get("grid") is not counting.grid and (counting.tables or counting.describes_features):
+            latest.update(grid=counting.grid, codes=counting.grid.index(Rows(self.values)))
+        codes = latest["codes"] if latest.get("grid") is counting.grid else None
         accumulator.update(self.values, self.weights, 0, self.numbers, codes)
         accumulator.totals = dataclasses.replace(accumulator.totals, unit=self.unit)
         return accumulator
@@ -613,13 +627,13 @@ class RowsInBatches:
         """Count all rows in one pass; `has_weights` and `least_weight` are those of the source."""
         counting = dataclasses.replace(counting, has_weights=self.has_weights, least_weight=self.least_weight)
         if counting.n_sampled and not self.has_weights:  # weights may leave rows out
-            limit = enough_hashes(counting.n_sampled, self.batches.n_rows or 0)
+            limit = hash_limit(counting.n_sampled, self.batches.n_rows or 0)
             counting = dataclasses.replace(counting, largest_hash=limit)
         if isinstance(self.batches, Distributed):
-            merge = functools.partial(merge_parts, n_sampled=counting.n_sampled)
+            merge = functools.partial(merge_payloads, n_sampled=counting.n_sampled)
             with one_step(listener(), _READING):
-                payloads = self.batches.reduced(functools.partial(count_parts, counting=counting), merge)
-            return Accumulator.of_parts(counting, payloads)
+                payloads = self.batches.reduced(functools.partial(payloads_of_batches, counting=counting), merge)
+            return Accumulator.from_payloads(counting, payloads)
         accumulator = Accumulator(counting)
         report, total, n_read = listener(), self.batches.n_rows or 1, 0
         report(_READING, 0, total)

@@ -18,24 +18,10 @@ from treeanova.density import costs
 from treeanova.density.base import Density, EmpiricalJoint, Joint, Mixture, Product
 from treeanova.density.counting import Binnings, Request
 from treeanova.density.smooth import Auto, Kernel
-from treeanova.density.statistics import Statistics, shown_weights, statistics_of
+from treeanova.density.statistics import Statistics, statistics_of, text_of_weights
 from treeanova.density.table import Table
 from treeanova.model.grid import Grid
 from treeanova.model.rows import Rows
-
-__all__ = [
-    "KINDS",
-    "Auto",
-    "Density",
-    "Empirical",
-    "Independent",
-    "Kernel",
-    "Laplace",
-    "Shrinkage",
-    "Table",
-    "Uniform",
-    "density_of",
-]
 
 _DEFAULT_MIX = 0.5
 
@@ -137,7 +123,7 @@ class Empirical(Density):
     def __post_init__(self) -> None:
         if self.X is None and self.sample_weight is not None:
             raise ValueError(
-                f"`sample_weight` of Empirical must come with its `X`, got {shown_weights(self.sample_weight)} and "
+                f"`sample_weight` of Empirical must come with its `X`, got {text_of_weights(self.sample_weight)} and "
                 "X=None; pass weights of the rows of decompose() to decompose(sample_weight=…)."
             )
 
@@ -330,11 +316,11 @@ def _james_stein(statistics: Statistics) -> float:
     pairs = list(itertools.combinations(varied, 2))
     variance = distance = 0.0
     pairs = pairs[:: max(1, -(-len(pairs) // costs.MAX_SHRINKAGE_PAIRS))]
-    statistics.prepare([Request(pair) for pair in pairs])
+    statistics.prepare_tables([Request(pair) for pair in pairs])
     for pair in pairs:
         table = statistics.counts(pair, may_estimate=True)
         product = np.multiply.outer(table.sum(axis=1), table.sum(axis=0))
-        spread, n_counted = float((table * (1 - table)).sum()), statistics.rows_counted(pair)
+        spread, n_counted = float((table * (1 - table)).sum()), statistics.n_rows_counted(pair)
         of_all = spread / max(statistics.effective_rows - 1, 1e-9)
         variance += of_all
         distance += float(((table - product) ** 2).sum())

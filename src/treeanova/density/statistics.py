@@ -19,32 +19,7 @@ from treeanova.core.progress import listener, one_step
 from treeanova.data.columns import encode, without_column
 from treeanova.data.features import have_same_categories, recoded_column
 from treeanova.data.sources import batches_of
-from treeanova.density.counting import (
-    NEGLIGIBLE_WEIGHT,
-    Accumulator,
-    Binnings,
-    Counting,
-    FeatureTotals,
-    Quantiles,
-    Request,
-    RowScore,
-    RowsInBatches,
-    RowsInMemory,
-    RowSource,
-    RowTotals,
-    Sample,
-    Sums,
-    feature_totals,
-    joined,
-    merging,
-    order_of_contents,
-    pool_table,
-    sample_of,
-    sample_size,
-    shares_in_intervals,
-    table_of,
-    totals_of,
-)
+from treeanova.density import counting
 from treeanova.model.grid import Binning, Grid, binning_by, first_unresolved, unmerged
 from treeanova.model.rows import Rows
 
@@ -69,8 +44,8 @@ class Points(NamedTuple):
 class CountedTable(NamedTuple):
     """A counted table: its coarse bins (None for the bins of the grid), and sums over the rows in each cell."""
 
-    binnings: Binnings | None
-    sums: Sums
+    binnings: counting.Binnings | None
+    sums: counting.Sums
     scores: Floats | None = None
 
     def plus(self, other: CountedTable) -> CountedTable:
@@ -81,15 +56,15 @@ class CountedTable(NamedTuple):
         sums: Floats = self.sums.astype(float) * factor
         return CountedTable(self.binnings, sums, None if self.scores is None else self.scores * factor)
 
-    def onto(self, binnings: Binnings | None, sizes: Sequence[int]) -> Sums | None:
+    def onto(self, binnings: counting.Binnings | None, sizes: Sequence[int]) -> counting.Sums | None:
         """Return sums over other bins; None if these are not unions of the table's bins."""
         if self.binnings is None:
-            return pool_table(self.sums, binnings)  # type: ignore[arg-type]
+            return counting.pool_table(self.sums, binnings)  # type: ignore[arg-type]
         coarser = [unmerged(size) for size in sizes] if binnings is None else binnings
         pairs = list(zip(self.binnings, coarser, strict=True))
         if not all(fine.refines(coarse) for fine, coarse in pairs):
             return None
-        return pool_table(self.sums, [binning_by(coarse.within(fine)) for fine, coarse in pairs])  # type: ignore[arg-type]
+        return counting.pool_table(self.sums, [binning_by(coarse.within(fine)) for fine, coarse in pairs])  # type: ignore[arg-type]
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -147,15 +122,15 @@ class Statistics:
     """
 
     grid: Grid
-    totals: RowTotals
+    totals: counting.RowTotals
     has_weights: bool
-    sample: Sample
-    required: tuple[Request, ...] = ()
+    sample: counting.Sample
+    required: tuple[counting.Request, ...] = ()
     tables: Mapping[Key, CountedTable] = dataclasses.field(default_factory=dict)
-    features: Mapping[int, FeatureTotals] = dataclasses.field(default_factory=dict)
-    source: RowSource | None = None
+    features: Mapping[int, counting.FeatureTotals] = dataclasses.field(default_factory=dict)
+    source: counting.RowSource | None = None
     binned: Grid | None = None
-    spreads: Mapping[int, Quantiles] = dataclasses.field(default_factory=dict)
+    spreads: Mapping[int, counting.Quantiles] = dataclasses.field(default_factory=dict)
     known_excess: float | None = None
     origin: Statistics | None = None
     estimated: set[Key] = dataclasses.field(default_factory=set)
@@ -172,9 +147,10 @@ class Statistics:
     @property
     def effective_rows(self) -> float:
         """Kish's effective number of rows, 1 / Σ w², copies of a row counted as one row."""
-        return self._without_excess(self.totals)
+        return self._effective_rows_of(self.totals)
 
-    def _without_excess(self, totals: RowTotals) -> float:
+    def _effective_rows_of(self, totals: counting.RowTotals) -> float:
+        """Return Kish's effective number of rows with some totals, copies of a row counted as one row."""
         excess = self.copied_excess
         return 1 / (1 / totals.effective_rows + excess) if excess else totals.effective_rows
 
@@ -203,12 +179,12 @@ class Statistics:
         """Bins of the rows of the sample, shape (n_rows, n_features)."""
         return self.grid.index(Rows(self.sample.values)) if self.origin is None else self.origin.bins
 
-    def counts(self, key: Key, binnings: Binnings | None = None, *, may_estimate: bool = False) -> Floats:
+    def counts(self, key: Key, binnings: counting.Binnings | None = None, *, may_estimate: bool = False) -> Floats:
         """Return shares of the rows, axes in the order of the key; `may_estimate` allows those of the sample."""
-        request = Request(key, merging(binnings))
+        request = counting.Request(key, counting.none_if_unmerged(binnings))
         sums = self._counted_sums(request)
         if sums is None and not self.is_complete and self.source is not None:
-            self.prepare([request])
+            self.prepare_tables([request])
             sums = self._counted_sums(request)
         if sums is not None:
             return sums / self.totals.weight
@@ -222,66 +198,79 @@ class Statistics:
                 )
         return self.sampled_counts(key, binnings)
 
-    def sampled_counts(self, key: Key, binnings: Binnings | None = None) -> Floats:
-        sums, _ = table_of(self.bins, Request(key, merging(binnings)), self.grid.sizes, self.sample.weights)
+    def sampled_counts(self, key: Key, binnings: counting.Binnings | None = None) -> Floats:
+        """Return shares of the sample's rows, axes in the order of the key."""
+        sums, _ = counting.table_of(
+            self.bins, counting.Request(key, counting.none_if_unmerged(binnings)), self.grid.sizes, self.sample.weights
+        )
         return sums / self._sampled_totals.weight
 
-    def rows_counted(self, key: Key) -> float:
+    def n_rows_counted(self, key: Key) -> float:
         """Return the effective number of the rows that `counts` counts: all, or the sample's if it estimates."""
-        return self._without_excess(self._sampled_totals) if key in self.estimated else self.effective_rows
+        return self._effective_rows_of(self._sampled_totals) if key in self.estimated else self.effective_rows
 
     @functools.cached_property
-    def _sampled_totals(self) -> RowTotals:
-        return totals_of(len(self.sample), self.sample.weights)
+    def _sampled_totals(self) -> counting.RowTotals:
+        return counting.totals_of(len(self.sample), self.sample.weights)
 
-    def _counted_sums(self, request: Request) -> Sums | None:
+    def _counted_sums(self, request: counting.Request) -> counting.Sums | None:
+        """Return sums of rows in cells from a table counted so far; None if none resolves the bins."""
         key, binnings = request
         order = sorted(range(len(key)), key=key.__getitem__)
         if order != list(range(len(key))):
-            ascending = Request(tuple(key[i] for i in order), binnings and [binnings[i] for i in order])
+            ascending = counting.Request(tuple(key[i] for i in order), binnings and [binnings[i] for i in order])
             sums = self._counted_sums(ascending)
             return None if sums is None else sums.transpose([order.index(i) for i in range(len(key))])
-        later: dict[Key, list[CountedTable]] = memo_of(self, "tables")
-        tables = [*later.get(key, ()), *([self.tables[key]] if key in self.tables else [])]
+        counted_later: dict[Key, list[CountedTable]] = memo_of(self, "tables")
+        tables = [*counted_later.get(key, ()), *([self.tables[key]] if key in self.tables else [])]
         on_bins = (table.onto(binnings, [self.grid.sizes[j] for j in key]) for table in tables)
         return next((sums for sums in on_bins if sums is not None), None)
 
-    def prepare(self, requests: Sequence[Request]) -> None:
+    def prepare_tables(self, requests: Sequence[counting.Request]) -> None:
         """Count, in one pass over the rows, the tables that need one."""
         if self.is_complete or self.source is None:
             return
-        ascending = [Request(key, merging(binnings)) for key, binnings in requests if list(key) == sorted(key)]
-        unknown = [request for request in ascending if self._counted_sums(request) is None]
-        if unknown:
-            counted = self.source.count(Counting(self.grid, unknown, describes_features=False))
-            for request, sums in zip(unknown, counted.tables.values(), strict=True):
+        ascending = [
+            counting.Request(key, counting.none_if_unmerged(binnings))
+            for key, binnings in requests
+            if list(key) == sorted(key)
+        ]
+        uncounted = [request for request in ascending if self._counted_sums(request) is None]
+        if uncounted:
+            counted = self.source.count(counting.Counting(self.grid, uncounted, describes_features=False))
+            for request, sums in zip(uncounted, counted.tables.values(), strict=True):
                 memo_of(self, "tables").setdefault(request.key, []).append(CountedTable(request.binnings, sums))
 
-    def score_sums(self, key: Key, binnings: Binnings | None = None) -> Floats | None:
+    def score_sums(self, key: Key, binnings: counting.Binnings | None = None) -> Floats | None:
         """Return Σ weight · score in each cell over the weight of all rows, outputs last; None if not added up."""
         tables = [table for table in (memo_of(self, "scores").get(key), self.tables.get(key)) if table is not None]
-        fitting = (table.scores for table in tables if _are_same(merging(table.binnings), merging(binnings)))
+        fitting = (
+            table.scores
+            for table in tables
+            if _are_same_binnings(counting.none_if_unmerged(table.binnings), counting.none_if_unmerged(binnings))
+        )
         scores = next((scores for scores in fitting if scores is not None), None)
         return None if scores is None else scores / self.totals.weight
 
-    def add_scores(self, score: RowScore) -> None:
+    def add_scores(self, score: counting.RowScore) -> None:
         """Add up scores in the cells of all required tables, if that takes another pass over the rows."""
         if self.is_complete or self.source is None or any(table.scores is not None for table in self.tables.values()):
             return
         tables = memo_of(self, "scores")
         if not tables:
-            counting = Counting(self.grid, self.required, score=score, describes_features=False)
-            tables.update(_counted_tables(self.source.count(counting)))
+            to_count = counting.Counting(self.grid, self.required, score=score, describes_features=False)
+            tables.update(_counted_tables(self.source.count(to_count)))
 
-    def counted(self, requests: Sequence[Request]) -> dict[Key, CountedTable]:
-        self.prepare(requests)
+    def counted_tables(self, requests: Sequence[counting.Request]) -> dict[Key, CountedTable]:
+        """Return those of some tables that can be counted exactly, by positions of features."""
+        self.prepare_tables(requests)
         tables: dict[Key, CountedTable] = {}
         for request in requests:
             key, binnings = request
             scores = self.tables[key].scores if key in self.tables else None
-            sums = self._counted_sums(Request(key, merging(binnings)))
+            sums = self._counted_sums(counting.Request(key, counting.none_if_unmerged(binnings)))
             if sums is None and self.is_complete:
-                sums, _ = table_of(self.bins, request, self.grid.sizes, self.sample.weights)
+                sums, _ = counting.table_of(self.bins, request, self.grid.sizes, self.sample.weights)
             if sums is not None:
                 fits = scores is not None and scores.shape[:-1] == sums.shape
                 tables[key] = CountedTable(binnings, sums, scores if fits else None)
@@ -289,24 +278,26 @@ class Statistics:
 
     def bin_means(self, j: int, binning: Binning | None = None) -> Floats:
         """Return the mean of the finite values in each bin of a feature; NaN without any."""
-        return self._totals_of(j).means(binning)
+        return self._feature_totals(j).means(binning)
 
-    def _totals_of(self, j: int) -> FeatureTotals:
+    def _feature_totals(self, j: int) -> counting.FeatureTotals:
+        """Return masses, sums and range of a feature's values; counted on first use, unless a file has only bins."""
         if j in self.features:
             return self.features[j]
-        totals: dict[int, FeatureTotals] = memo_of(self, "features")
+        totals: dict[int, counting.FeatureTotals] = memo_of(self, "features")
         if j not in totals:
             if self.binned is not None:
                 raise NoRowsError(f"values of {self.grid.axes[j].name!r} {_GONE}")
             if self.is_complete or self.source is None:
                 values, codes = self.sample.values[:, j], self.bins[:, j]
-                totals[j] = feature_totals(values, codes, self.sample.weights, self.grid.sizes[j])
+                totals[j] = counting.feature_totals(values, codes, self.sample.weights, self.grid.sizes[j])
             else:
-                totals.update(self.source.count(Counting(self.grid)).features)
+                totals.update(self.source.count(counting.Counting(self.grid)).features)
         return totals[j]
 
     def value_range(self, j: int) -> tuple[float, float] | None:
-        totals = self._totals_of(j)
+        """Return the smallest and largest finite value of a feature; None without any."""
+        totals = self._feature_totals(j)
         return (totals.low, totals.high) if totals.low <= totals.high else None
 
     def quantiles(self, j: int, probabilities: Sequence[float]) -> Floats | None:
@@ -321,21 +312,22 @@ class Statistics:
         """Return the share of the rows in each of some intervals of equal length; the last includes `high`."""
         if self.binned is not None:
             return self.spreads[j].histogram(low, high, n_bins)
-        return shares_in_intervals(self.sample.values[:, j], self.sample.shares, low, high, n_bins)
+        return counting.shares_in_intervals(self.sample.values[:, j], self.sample.shares, low, high, n_bins)
 
-    def described(self) -> dict[int, FeatureTotals]:
+    def all_feature_totals(self) -> dict[int, counting.FeatureTotals]:
         """Return means and ranges of the values of all features, by position."""
-        return {j: self._totals_of(j) for j in range(len(self.grid.axes))}
+        return {j: self._feature_totals(j) for j in range(len(self.grid.axes))}
 
-    def file_quantiles(self) -> dict[int, Quantiles]:
+    def file_quantiles(self) -> dict[int, counting.Quantiles]:
+        """Return the quantiles of each feature's values that a file keeps, by position."""
         if self.binned is not None:
             return dict(self.spreads)
         values, weights = self.sample.values, self.sample.weights
-        return {j: Quantiles.of(values[:, j], weights) for j in range(len(self.grid.axes))}
+        return {j: counting.Quantiles.of(values[:, j], weights) for j in range(len(self.grid.axes))}
 
     def rows(self, n_rows: int) -> tuple[Floats, Floats]:
         """Return values and weights of `n_rows` to twice as many rows, or all, whatever their order; copies are one."""
-        self._check_sample()
+        self._require_rows()
         places, shares = self.by_content
         step = max(1, len(places) // n_rows)
         weights = shares[::step]
@@ -348,20 +340,20 @@ class Statistics:
             places, _ = self.origin.by_content
             return places, self.sample.weights[places]
         if not self._has_copies:
-            order = order_of_contents(self.bins, self.sample.values, self.sample.weights)
+            order = counting.order_of_contents(self.bins, self.sample.values, self.sample.weights)
             return order, self.sample.shares[order]
         places, shares = self.sample.distinct
-        order = order_of_contents(self.bins[places], self.sample.values[places], shares)
+        order = counting.order_of_contents(self.bins[places], self.sample.values[places], shares)
         return places[order], shares[order]
 
     @memo
     def points(self) -> Points:
         """Return all rows, ordered by their contents, copies as one row."""
-        self._check_sample()
+        self._require_rows()
         places, shares = self.by_content
         return Points(self.bins[places], shares)
 
-    def _check_sample(self) -> None:
+    def _require_rows(self) -> None:
         if not len(self.sample):
             raise NoRowsError(f"rows {_GONE}")
 
@@ -390,18 +382,19 @@ class Statistics:
 
     def resampled(self, rng: np.random.Generator) -> Statistics:
         """Draw as many rows with replacement: copies of a row together, with its weight."""
-        self._check_sample()
+        self._require_rows()
         places, shares = self.by_content
         drawn = rng.multinomial(len(places), np.full(len(places), 1 / len(places))) * shares
         weights = np.zeros(len(self.sample))
         weights[places] = drawn / drawn.sum()
         sample = dataclasses.replace(self.sample, weights=weights)
-        totals = totals_of(len(self.sample), weights)
+        totals = counting.totals_of(len(self.sample), weights)
         return Statistics(
             self.grid, totals, has_weights=True, sample=sample, known_excess=self.known_excess or 0.0, origin=self
         )
 
     def on(self, grid: Grid) -> Statistics:
+        """Return statistics of the same rows on another grid; raise NoRowsError if their bins do not tell."""
         if grid is self.grid:
             return self
         if not have_same_categories(self.grid.schema, grid.schema):
@@ -415,10 +408,10 @@ class Statistics:
                 )
         if self.grid.has_bins_of(grid):
             return dataclasses.replace(self, grid=grid, origin=None)
-        features: dict[int, FeatureTotals] = {}  # known of coarser bins only
+        features: dict[int, counting.FeatureTotals] = {}  # known of coarser bins only
         if self.binned is not None and first_unresolved(self.grid, grid) is None:
             for j, (ours, theirs) in enumerate(zip(self.grid.axes, grid.axes, strict=True)):
-                features[j] = self._totals_of(j).onto(theirs.index(ours.examples()), theirs.size)
+                features[j] = self._feature_totals(j).onto(theirs.index(ours.examples()), theirs.size)
         return dataclasses.replace(self, grid=grid, required=(), tables={}, features=features, origin=None)
 
     def merge(self, other: Statistics) -> Statistics:
@@ -437,8 +430,8 @@ class Statistics:
         merged = _merged(_in_unit(self, unit, required), _in_unit(other, unit, required))
         if merged.totals.needs_cut:
             raise ValueError(
-                f"statistics must have weights of similar size to be merged, got some below {NEGLIGIBLE_WEIGHT:g} of "
-                "the largest; leave the statistics with the small weights out."
+                "statistics must have weights of similar size to be merged, got some below "
+                f"{counting.NEGLIGIBLE_WEIGHT:g} of the largest; leave the statistics with the small weights out."
             )
         return merged
 
@@ -447,6 +440,7 @@ class Statistics:
 
 
 def _recoded(statistics: Statistics, grid: Grid) -> Statistics:
+    """Return statistics on a grid whose categories have other codes; raise NoRowsError without values of rows."""
     if statistics.binned is not None:
         raise NoRowsError(
             "rows must be known by their values where categories are numbered differently, got their bins only, which "
@@ -468,12 +462,13 @@ def _recoded(statistics: Statistics, grid: Grid) -> Statistics:
 
     sample = dataclasses.replace(statistics.sample, values=recode(statistics.sample.values))
     source = statistics.source  # batches are encoded when they are read
-    if isinstance(source, RowsInMemory):
+    if isinstance(source, counting.RowsInMemory):
         source = dataclasses.replace(source, values=recode(source.values))
     return Statistics(grid, statistics.totals, statistics.has_weights, sample, source=source)
 
 
-def _in_unit(statistics: Statistics, unit: float, required: Sequence[Request]) -> Statistics:
+def _in_unit(statistics: Statistics, unit: float, required: Sequence[counting.Request]) -> Statistics:
+    """Return statistics whose weights are multiples of another unit, with the required tables counted."""
     totals, sample = statistics.totals, statistics.sample
     factor = totals.unit / unit
     if factor == 1 or sample.weights is None:
@@ -482,8 +477,8 @@ def _in_unit(statistics: Statistics, unit: float, required: Sequence[Request]) -
         statistics,
         totals=totals.in_unit(unit),
         sample=dataclasses.replace(sample, weights=sample.weights * factor),
-        tables={key: table.scaled(factor) for key, table in statistics.counted(required).items()},
-        features={j: feature.scaled(factor) for j, feature in statistics.described().items()},
+        tables={key: table.scaled(factor) for key, table in statistics.counted_tables(required).items()},
+        features={j: feature.scaled(factor) for j, feature in statistics.all_feature_totals().items()},
         source=None,
         spreads={j: spread.scaled(factor) for j, spread in statistics.spreads.items()},
         origin=None,
@@ -491,16 +486,17 @@ def _in_unit(statistics: Statistics, unit: float, required: Sequence[Request]) -
 
 
 def _merged(first: Statistics, second: Statistics) -> Statistics:
+    """Return statistics of the rows of both, which have weights of one unit."""
     next_source = int(first.sample.sources.max(initial=-1)) + 1 - int(second.sample.sources.min(initial=0))
     last = dataclasses.replace(second.sample, sources=second.sample.sources + next_source)
-    sample = joined([first.sample, last], sample_size(len(first.grid.axes)))
+    sample = counting.join_samples([first.sample, last], counting.sample_size(len(first.grid.axes)))
     totals = first.totals.merged(second.totals)
     merged = Statistics(first.grid, totals, first.has_weights, sample, first.required or second.required)
     both = first, second
     binned = next((statistics.binned for statistics in both if statistics.binned is not None), None)
-    changes: dict[str, Any] = {}
+    changes: dict[str, Any] = {}  # of the fields of `merged`
     if binned is not None or not merged.is_complete:
-        ours, theirs = first.described(), second.described()
+        ours, theirs = first.all_feature_totals(), second.all_feature_totals()
         changes["features"] = {j: ours[j].merged(theirs[j]) for j in ours}
     if first.known_excess is not None or second.known_excess is not None:
         shares = [statistics.totals.weight / totals.weight for statistics in both]
@@ -509,19 +505,19 @@ def _merged(first: Statistics, second: Statistics) -> Statistics:
         one, other = (statistics.file_quantiles() for statistics in both)
         changes |= {"binned": binned, "spreads": {j: one[j].merged(other[j]) for j in one}}
     if not merged.is_complete:
-        old, new = (statistics.counted(merged.required) for statistics in both)
-        same = [key for key in old.keys() & new.keys() if _are_same(old[key].binnings, new[key].binnings)]
+        old, new = (statistics.counted_tables(merged.required) for statistics in both)
+        same = [key for key in old.keys() & new.keys() if _are_same_binnings(old[key].binnings, new[key].binnings)]
         changes["tables"] = {key: old[key].plus(new[key]) for key in same}
     return dataclasses.replace(merged, **changes)
 
 
-def _are_same(first: Binnings | None, second: Binnings | None) -> bool:
+def _are_same_binnings(first: counting.Binnings | None, second: counting.Binnings | None) -> bool:
     if first is None or second is None:
         return first is second
     return all(map(Binning.equals, first, second))
 
 
-def _counted_tables(accumulator: Accumulator) -> dict[Key, CountedTable]:
+def _counted_tables(accumulator: counting.Accumulator) -> dict[Key, CountedTable]:
     requests = accumulator.counting.tables
     return {
         requests[number].key: CountedTable(requests[number].binnings, sums, accumulator.scores.get(number))
@@ -530,16 +526,19 @@ def _counted_tables(accumulator: Accumulator) -> dict[Key, CountedTable]:
 
 
 def rows_as_statistics(grid: Grid, values: Floats, weights: Floats | None) -> Statistics:
-    sample = sample_of(values, weights, 0, np.arange(len(values)))
-    return Statistics(grid, totals_of(len(values), weights), weights is not None, sample)
+    sample = counting.sample_of(values, weights, 0, np.arange(len(values)))
+    return Statistics(grid, counting.totals_of(len(values), weights), weights is not None, sample)
 
 
-def statistics_from(accumulator: Accumulator, required: Sequence[Request], source: RowSource | None) -> Statistics:
-    counting = accumulator.counting
+def statistics_from(
+    accumulator: counting.Accumulator, required: Sequence[counting.Request], source: counting.RowSource | None
+) -> Statistics:
+    """Return statistics of the rows that an accumulator has counted; `source` has them again."""
+    asked = accumulator.counting
     return Statistics(
-        counting.grid,
+        asked.grid,
         accumulator.totals,
-        counting.has_weights,
+        asked.has_weights,
         accumulator.sample(),
         tuple(required),
         _counted_tables(accumulator),
@@ -551,13 +550,17 @@ def statistics_from(accumulator: Accumulator, required: Sequence[Request], sourc
 def check_weighted_rows(X: Any, sample_weight: Any) -> None:
     if X is None and sample_weight is not None:
         raise ValueError(
-            f"`sample_weight` must come with the rows that it weighs, got {shown_weights(sample_weight)} and X=None; "
+            f"`sample_weight` must come with the rows that it weighs, got {text_of_weights(sample_weight)} and X=None; "
             "pass `X` too."
         )
 
 
 def statistics_of(
-    X: Any, grid: Grid, sample_weight: Any = None, required: Sequence[Request] = (), score: RowScore | None = None
+    X: Any,
+    grid: Grid,
+    sample_weight: Any = None,
+    required: Sequence[counting.Request] = (),
+    score: counting.RowScore | None = None,
 ) -> Statistics:
     """Count user data on a grid, without rows whose weight is at most 1e-12 of the largest."""
     # `X` may be an array, a data frame, what `batches_of` takes, or statistics; `sample_weight` may name a column.
@@ -565,7 +568,7 @@ def statistics_of(
     if isinstance(X, Statistics):
         if sample_weight is not None:
             raise ValueError(
-                f"`sample_weight` must weigh rows, got {shown_weights(sample_weight)} and statistics, whose rows are "
+                f"`sample_weight` must weigh rows, got {text_of_weights(sample_weight)} and statistics, whose rows are "
                 "counted already; leave it out."
             )
         return dataclasses.replace(X.on(grid), required=tuple(required), origin=None, estimated=set())
@@ -574,21 +577,21 @@ def statistics_of(
         if sample_weight is not None and not isinstance(sample_weight, str):
             raise TypeError(
                 f"`sample_weight` must be the name of a column where rows are read in batches, got "
-                f"{shown_weights(sample_weight)}; add the weights to the rows as a column."
+                f"{text_of_weights(sample_weight)}; add the weights to the rows as a column."
             )
         columns = batches.for_model(grid.schema, sample_weight)
-        return _count_in_batches(RowsInBatches(columns, sample_weight is not None), grid, required, score)
+        return _count_in_batches(counting.RowsInBatches(columns, sample_weight is not None), grid, required, score)
     with one_step(listener(), "bins of the rows"):
-        rows, size = _rows_in_memory(X, grid, sample_weight), sample_size(len(grid.axes))
-        counted = rows.count(Counting(grid, n_sampled=size, describes_features=False))
+        rows, size = _rows_in_memory(X, grid, sample_weight), counting.sample_size(len(grid.axes))
+        counted = rows.count(counting.Counting(grid, n_sampled=size, describes_features=False))
         return statistics_from(counted, required, None if len(rows.values) <= size else rows)
 
 
 def _count_in_batches(
-    rows: RowsInBatches, grid: Grid, required: Sequence[Request], score: RowScore | None
+    rows: counting.RowsInBatches, grid: Grid, required: Sequence[counting.Request], score: counting.RowScore | None
 ) -> Statistics:
     """Return statistics with all required tables; negligible weights take a second pass."""
-    counted = rows.count(Counting(grid, required, sample_size(len(grid.axes)), score=score))
+    counted = rows.count(counting.Counting(grid, required, counting.sample_size(len(grid.axes)), score=score))
     totals = counted.totals
     if not totals.n_rows:
         got = "rows of weight zero only" if rows.has_weights else "0 rows"
@@ -602,26 +605,27 @@ def _count_in_batches(
         return statistics_from(counted, required, rows if rows.batches.is_rereadable else None)
     if not rows.batches.is_rereadable:
         raise ValueError(
-            f"`sample_weight` must not have weights below {NEGLIGIBLE_WEIGHT:g} of the largest where rows are read "
-            f"once, got {totals.smallest:g} and {totals.largest:g}; leave these rows out."
+            f"`sample_weight` must not have weights below {counting.NEGLIGIBLE_WEIGHT:g} of the largest where rows are "
+            f"read once, got {totals.smallest:g} and {totals.largest:g}; leave these rows out."
         )
-    cut = dataclasses.replace(rows, least_weight=NEGLIGIBLE_WEIGHT * totals.largest)
+    cut = dataclasses.replace(rows, least_weight=counting.NEGLIGIBLE_WEIGHT * totals.largest)
     return _count_in_batches(cut, grid, required, score)
 
 
-def _rows_in_memory(X: Any, grid: Grid, sample_weight: Any) -> RowsInMemory:
+def _rows_in_memory(X: Any, grid: Grid, sample_weight: Any) -> counting.RowsInMemory:
+    """Return encoded rows with checked weights, without those of negligible weight."""
     if isinstance(sample_weight, str):
         X, sample_weight = without_column(X, sample_weight, grid.schema)
     encoded = encode(X, grid.schema)
     if len(encoded) == 0:
         raise ValueError("`X` must have at least one row, got 0 rows; pass the rows that define the density.")
     if sample_weight is None:
-        return RowsInMemory(encoded, None, np.arange(len(encoded)))
+        return counting.RowsInMemory(encoded, None, np.arange(len(encoded)))
     weights = checked_weights(sample_weight, len(encoded))
     exponent = int(np.frexp(weights.max())[1]) - 1  # without a unit, sums of squares could overflow or vanish
     unit = 1.0 if abs(exponent) <= _LARGEST_EXPONENT else float(np.ldexp(1.0, exponent))
-    numbers = np.flatnonzero(weights > NEGLIGIBLE_WEIGHT * weights.max())
-    return RowsInMemory(np.asfortranarray(encoded[numbers]), weights[numbers] / unit, numbers, unit)
+    numbers = np.flatnonzero(weights > counting.NEGLIGIBLE_WEIGHT * weights.max())
+    return counting.RowsInMemory(np.asfortranarray(encoded[numbers]), weights[numbers] / unit, numbers, unit)
 
 
 def checked_weights(sample_weight: npt.ArrayLike, n_rows: int) -> Floats:
@@ -645,6 +649,7 @@ def checked_weights(sample_weight: npt.ArrayLike, n_rows: int) -> Floats:
     return weights
 
 
-def shown_weights(sample_weight: Any) -> str:
+def text_of_weights(sample_weight: Any) -> str:
+    """Return weights as an error message shows them: their shape, or the name of their column."""
     shape = np.shape(sample_weight)
     return f"weights of shape {shape}" if shape else repr(sample_weight)

@@ -16,14 +16,14 @@ from treeanova.density import costs
 from treeanova.density.base import Blocks, Density, Joint, Product
 from treeanova.density.counting import Binnings, pool_table
 
-_SWEEPS = 2_000
-_SWEEP_TOLERANCE = 1e-13
-_LARGEST_GAP = 1e-9
+_SWEEPS = 2_000  # over all tables that are raked together
+_SWEEP_TOLERANCE = 1e-13  # of a marginal, in mass
+_LARGEST_GAP = 1e-9  # of mass, beyond which tables contradict each other
 _SINKHORN_STEPS = 200
-_SINKHORN_TOLERANCE = 1e-12
-_SLOWEST_SHRINKING = 0.98
+_SINKHORN_TOLERANCE = 1e-12  # relative change of a scale
+_SLOWEST_SHRINKING = 0.98  # of changes from step to step, that is extrapolated
 _LARGEST_SCALE = 1e100
-_AGREEMENT = 1e-9
+_AGREEMENT = 1e-9  # of mass, by which tables given by the user may differ
 
 
 def rake_to_tables(table: Floats, marginals: Mapping[Key, Floats]) -> Floats:
@@ -118,13 +118,14 @@ def joint_of_tables(tables: Mapping[Key, Floats], sizes: Sequence[int]) -> Joint
         joined = [group for group in groups if group & set(key)]
         groups = [group for group in groups if group not in joined] + [set().union(*joined)]
     connected: list[Key] = sorted(tuple(sorted(group)) for group in groups)
-    blocks = [(features, _block(features, tables, sizes)) for features in connected]
+    blocks = [(features, _block_table(features, tables, sizes)) for features in connected]
     if all(len(features) == 1 for features, _ in blocks):
         return Product([table for _, table in blocks])
     return Blocks(blocks)
 
 
-def _block(features: Key, tables: Mapping[Key, Floats], sizes: Sequence[int]) -> Floats:
+def _block_table(features: Key, tables: Mapping[Key, Floats], sizes: Sequence[int]) -> Floats:
+    """Return the table of connected features: the one given, or that of largest entropy with all given tables."""
     inside = {key: table for key, table in tables.items() if set(key) <= set(features)}
     whole = next((table for key, table in inside.items() if len(key) == len(features)), None)
     if whole is not None:
@@ -148,6 +149,7 @@ def _block(features: Key, tables: Mapping[Key, Floats], sizes: Sequence[int]) ->
 
 
 def check_agreement(tables: Mapping[Key, Floats], names: Sequence[str]) -> None:
+    """Raise ValueError if two tables have different marginals of the features that they share."""
     for (one, first), (other, second) in itertools.combinations(tables.items(), 2):
         shared = tuple(j for j in one if j in other)
         if not shared:
@@ -161,9 +163,10 @@ def check_agreement(tables: Mapping[Key, Floats], names: Sequence[str]) -> None:
             )
 
 
-def _marginal(table: Floats, key: Key, kept: Key) -> Floats:
-    summed: Floats = table.sum(axis=tuple(i for i, j in enumerate(key) if j not in kept))
-    return summed.transpose(np.argsort(np.argsort([j for j in key if j in kept])))
+def _marginal(table: Floats, key: Key, subset: Key) -> Floats:
+    """Return the marginal of some of a table's features, axes in ascending order of their positions."""
+    summed: Floats = table.sum(axis=tuple(i for i, j in enumerate(key) if j not in subset))
+    return summed.transpose(np.argsort(np.argsort([j for j in key if j in subset])))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -211,8 +214,8 @@ class Table(Density):
                 f"`density` must be a table or a density of this module here, got a callable over {n_cells:,} cells of "
                 f"all features, more than {costs.MAX_CELLS:,}; give tables instead."
             )
-        every = tuple(range(len(grid.axes)))
-        return Blocks([(every, self._call(every))])
+        all_features = tuple(range(len(grid.axes)))
+        return Blocks([(all_features, self._call_weights(all_features))])
 
     @property
     def is_product(self) -> bool:
@@ -243,14 +246,15 @@ class Table(Density):
         arrays = self.weights if isinstance(self.weights, Mapping) else {names: self.weights}
         tables: dict[Key, Floats] = {}
         for features, array in arrays.items():
-            key, table = self._ordered(features, array)
+            key, table = self._checked_key_and_table(features, array)
             if key in tables:
                 raise ValueError(f"`density` must give each set of features one table, got {features!r} twice.")
             tables[key] = table
         check_agreement(tables, names)
         return tables
 
-    def _ordered(self, features: Any, array: Any) -> tuple[Key, Floats]:
+    def _checked_key_and_table(self, features: Any, array: Any) -> tuple[Key, Floats]:
+        """Return positions of features given by name, ascending, and their weights of sum 1 in that order."""
         names = self._bound_grid.schema.names
         axis_names = (features,) if isinstance(features, str) else tuple(features)
         unknown = [name for name in axis_names if name not in names]
@@ -265,24 +269,25 @@ class Table(Density):
             )
         order = sorted(range(len(axis_names)), key=lambda i: names.index(axis_names[i]))
         key = tuple(names.index(axis_names[i]) for i in order)
-        return key, self._checked(key, table.transpose(order))
+        return key, self._checked_weights(key, table.transpose(order))
 
-    def _call(self, key: Key) -> Floats:
+    def _call_weights(self, key: Key) -> Floats:
+        """Return what the user's callable gives for some features, checked, of sum 1."""
         grid = self._bound_grid
         names = tuple(grid.schema.names[j] for j in key)
         array = self.weights(names, tuple(grid.axes[j] for j in key))
-        return self._checked(key, _as_floats(array))
+        return self._checked_weights(key, _as_floats(array))
 
     @memo
     def _call_consistently(self, key: Key) -> Floats:
         """Call the weights; the marginals must be what they return for each of the features."""
-        table = self._call(key)
+        table = self._call_weights(key)
         if len(key) > 1:
             singles: dict[Key, Floats] = {(j,): self._call_consistently((j,)) for j in key}
             check_agreement({key: table, **singles}, self._bound_grid.schema.names)
         return table
 
-    def _checked(self, key: Key, array: Floats) -> Floats:
+    def _checked_weights(self, key: Key, array: Floats) -> Floats:
         names = ", ".join(self._bound_grid.schema.names[j] for j in key)
         expected = tuple(self._bound_grid.sizes[j] for j in key)
         wrong = "" if array.any() else "zeros only"

@@ -26,10 +26,10 @@ from treeanova.data.features import Feature
 
 FEWEST_VALUES = 4096  # fewer are searched for in the time that it takes to make the table
 _CHUNK = 8192  # values whose intermediate results stay in the processor's cache
-_CELLS_PER_BOUND = (4, 16, 64)
+_CELLS_PER_BOUND = (4, 16, 64)  # that are tried
 _MOST_CELLS = 1 << 16
 _FEW = 0.02  # share of the bounds that may lie in cells with others
-_MANY = 0.5
+_MANY = 0.5  # the share from which on a binary search for all is faster
 
 Positions = npt.NDArray[np.intp]
 Cells = Callable[[Floats], Positions]
@@ -42,6 +42,7 @@ def _rank(values: Floats) -> npt.NDArray[np.int64]:
 
 
 def equal_cells(values: Floats, low: float, scale: float, n_cells: int) -> Positions:
+    """Return the cell of each value, of n_cells of equal length 1 / scale from `low` on; the ends take all others."""
     with np.errstate(over="ignore"):
         places = values - low
         places *= scale
@@ -51,7 +52,7 @@ def equal_cells(values: Floats, low: float, scale: float, n_cells: int) -> Posit
 
 
 def bit_cells(values: Floats, shift: int, low: int, n_cells: int) -> Positions:
-    """Return cells of equal length in the order of floats, which are dense near zero: for several magnitudes."""
+    """Return the cell of each value; cells have 2^shift floats each, so they are dense near zero."""
     places = _rank(values) >> shift
     places -= low
     return np.clip(places, 0, n_cells - 1, out=places)
@@ -63,9 +64,9 @@ class Lookup:
 
     bounds: Floats
     cells: Cells  # a step function from numbers to 0 .. n_cells - 1 that never falls; NaN has any cell
-    first: BinIndices
-    bound: Floats
-    has_several: Bools
+    first: BinIndices  # number of bounds before each cell
+    bound: Floats  # the first bound in each cell, infinity without any
+    has_several: Bools  # whether each cell has several bounds
 
     def index(self, column: Floats) -> BinIndices:
         """Count the bounds below each value, like numpy.searchsorted; any bin for NaN."""
@@ -88,9 +89,10 @@ class Lookup:
 
 
 def lookup_of(bounds: Floats) -> Lookup | None:
+    """Return a lookup with few cells of several bounds; None if there is none, so that a search is faster."""
     best = None
-    for cells, n_cells in _candidates(bounds):
-        lookup = _table(bounds, cells, n_cells)
+    for cells, n_cells in _ways_to_divide(bounds):
+        lookup = _lookup_with(bounds, cells, n_cells)
         if best is None or lookup.share_searched < best.share_searched:
             best = lookup
         if best.share_searched <= _FEW:
@@ -98,7 +100,8 @@ def lookup_of(bounds: Floats) -> Lookup | None:
     return best if best is not None and best.share_searched < _MANY else None
 
 
-def _candidates(bounds: Floats) -> Iterator[tuple[Cells, int]]:
+def _ways_to_divide(bounds: Floats) -> Iterator[tuple[Cells, int]]:
+    """Yield functions from numbers to cells, and numbers of cells: few or many, of equal length or number of floats."""
     if len(bounds) < 2:
         return
     low, high = (int(rank) for rank in _rank(bounds[[0, -1]]))
@@ -113,7 +116,7 @@ def _candidates(bounds: Floats) -> Iterator[tuple[Cells, int]]:
         yield functools.partial(bit_cells, shift=shift, low=low >> shift, n_cells=n_bit_cells), n_bit_cells
 
 
-def _table(bounds: Floats, cells: Cells, n_cells: int) -> Lookup:
+def _lookup_with(bounds: Floats, cells: Cells, n_cells: int) -> Lookup:
     counts = np.bincount(cells(bounds), minlength=n_cells)
     first = np.cumsum(counts) - counts
     bound = np.where(counts > 0, np.append(bounds, np.inf)[first], np.inf)
@@ -179,15 +182,15 @@ class Axis(abc.ABC):
 
     @abc.abstractmethod
     def index(self, column: Floats) -> BinIndices:
-        """Bin of each value of an encoded column."""
+        """Return the bin of each value of an encoded column."""
 
     @abc.abstractmethod
     def examples(self) -> Floats:
-        """An encoded value that falls in each bin."""
+        """Return an encoded value that falls in each bin."""
 
     @abc.abstractmethod
     def coarsened(self, bins: Ints) -> Axis:
-        """The axis with neighbouring bins merged."""
+        """Return the axis with neighbouring bins merged; `bins` has the new bin of each bin."""
 
     @abc.abstractmethod
     def has_bins_of(self, other: Axis) -> bool:
@@ -256,11 +259,11 @@ class IntervalAxis(Axis):
     @functools.cached_property
     def labels(self) -> tuple[str, ...]:
         dates = date_texts(self.bounds, self.date_unit) if self.date_unit else None
-        numbers = _short(self.bounds) if dates is None else dates
+        numbers = _short_texts(self.bounds) if dates is None else dates
         if not numbers:
             names = ["all"]
         else:
-            inner = [f"({a}, {b}]" for a, b in itertools.pairwise(numbers)]
+            inner = [f"({low}, {high}]" for low, high in itertools.pairwise(numbers)]
             names = [f"≤ {numbers[0]}", *inner, f"> {numbers[-1]}"]
         return _with_extra(names, self.missing_bin, "missing")
 
@@ -357,6 +360,7 @@ class CategoryAxis(Axis):
 
 
 def of_feature(axis: Axis, feature: Feature) -> Axis:
+    """Return an axis with the name and the unit of dates of a feature."""
     named = dataclasses.replace(axis, name=feature.name)
     if isinstance(named, IntervalAxis):
         return dataclasses.replace(named, date_unit=feature.encoder.date_unit)
@@ -364,6 +368,7 @@ def of_feature(axis: Axis, feature: Feature) -> Axis:
 
 
 def _with_extra(names: list[str], bin_: int, word: str) -> tuple[str, ...]:
+    """Return labels of bins with a word, such as "missing", for the bin of missing values: its own, or a shared one."""
     if bin_ >= len(names):
         names = [*names, word]
     elif bin_ >= 0:
@@ -371,7 +376,7 @@ def _with_extra(names: list[str], bin_: int, word: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _short(bounds: Floats) -> list[str]:
+def _short_texts(bounds: Floats) -> list[str]:
     """Write numbers with as few digits as keep them distinct, at least four."""
     for digits in range(4, 18):
         texts = [f"{bound:.{digits}g}" for bound in bounds]

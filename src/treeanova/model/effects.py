@@ -194,13 +194,14 @@ class Effects:
         return total
 
     def at(self, key: Key, codes: BinIndices) -> Floats:
+        """Return a term at rows, shape (n_rows, n_outputs)."""
         bins: list[npt.NDArray[Any]] = [codes[:, j] for j in key]
         if key in self.binnings:
             bins = [binning.bins[fine] for fine, binning in zip(bins, self.binnings[key], strict=True)]
         return self.terms[key][tuple(bins)]
 
-    def keep(self, wanted: Callable[[Key], bool]) -> Effects:
-        terms = {key: values for key, values in self.terms.items() if wanted(key)}
+    def keep(self, is_kept: Callable[[Key], bool]) -> Effects:
+        terms = {key: values for key, values in self.terms.items() if is_kept(key)}
         return Effects(self.grid, self.intercept, terms, self.binnings)
 
     def with_schema(self, schema: Schema) -> Effects:
@@ -211,6 +212,7 @@ class Effects:
         return self.grid.axes[feature].thresholds
 
     def on_union(self, grid: Grid, old_bins: Sequence[Ints]) -> Effects:
+        """Return the same model on a finer grid; `old_bins` has, per feature, the old bin of each new one."""
         binnings = {
             key: tuple(binning_by(binning.bins[old_bins[j]]) for j, binning in zip(key, coarse, strict=True))
             for key, coarse in self.binnings.items()
@@ -219,17 +221,19 @@ class Effects:
         for key, values in self.terms.items():
             if key in binnings:
                 still_there = [np.unique(b.bins[old_bins[j]]) for j, b in zip(key, self.binnings[key], strict=True)]
-                terms[key] = taken(values, still_there)
+                terms[key] = take_bins(values, still_there)
             else:
-                terms[key] = taken(values, [old_bins[j] for j in key])
+                terms[key] = take_bins(values, [old_bins[j] for j in key])
         return Effects(grid, self.intercept, terms, binnings)
 
     def on_binnings(self, key: Key, binnings: Sequence[Binning]) -> Floats:
-        own = self.binnings_of(key)
-        return taken(self.terms[key], [coarse.within(fine) for coarse, fine in zip(own, binnings, strict=True)])
+        """Return the table of a term on finer bins than its own."""
+        pairs = zip(self.binnings_of(key), binnings, strict=True)
+        return take_bins(self.terms[key], [coarse.within(fine) for coarse, fine in pairs])
 
 
 def _ordered_table(names: tuple[str, ...], table: Any, features: Sequence[str]) -> tuple[Key, Floats]:
+    """Return ascending positions of a table's features, and the table with its axes in that order, checked."""
     values = np.asarray(table, dtype=np.float64)
     if values.ndim != len(names) or len(set(names)) < len(names) or not names or not np.isfinite(values).all():
         raise ValueError(
@@ -243,6 +247,7 @@ def _ordered_table(names: tuple[str, ...], table: Any, features: Sequence[str]) 
 def _bins_of_table(
     name: str, size: int, labels: Sequence[Hashable] | None, thresholds: Sequence[float] | None
 ) -> tuple[Feature, Axis]:
+    """Return a feature and its axis: categories by labels, or by whole numbers, or intervals between thresholds."""
     if labels is not None and thresholds is not None:
         raise ValueError(f"{name!r} must have `categories` or `thresholds`, got both; it is a category or a number.")
     if thresholds is None:
@@ -257,14 +262,15 @@ def _bins_of_table(
     return Feature(name, accepts_missing=False), IntervalAxis(name, -1, bounds)
 
 
-def taken(values: Floats, places: Sequence[Ints]) -> Floats:
-    """Index each of the first axes in turn, which is faster than np.ix_."""
-    for axis, index in enumerate(places):
-        values = values.take(index, axis=axis)
+def take_bins(values: Floats, bins: Sequence[Ints]) -> Floats:
+    """Return a table with some bins along each of its first axes, taken in turn, which is faster than np.ix_."""
+    for axis, axis_bins in enumerate(bins):
+        values = values.take(axis_bins, axis=axis)
     return np.ascontiguousarray(values)
 
 
 def weighted_sum(summands: Sequence[Effects], factors: Sequence[float]) -> Effects:
+    """Return Σ factor × effects of models on one grid; terms that cancel up to rounding become zero."""
     grid = summands[0].grid
     intercept = np.sum([factor * summand.intercept for factor, summand in zip(factors, summands, strict=True)], axis=0)
     keys = dict.fromkeys(key for summand in summands for key in summand.terms)
@@ -280,17 +286,18 @@ def weighted_sum(summands: Sequence[Effects], factors: Sequence[float]) -> Effec
             if key in summand.terms
         ]
         sizes = np.sum([_largest(tensor) for tensor in tensors], axis=0)
-        terms[key] = _beyond(np.sum(tensors, axis=0), ROUNDING * sizes)
+        terms[key] = _zero_if_rounding(np.sum(tensors, axis=0), ROUNDING * sizes)
     return Effects(grid, intercept, terms, binnings)
 
 
 def without_rounding(effects: Effects, rounding: Floats) -> Effects:
     """Set terms to zero that are nowhere larger than rounding, shape (n_outputs,)."""
-    terms = {key: _beyond(tensor, rounding) for key, tensor in effects.terms.items()}
+    terms = {key: _zero_if_rounding(tensor, rounding) for key, tensor in effects.terms.items()}
     return dataclasses.replace(effects, terms=terms)
 
 
-def _beyond(tensor: Floats, rounding: Floats) -> Floats:
+def _zero_if_rounding(tensor: Floats, rounding: Floats) -> Floats:
+    """Return a tensor with zeros for outputs whose largest value is rounding."""
     is_real = _largest(tensor) > rounding
     return tensor if is_real.all() else np.where(is_real, tensor, 0.0)
 
@@ -305,16 +312,17 @@ def refined_axes(effects: Effects) -> dict[Key, tuple[Binning, ...]]:
     # Terms on the bins of the grid are not listed.
     if not effects.binnings.keys() & effects.terms.keys():
         return {}
-    wanted: dict[Key, dict[int, list[Binning]]] = {}
+    binnings: dict[Key, dict[int, list[Binning]]] = {}  # that each term must refine, by feature
     for key in sorted(effects.terms, key=len, reverse=True):
         for subset in with_subsets([key]):
             for j, binning in zip(key, effects.binnings_of(key), strict=True):
                 if j in subset:
-                    wanted.setdefault(subset, {}).setdefault(j, []).append(binning)
-    return {key: tuple(common_refinement(columns[j]) for j in key) for key, columns in wanted.items()}
+                    binnings.setdefault(subset, {}).setdefault(j, []).append(binning)
+    return {key: tuple(common_refinement(by_feature[j]) for j in key) for key, by_feature in binnings.items()}
 
 
 def respond(schema: Schema, score: Floats) -> Floats:
+    """Return the response of a model to its score, (n_rows, n_outputs), by the inverse of its link."""
     if schema.link in {"identity", "probability"}:
         return score
     if schema.link == "log":
@@ -330,6 +338,7 @@ def respond(schema: Schema, score: Floats) -> Floats:
 
 
 def class_probabilities(schema: Schema, score: Floats) -> Floats:
+    """Return probabilities of all classes, (n_rows, n_classes); ValueError if the model is not a classifier."""
     if not is_classifier(schema) and schema.link not in {"argmax", "other"}:
         raise ValueError(
             f"predict_proba() must have a classifier, got a model with the link {schema.link!r}; use predict()."

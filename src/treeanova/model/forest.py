@@ -25,13 +25,13 @@ NODE_ARRAYS = (
 NEAR_ZERO = float(np.float32(1e-35))
 # From here on, numbers round to infinity in float32.
 _FLOAT32_OVERFLOW = 2.0**128 - 2.0**103
-_CHUNK = 1 << 18
-_SECONDS_PER_WALK = 1e-6
+_CHUNK = 1 << 18  # rows times trees at once
+_SECONDS_PER_WALK = 1e-6  # of a row through a tree, by numpy
 
 
 @Kernel
 def leaves_reached(encoded: Floats, nodes: tuple[npt.NDArray[Any], ...], near_zero: float) -> Ints:
-    """Return positions among all leaves, shape (n_rows, n_trees)."""
+    """Return the leaf that each row reaches in each tree, shape (n_rows, n_trees); `nodes` are NODE_ARRAYS."""
     roots, feature, bound, left, right, missing_left, zero_missing, category_start, category_left, leaf = nodes
     reached = np.empty((len(encoded), len(roots)), dtype=np.int64)
     for tree in range(len(roots)):
@@ -124,17 +124,21 @@ class Forest:
         return ROUNDING * (np.abs(self.values).sum(axis=0) * self.n_trees / max(self.n_leaves, 1))
 
     @property
+    def tree_of_leaves(self) -> Ints:
+        """Number of the tree of each leaf."""
+        tree, nodes, numbers = np.zeros(self.n_leaves, dtype=np.int64), self.roots, np.arange(self.n_trees)
+        while len(nodes):
+            is_leaf = self.feature[nodes] < 0
+            tree[self.leaf[nodes[is_leaf]]] = numbers[is_leaf]
+            inner, numbers = nodes[~is_leaf], np.tile(numbers[~is_leaf], 2)
+            nodes = np.concatenate([self.left[inner], self.right[inner]])
+        return tree
+
+    @property
     def n_library_leaves(self) -> int:
         """Fewer than `n_leaves` if a reader split leaves of the library."""
-        tree = np.zeros(len(self.feature), dtype=np.int64)
-        nodes, numbers = self.roots, np.arange(self.n_trees)
-        while len(nodes):
-            tree[nodes] = numbers
-            is_inner = self.feature[nodes] >= 0
-            inner, numbers = nodes[is_inner], np.tile(numbers[is_inner], 2)
-            nodes = np.concatenate([self.left[inner], self.right[inner]])
         labels = np.unique(self.leaf_label, return_inverse=True)[1].ravel()
-        return len(np.unique(tree[self.leaf >= 0] * len(labels) + labels[self.leaf[self.leaf >= 0]]))
+        return len(np.unique(self.tree_of_leaves * len(labels) + labels))
 
     def with_schema(self, schema: Schema) -> Forest:
         return dataclasses.replace(self, schema=schema)
@@ -147,6 +151,7 @@ class Forest:
         return len(self.intercept)
 
     def leaf_ids(self, X: Any) -> Ints:
+        """Return the library's number of the leaf that each row reaches, shape (n_rows, n_trees)."""
         encoded = Rows.of(X, self.schema).values
         result = np.empty((len(encoded), self.n_trees), dtype=np.int64)
         for rows, leaves in self._leaves_in_chunks(encoded):
@@ -189,7 +194,7 @@ class Forest:
             yield rows, leaves_reached(encoded[rows], nodes, NEAR_ZERO) if nodes else self.leaves(encoded[rows])
 
     def leaves(self, encoded: Floats) -> Ints:
-        """Return positions among all leaves, shape (n_rows, n_trees)."""
+        """Return the leaf that each row reaches in each tree, shape (n_rows, n_trees)."""
         node = np.repeat(self.roots[None], len(encoded), axis=0)
         rows = np.arange(len(encoded))[:, None]
         while True:
@@ -200,6 +205,7 @@ class Forest:
             node = np.where(goes_left, self.left[node], self.right[node])
 
     def goes_left(self, node: Ints, values: Floats) -> Bools:
+        """Whether each value goes left at its node."""
         missing = np.isnan(values)
         goes = values <= self.bound[node]
         start = self.category_start[node]
@@ -265,7 +271,7 @@ def assemble(
         leaf_label=np.asarray(leaf_label, dtype=np.int64)[is_reached][is_leaf],
         **nodes,
     )
-    _check(forest)
+    _check_forest(forest)
     return forest
 
 
@@ -321,13 +327,13 @@ class TreeBuilder:
         self.right.append(-1)
         return position
 
-    def link(self, node: int, left: int, right: int) -> None:
+    def link(self, node: int, left: int, right: int) -> None:  # a node to its children
         self.left[node], self.right[node] = left, right
 
     def forest(self, schema: Schema, intercept: npt.ArrayLike, roots: npt.ArrayLike) -> Forest:
-        sizes = np.array([len(one) for one in self._categories], dtype=np.int64)
+        sizes = np.array([len(categories) for categories in self._categories], dtype=np.int64)
         zero = np.zeros(len(schema.outputs))
-        values = [zero if one is None else one for one in self._columns["values"]] or np.zeros((0, len(zero)))
+        values = [zero if row is None else row for row in self._columns["values"]] or np.zeros((0, len(zero)))
         return assemble(
             schema,
             intercept,
@@ -359,7 +365,8 @@ def _reachable(roots: Ints, left: Ints, right: Ints, is_leaf: Bools) -> Bools:
     return reached
 
 
-def _check(forest: Forest) -> None:
+def _check_forest(forest: Forest) -> None:
+    """Raise ModelFileError for features out of range, wrong numbers of outputs, and numbers that are not finite."""
     is_inner, n_features = forest.leaf < 0, len(forest.schema.features)
     feature = forest.feature[is_inner]
     if feature.min(initial=0) < 0 or feature.max(initial=-1) >= n_features:
@@ -403,6 +410,7 @@ def bound_up_to(threshold: npt.ArrayLike) -> Floats:
 
 
 def weighted_sum(forests: Sequence[Forest], factors: Sequence[float]) -> Forest:
+    """Return a forest with the trees of all, whose score is Σ factor × score."""
     first = forests[0]
     for forest in forests[1:]:
         # Labels of classes may differ, since files do not store them.
@@ -433,6 +441,7 @@ def weighted_sum(forests: Sequence[Forest], factors: Sequence[float]) -> Forest:
 
 
 def _shifted(positions: Sequence[Ints], starts: Ints) -> Ints:
+    """Return positions in several lists as those in their concatenation; -1 stays."""
     pairs = zip(positions, starts, strict=False)
     return np.concatenate([np.where(array >= 0, array + start, array) for array, start in pairs])
 

@@ -68,12 +68,13 @@ class Grid:
         return Rows.of(X, self.schema).bins(self)
 
     def encoded(self, codes: BinIndices) -> Floats:
+        """Return encoded values that fall in the bins of rows."""
         columns = [axis.examples()[codes[:, j]] for j, axis in enumerate(self.axes)]
         return np.stack(columns, axis=1) if columns else np.empty(codes.shape)
 
     def has_bins_of(self, other: Grid) -> bool:
         pairs = zip(self.axes, other.axes, strict=False)
-        return self.schema.names == other.schema.names and all(a.has_bins_of(b) for a, b in pairs)
+        return self.schema.names == other.schema.names and all(ours.has_bins_of(theirs) for ours, theirs in pairs)
 
 
 def grid_of(forest: Forest) -> Grid:
@@ -110,6 +111,7 @@ def grid_of(forest: Forest) -> Grid:
 
 
 def _interval_axis(feature: Feature, forest: Forest, nodes: Ints) -> IntervalAxis:
+    """Return intervals between the bounds of nodes; missing values share one that goes their way at every node."""
     bound, zero_missing, missing_left = forest.bound[nodes], forest.zero_missing[nodes], forest.missing_left[nodes]
     zero = [np.nextafter(-NEAR_ZERO, -np.inf), NEAR_ZERO] if zero_missing.any() else []
     bounds = np.unique(np.concatenate([bound, zero]))
@@ -129,21 +131,22 @@ def _interval_axis(feature: Feature, forest: Forest, nodes: Ints) -> IntervalAxi
 
 
 def _category_axis(feature: Feature, forest: Forest, nodes: Ints) -> CategoryAxis:
-    """Unseen and missing share the first category that goes their way at every node, or have separate bins."""
+    """Return an axis of categories; unseen and missing values share a bin that goes their way at every node, if any."""
     n_categories = feature.n_categories
     sets = forest.category_left[forest.category_start[nodes][:, None] + np.arange(n_categories + 1)]
-    ways = [sets[:, code] for code in range(n_categories)]
+    goes_left = [sets[:, code] for code in range(n_categories)]  # for each bin, at each node
     unseen_bin, missing_bin = -1, -1
     if feature.accepts_unseen:
-        unseen_bin = _first_equal(ways, sets[:, n_categories])
-        ways += [sets[:, n_categories]] * (unseen_bin == len(ways))
+        unseen_bin = _first_equal(goes_left, sets[:, n_categories])
+        goes_left += [sets[:, n_categories]] * (unseen_bin == len(goes_left))
     if feature.accepts_missing:
-        missing_bin = _first_equal(ways, forest.missing_left[nodes])
+        missing_bin = _first_equal(goes_left, forest.missing_left[nodes])
     return CategoryAxis(feature.name, missing_bin, feature.encoder.labels or (), unseen_bin)
 
 
-def _first_equal(ways: Sequence[Bools], way: Bools) -> int:
-    return next((position for position, other in enumerate(ways) if (other == way).all()), len(ways))
+def _first_equal(arrays: Sequence[Bools], array: Bools) -> int:
+    """Return the position of the first array that equals another, or their number."""
+    return next((position for position, other in enumerate(arrays) if (other == array).all()), len(arrays))
 
 
 def union(grids: Sequence[Grid]) -> tuple[Grid, list[list[Ints]]]:
@@ -152,7 +155,7 @@ def union(grids: Sequence[Grid]) -> tuple[Grid, list[list[Ints]]]:
     columns = zip(*(grid.axes for grid in grids), strict=True)
     unions = [_union_axis(feature, axes) for feature, axes in zip(schema.features, columns, strict=True)]
     maps = zip(*(old for _, old in unions), strict=True)
-    return Grid(schema, tuple(axis for axis, _ in unions)), [list(of_grid) for of_grid in maps]
+    return Grid(schema, tuple(axis for axis, _ in unions)), list(map(list, maps))
 
 
 def common_schema(schemas: Sequence[Schema]) -> Schema:
@@ -166,7 +169,7 @@ def common_schema(schemas: Sequence[Schema]) -> Schema:
         )
     return dataclasses.replace(
         first,
-        features=tuple(map(_widest, zip(*(schema.features for schema in schemas), strict=True))),
+        features=tuple(map(_common_feature, zip(*(schema.features for schema in schemas), strict=True))),
         named=any(schema.named for schema in schemas),
         absent=same_or_none([schema.absent for schema in schemas]),
         single_integers=same_or_none([schema.single_integers for schema in schemas]),
@@ -176,25 +179,27 @@ def common_schema(schemas: Sequence[Schema]) -> Schema:
 
 
 def common_classes(schemas: Sequence[Schema]) -> tuple[Hashable, ...]:
-    known = list(dict.fromkeys(schema.classes for schema in schemas if schema.classes))
-    if len(known) > 1:
+    """Return the labels of the classes of all models that state them, empty if none does."""
+    labels = list(dict.fromkeys(schema.classes for schema in schemas if schema.classes))
+    if len(labels) > 1:
         raise ValueError(
             f"models must have the same classes in the same order to be combined, got "
-            f"{' and '.join(str(list(classes)) for classes in known)}; train them on the same labels."
+            f"{' and '.join(str(list(classes)) for classes in labels)}; train them on the same labels."
         )
-    return known[0] if known else ()
+    return labels[0] if labels else ()
 
 
 def same_or_none(values: Sequence[Any]) -> Any:
-    """Compare by text, because NaN does not equal itself."""
+    """Return the value that all have, else None; compared by text, because NaN does not equal itself."""
     return values[0] if len(set(map(repr, values))) == 1 else None
 
 
-def _widest(features: Sequence[Feature]) -> Feature:
+def _common_feature(features: Sequence[Feature]) -> Feature:
+    """Return the feature with the categories of all; raise ValueError if models read its column differently."""
     widest = max(features, key=lambda feature: feature.n_categories)
-    known = set(widest.encoder.labels or ())
+    all_labels = set(widest.encoder.labels or ())
     for feature in features:
-        if feature.is_category != widest.is_category or not known >= set(feature.encoder.labels or ()):
+        if feature.is_category != widest.is_category or not all_labels >= set(feature.encoder.labels or ()):
             kinds = " and ".join(
                 f"the categories {list(option.encoder.labels or ())}" if option.is_category else "numbers"
                 for option in (widest, feature)
@@ -227,6 +232,7 @@ def _widest(features: Sequence[Feature]) -> Feature:
 
 
 def _union_axis(feature: Feature, axes: Sequence[Axis]) -> tuple[Axis, list[Ints]]:
+    """Return the common refinement of axes, and per axis the old bin of each new one."""
     labels, missing_bins = feature.encoder.labels, [axis.missing_bin for axis in axes]
     if labels is None:
         bounds = np.unique(np.concatenate([axis.thresholds for axis in axes]))
@@ -240,7 +246,7 @@ def _union_axis(feature: Feature, axes: Sequence[Axis]) -> tuple[Axis, list[Ints
 
 
 def _extra_bin(maps: list[Ints], old_bins: Sequence[int]) -> tuple[int, list[Ints]]:
-    """Return the new bin of missing (or unseen) values: one that they share in all old axes, else a separate one."""
+    """Return the new bin of missing (or unseen) values, shared if all old axes agree, and the maps with it."""
     if min(old_bins) < 0:
         return -1, maps
     shared = np.all([old == bin_ for old, bin_ in zip(maps, old_bins, strict=True)], axis=0)
@@ -250,6 +256,7 @@ def _extra_bin(maps: list[Ints], old_bins: Sequence[int]) -> tuple[int, list[Int
 
 
 def _category_map(axis: CategoryAxis, labels: Sequence[Hashable]) -> Ints:
+    """Return the bin of each of some labels on an axis; raise ValueError if it has none."""
     positions = {label: code for code, label in enumerate(axis.categories)}
     old = np.array([positions.get(label, axis.unseen_bin) for label in labels], dtype=np.int64)
     if old.min(initial=0) < 0:
@@ -261,9 +268,9 @@ def _category_map(axis: CategoryAxis, labels: Sequence[Hashable]) -> Ints:
     return old
 
 
-def first_unresolved(known: Grid, wanted: Grid) -> str | None:
-    """Return a feature of which some bin of `known` lies in several bins of `wanted`, or None."""
-    pairs = zip(known.axes, wanted.axes, strict=True)
+def first_unresolved(fine: Grid, coarse: Grid) -> str | None:
+    """Return a feature of which some bin of `fine` lies in several bins of `coarse`, or None."""
+    pairs = zip(fine.axes, coarse.axes, strict=True)
     return next((ours.name for ours, theirs in pairs if bins_within(ours, theirs) is None), None)
 
 
@@ -295,9 +302,9 @@ class Binning:
     ([0.25, 0.75, 1.0], [4.0, 6.0])
     """
 
-    bins: Ints
+    bins: Ints  # coarse bin of each fine bin
     shares: Floats
-    size: int
+    size: int  # number of coarse bins
 
     @property
     def is_identity(self) -> bool:
@@ -315,6 +322,7 @@ class Binning:
         return ((self.size - 1) >> self.shift(max_bins)) + 1
 
     def pool(self, masses: Floats, axis: int = 0) -> Floats:
+        """Sum over the fine bins of each coarse bin, along an axis."""
         if self.is_identity:
             return masses
         order = np.argsort(self.bins, kind="stable")
@@ -322,19 +330,21 @@ class Binning:
         return np.add.reduceat(masses.take(order, axis=axis), starts, axis=axis)
 
     def average(self, values: Floats, axis: int = 0) -> Floats:
+        """Average over the fine bins of each coarse bin by their shares, along an axis."""
         if self.is_identity:
             return values
         shape = [-1 if i == axis else 1 for i in range(values.ndim)]
         return self.pool(values * self.shares.reshape(shape), axis)
 
     def spread(self, values: Floats, axis: int = 0) -> Floats:
+        """Give each fine bin the value of its coarse bin, along an axis."""
         return values if self.is_identity else values.take(self.bins, axis=axis)
 
     def axis(self, axis: Axis) -> Axis:
         return axis if self.is_identity else axis.coarsened(self.bins)
 
     def within(self, finer: Binning) -> Ints:
-        """Return the bin of each bin of a finer binning, all of whose own fine bins share it."""
+        """Return the coarse bin that contains each bin of a finer binning of the same axis."""
         bins = np.zeros(finer.size, dtype=np.int64)
         bins[finer.bins] = self.bins
         return bins
@@ -351,7 +361,7 @@ def unmerged(n_bins: int) -> Binning:
 
 
 def binning_by(bins: Ints, masses: Floats | None = None) -> Binning:
-    """Merge fine bins with the same number; shares follow masses, equal if a coarse bin has none."""
+    """Return a binning that merges fine bins with the same number; shares follow masses, equal without mass."""
     coarse = np.unique(bins, return_inverse=True)[1].ravel()
     counts = np.bincount(coarse)
     if masses is None:
@@ -375,24 +385,26 @@ def equal_mass(axis: Axis, masses: Floats, max_bins: int) -> Binning:
 
 
 def equal_mass_groups(masses: Floats, n_groups: int) -> Ints:
+    """Return the group of each bin if neighbours form groups of about equal mass."""
     total = masses.sum()
     middles = (np.cumsum(masses) - masses / 2) / total if total > 0 else np.linspace(0, 1, len(masses))
     return np.minimum((middles * n_groups).astype(np.int64), n_groups - 1)
 
 
-def common_refinements(options: Sequence[Sequence[Binning]]) -> tuple[Binning, ...]:
+def common_refinements(options: Sequence[Sequence[Binning]]) -> tuple[Binning, ...]:  # axis by axis
     return tuple(common_refinement(column) for column in zip(*options, strict=True))
 
 
 def common_refinement(binnings: Sequence[Binning]) -> Binning:
+    """Return the coarsest binning that refines all binnings of an axis."""
     first, *finer = binnings
     if first.is_identity or all(first.equals(other) for other in finer):
         return first
     identity = next((other for other in finer if other.is_identity), None)
     if identity is not None:
         return identity
-    pairs = np.unique(np.stack([binning.bins for binning in binnings]), axis=1, return_inverse=True)[1].ravel()
-    order = np.unique(pairs, return_index=True)[1]
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[np.argsort(order)] = np.arange(len(order))
-    return binning_by(rank[pairs])
+    cells = np.unique(np.stack([binning.bins for binning in binnings]), axis=1, return_inverse=True)[1].ravel()
+    first_places = np.unique(cells, return_index=True)[1]
+    rank = np.empty(len(first_places), dtype=np.int64)
+    rank[np.argsort(first_places)] = np.arange(len(first_places))
+    return binning_by(rank[cells])

@@ -62,10 +62,10 @@ class Rows:
 
     def bins(self, grid: Grid) -> BinIndices:
         """Return the bins on a grid, shape (n_rows, n_features), column by column in memory."""
-        return self.known_bins[grid] if grid in self.known_bins else self._found_bins(grid)
+        return self.known_bins[grid] if grid in self.known_bins else self._computed_bins(grid)
 
     @memo
-    def _found_bins(self, grid: Grid) -> BinIndices:
+    def _computed_bins(self, grid: Grid) -> BinIndices:
         codes = np.empty(self.values.shape, dtype=np.int32, order="F")
         for j, axis in enumerate(grid.axes):
             codes[:, j] = axis.index(self.values[:, j])

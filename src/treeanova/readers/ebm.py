@@ -28,7 +28,7 @@ from treeanova.core.arrays import Floats, Ints, Key
 from treeanova.data.features import Encoder, Feature, IgnoredColumn, Labels, Numeric, Schema
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
-from treeanova.model.effects import Effects, taken
+from treeanova.model.effects import Effects, take_bins
 from treeanova.model.grid import Binning, Grid, binning_by, unmerged
 from treeanova.readers import checks
 from treeanova.readers.outputs import objective_of_probabilities, objective_text, output_names, plain_labels
@@ -255,7 +255,7 @@ def _terms(
     terms: dict[Key, Floats] = {}
     for listed, tensor, index in zip(term_features, tensors, indexes, strict=True):
         order = np.argsort(listed)
-        values = taken(tensor, index).transpose([*order, len(order)])
+        values = take_bins(tensor, index).transpose([*order, len(order)])
         key = tuple(int(listed[position]) for position in order)
         terms[key] = terms[key] + values if key in terms else np.ascontiguousarray(values)
     return terms, {key: tuple(features[j].binnings[len(key)] for j in key) for key in terms}

@@ -37,8 +37,8 @@ from treeanova.anova.solvers import check_method
 from treeanova.core.arrays import Arrays, Bools, Floats, Ints, Key, Projections
 from treeanova.data.dates import UNITS
 from treeanova.data.features import Schema
+from treeanova.density.base import Density
 from treeanova.density.counting import Request
-from treeanova.density.kinds import Density
 from treeanova.model.axes import Axis, CategoryAxis
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest, assemble

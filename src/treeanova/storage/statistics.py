@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Arrays, Floats, Ints, Key
-from treeanova.density.base import Joint
+from treeanova.density.base import Density, Joint
 from treeanova.density.counting import FeatureTotals, Quantiles, Request, RowTotals, Sample, hashes_of, pool_table
-from treeanova.density.kinds import KINDS, Density, Reference, Table
+from treeanova.density.kinds import KINDS, Reference
 from treeanova.density.statistics import CountedTable, NoRowsError, Statistics
+from treeanova.density.table import Table
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning, Grid, binning_by, unmerged
 from treeanova.model.rows import Rows
@@ -48,10 +49,10 @@ def pack_statistics(
     }
     n_features = len(fine.axes)
     size = min(_MAX_ROWS, _MAX_BINS // max(n_features, 1)) if rows else 0
-    sample = statistics.sample.smallest(size)
+    sample = statistics.sample.of_smallest_hashes(size)
     arrays = _pack_sample(sample, fine) | _pack_features(statistics, n_features, rows=rows)
     if len(sample) < statistics.n_rows:
-        tables = statistics.counted(requests)
+        tables = statistics.counted_tables(requests)
         for order in sorted({len(key) for key in tables}):  # there may be very many, so each order has one array
             keys = [key for key in tables if len(key) == order]
             arrays[f"keys/{order}"] = narrow(np.array(keys))
@@ -70,7 +71,7 @@ def _pack_sample(sample: Sample, fine: Grid) -> Arrays:
 
 
 def _pack_features(statistics: Statistics, n_features: int, *, rows: bool) -> Arrays:
-    totals = statistics.described()
+    totals = statistics.all_feature_totals()
     if not rows:  # sums of bins that have few rows would reveal values
         for j, of_feature in totals.items():
             is_kept = statistics.counts((j,)) * statistics.n_rows > _FEW_ROWS - 0.5

@@ -33,20 +33,20 @@ def expand(
     sets: LeafSets, *, max_order: int | None = None, binnings: Sequence[Binning] | None = None, grid: Grid | None = None
 ) -> Effects:
     """Return raw effects, one tensor per set of features on a path; with `binnings`, over the merged bins of `grid`."""
-    onto = [unmerged(size) for size in sets.grid.sizes] if binnings is None else binnings
+    new_bins = [unmerged(size) for size in sets.grid.sizes] if binnings is None else binnings
     intercept, terms = sets.forest.intercept.copy(), {}
     for key, leaves in zip(sets.keys, sets.members, strict=True):
         if not key:
             intercept += sets.values[leaves].sum(axis=0)
         elif max_order is None or len(key) <= max_order:
-            factors = [sets.sets[j].onto(onto[j], sets.positions(j, leaves)) for j in key]
+            factors = [sets.sets[j].onto(new_bins[j], sets.positions(j, leaves)) for j in key]
             terms[key] = outer_sum(factors, sets.values[leaves])
     return Effects(sets.grid if grid is None else grid, intercept, terms)
 
 
 def outer_sum(factors: Sequence[Floats], values: Floats) -> Floats:
-    """Return Σ over leaves of values times the outer product of their factors (n_leaves, n_bins); outputs last."""
-    # Factors are multiplied out in two halves; the rest is one product of matrices.
+    """Return Σ over leaves of values (n_leaves, n_outputs) times the outer product of factors (n_leaves, n_bins)."""
+    # The result is over all bins, outputs last. Factors are multiplied out in two halves, these as matrices.
     sizes = [factor.shape[1] for factor in factors]
     middle = min(range(len(sizes)), key=lambda i: math.prod(sizes[:i]) + math.prod(sizes[i:]))
     n_left, n_right = math.prod(sizes[:middle]), math.prod(sizes[middle:])
@@ -62,7 +62,7 @@ def outer_sum(factors: Sequence[Floats], values: Floats) -> Floats:
 
 
 def _row_products(factors: Sequence[Floats], chunk: slice, n_leaves: int) -> Floats:
-    """Return flattened outer products of the rows, shape (n_leaves_in_chunk, product of sizes)."""
+    """Return the outer product of each leaf's rows of all factors, shape (n_leaves_in_chunk, product of sizes)."""
     outer = np.ones((len(range(n_leaves)[chunk]), 1))
     for factor in factors:
         outer = (outer[:, :, None] * factor[chunk][:, None, :]).reshape(len(outer), -1)
@@ -71,7 +71,9 @@ def _row_products(factors: Sequence[Floats], chunk: slice, n_leaves: int) -> Flo
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ClosedForm:
-    leaf_sets: LeafSets  # the leaves
+    """All terms of a forest under independent features with given masses of bins: pure sums over leaves."""
+
+    leaf_sets: LeafSets
     masses: tuple[Floats, ...]  # masses of the bins, feature by feature
     binnings: tuple[Binning, ...]  # how bins are merged for tensors, feature by feature
 
@@ -88,58 +90,59 @@ class ClosedForm:
         return flatten(self.leaf_sets, self.set_masses)
 
     @functools.cached_property
-    def _products(self) -> tuple[Floats, Ints]:
+    def _mass_products(self) -> tuple[Floats, Ints]:
         """Product of the nonzero masses of each leaf, and its number of zero masses."""
         n_leaves = len(self.leaf_sets.values)
-        product, zeros = np.ones(n_leaves), np.zeros(n_leaves, dtype=np.int64)
+        product, n_zeros = np.ones(n_leaves), np.zeros(n_leaves, dtype=np.int64)
         for sets, masses in zip(self.leaf_sets.sets, self.set_masses, strict=True):
             product[sets.leaves] *= np.where(masses > 0, masses, 1.0)
-            zeros[sets.leaves] += masses <= 0
-        return product, zeros
+            n_zeros[sets.leaves] += masses <= 0
+        return product, n_zeros
 
     def coefficients(self, key: Key, leaves: Ints) -> Floats:
         """Return values times the masses of all features not in the key, shape (n_leaves, n_outputs)."""
-        product, zeros = self._products[0][leaves], self._products[1][leaves]
+        product, n_zeros = self._mass_products[0][leaves], self._mass_products[1][leaves]
         for j in key:
             masses = self.set_masses[j][self.leaf_sets.positions(j, leaves)]
             product = product / np.where(masses > 0, masses, 1.0)
-            zeros = zeros - (masses <= 0)
-        return self.leaf_sets.values[leaves] * np.where(zeros == 0, product, 0.0)[:, None]
+            n_zeros = n_zeros - (masses <= 0)
+        return self.leaf_sets.values[leaves] * np.where(n_zeros == 0, product, 0.0)[:, None]
 
     def _coefficients_of_subsets(self, features: Key, leaves: Ints, keys: Sequence[Key]) -> dict[Key, Floats]:
+        """Return `coefficients` of several keys at once, for leaves that all have the same features."""
         if not features:
             return {(): self.coefficients((), leaves)}
         masses = np.stack([self.set_masses[j][self.leaf_sets.positions(j, leaves)] for j in features])
         is_zero = masses <= 0
         inverses = 1 / np.where(is_zero, 1.0, masses)
-        product, zeros = self._products[0][leaves], self._products[1][leaves]
+        product, n_zeros = self._mass_products[0][leaves], self._mass_products[1][leaves]
         values = self.leaf_sets.values[leaves] * product[:, None]
         coefficients = {}
         for key in keys:
-            at = [features.index(j) for j in key]
-            factors = inverses[at].prod(axis=0)
-            if zeros.any():
-                factors[is_zero[at].sum(axis=0) < zeros] = 0.0
+            places = [features.index(j) for j in key]
+            factors = inverses[places].prod(axis=0)
+            if n_zeros.any():
+                factors[is_zero[places].sum(axis=0) < n_zeros] = 0.0
             coefficients[key] = values * factors[:, None]
         return coefficients
 
     def coefficients_without(self, features: Key, leaves: Ints) -> Floats:
         """Return values times the masses of all other features, on the paths or not, shape (n_leaves, n_outputs)."""
-        product, zeros = self._products[0][leaves], self._products[1][leaves]
+        product, n_zeros = self._mass_products[0][leaves], self._mass_products[1][leaves]
         for j in features:
             having = np.flatnonzero(self.leaf_sets.have(j, leaves))
             masses = self.set_masses[j][self.leaf_sets.positions(j, leaves[having])]
             product[having] /= np.where(masses > 0, masses, 1.0)
-            zeros[having] -= masses <= 0
-        return self.leaf_sets.values[leaves] * np.where(zeros == 0, product, 0.0)[:, None]
+            n_zeros[having] -= masses <= 0
+        return self.leaf_sets.values[leaves] * np.where(n_zeros == 0, product, 0.0)[:, None]
 
     @property
     def intercept(self) -> Floats:
-        everyone = np.arange(len(self.leaf_sets.values))
-        return np.asarray(self.leaf_sets.forest.intercept + self.coefficients((), everyone).sum(axis=0))
+        all_leaves = np.arange(len(self.leaf_sets.values))
+        return np.asarray(self.leaf_sets.forest.intercept + self.coefficients((), all_leaves).sum(axis=0))
 
     def size(self, key: Key, leaves: Ints) -> float:
-        """Return a bound on a term's standard deviation: the sum over its leaves."""
+        """Return a bound on a term's standard deviation: the sum of its leaves' standard deviations."""
         spread = np.abs(self.coefficients(key, leaves)).max(axis=1)
         for j in key:
             masses = self.set_masses[j][self.leaf_sets.positions(j, leaves)]
@@ -153,7 +156,7 @@ class ClosedForm:
         leaves, coefficients = self._pooled(key)
         positions = [self.leaf_sets.positions(j, leaves) for j in key]
         if self._is_small(key, len(leaves)):
-            first, *second = (self._centred_sets(j)[at] for j, at in zip(key, positions, strict=True))
+            first, *second = (self._dense_sets(j)[at] for j, at in zip(key, positions, strict=True))
             if not second:
                 return np.asarray(first.T @ coefficients)
             return np.moveaxis(np.stack([(first * c[:, None]).T @ second[0] for c in coefficients.T]), 0, -1)
@@ -171,6 +174,7 @@ class ClosedForm:
         return np.moveaxis(np.stack(sums), 0, -1)
 
     def _leaves_with(self, key: Key) -> Ints:
+        """Return the leaves that have all features of a key on their paths."""
         if not key:
             return np.arange(len(self.leaf_sets.values))
         having = [self.leaf_sets.sets[j].leaves for j in key]
@@ -186,15 +190,16 @@ class ClosedForm:
         n_entries = (len(self.leaf_sets.sets[j].leaves) * size for j, size in zip(key, sizes, strict=True))
         most_steps = costs.SMALL_PRODUCT if len(key) == 2 else costs.SMALL_SUM
         is_small = n_leaves * math.prod(sizes) <= most_steps and max(n_entries) <= costs.SMALL_MATRIX
-        return is_small and self._has_small_sets
+        return is_small and self._fits_as_dense
 
     @functools.cached_property
-    def _has_small_sets(self) -> bool:
+    def _fits_as_dense(self) -> bool:
+        """Whether the sets of all features, as dense matrices over bins, fit into memory."""
         pairs = zip(self.leaf_sets.sets, self.binnings, strict=True)
         return sum(len(sets.leaves) * binning.size for sets, binning in pairs) <= costs.SMALL_MATRICES
 
     @memo
-    def _centred_sets(self, feature: int) -> Floats:
+    def _dense_sets(self, feature: int) -> Floats:
         return self.centred(feature, self.binnings[feature], self.leaf_sets.sets[feature].leaves)
 
     @memo
@@ -217,44 +222,47 @@ class ClosedForm:
 
     def centred(self, feature: int, binning: Binning, leaves: Ints) -> Floats:
         """Return shares of merged bins minus masses of the sets, shape (n_leaves, n_merged_bins)."""
-        at = self.leaf_sets.positions(feature, leaves)
-        return self.leaf_sets.sets[feature].onto(binning, at) - self.set_masses[feature][at, None]
+        places = self.leaf_sets.positions(feature, leaves)
+        return self.leaf_sets.sets[feature].onto(binning, places) - self.set_masses[feature][places, None]
 
     def at_rows(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
+        """Return terms at rows, shape (n_rows, n_keys, n_outputs); what the latest keys need is remembered."""
         batches = list(self._batches(keys))
         if len(batches) > 1:  # one after another, and none is kept
             values = np.empty((len(codes), len(keys), self.leaf_sets.values.shape[1]))
             for batch in batches:
                 values[:, batch] = self._sums(keys[batch]).at_rows(codes, len(keys[batch]), n_jobs)
             return values
-        if tuple(keys) not in self._known_sums:
-            if len(self._known_sums) == costs.REMEMBERED_SUMS:
-                del self._known_sums[next(iter(self._known_sums))]
-            self._known_sums[tuple(keys)] = self._sums(keys)
-        return self._known_sums[tuple(keys)].at_rows(codes, len(keys), n_jobs)
+        if tuple(keys) not in self._sums_by_keys:
+            if len(self._sums_by_keys) == costs.REMEMBERED_SUMS:
+                del self._sums_by_keys[next(iter(self._sums_by_keys))]
+            self._sums_by_keys[tuple(keys)] = self._sums(keys)
+        return self._sums_by_keys[tuple(keys)].at_rows(codes, len(keys), n_jobs)
 
     def _batches(self, keys: Sequence[Key]) -> Iterator[slice]:
+        """Yield slices of keys whose coefficients fit into memory together."""
         start, n_coefficients, n_outputs = 0, 0, int(self.leaf_sets.values.shape[1])
         for place, key in enumerate(keys):
-            n_own = self.leaf_sets.n_leaves_with(key) * n_outputs
-            if place > start and n_coefficients + n_own > costs.MOST_COEFFICIENTS:
+            n_of_key = self.leaf_sets.n_leaves_with(key) * n_outputs
+            if place > start and n_coefficients + n_of_key > costs.MOST_COEFFICIENTS:
                 yield slice(start, place)
                 start, n_coefficients = place, 0
-            n_coefficients += n_own
+            n_coefficients += n_of_key
         yield slice(start, len(keys))
 
     def _sums(self, keys: Sequence[Key]) -> Sums:
-        return Sums(self.leaf_sets, self._groups(keys), self.set_masses, self.flat)
+        return Sums(self.leaf_sets, self._leaf_groups(keys), self.set_masses, self.flat)
 
     def forget_sums(self) -> None:
-        self._known_sums.clear()
+        self._sums_by_keys.clear()
 
     @functools.cached_property
-    def _known_sums(self) -> dict[tuple[Key, ...], Sums]:
+    def _sums_by_keys(self) -> dict[tuple[Key, ...], Sums]:
         """Sums for the latest keys, oldest first: rows are often explained one by one."""
         return {}
 
-    def _groups(self, keys: Sequence[Key]) -> list[LeafGroup]:
+    def _leaf_groups(self, keys: Sequence[Key]) -> list[LeafGroup]:
+        """Return leaves grouped by key, or by their features if there are many keys: a group then serves several."""
         leaves_per_group = len(self.leaf_sets.values) / max(len(self.leaf_sets.keys), 1)
         n_calls = self.leaf_sets.n_groups_with(keys) * min(1.0, costs.SMALL_GROUP / max(leaves_per_group, 1.0))
         if len(keys) < costs.FEW_KEYS or n_calls > costs.MANY_GROUPS * len(keys):
@@ -268,8 +276,8 @@ class ClosedForm:
                 subsets = [key for key in columns if set(key) <= set(features)]
             else:
                 sizes = range(len(features) + 1)
-                every = itertools.chain.from_iterable(itertools.combinations(features, n) for n in sizes)
-                subsets = [key for key in every if key in columns]
+                all_subsets = itertools.chain.from_iterable(itertools.combinations(features, n) for n in sizes)
+                subsets = [key for key in all_subsets if key in columns]
             if subsets:
                 coefficients = self._coefficients_of_subsets(features, leaves, subsets)
                 groups.append(LeafGroup(leaves, coefficients, {key: columns[key] for key in subsets}))
@@ -282,7 +290,10 @@ class ClosedForm:
 
 
 def _from_steps(steps: Sequence[Any], masses: Sequence[Floats], coefficients: Floats) -> Floats:
-    """Return Σ over leaves of c (A - p), or of c (A - p)ᵀ (B - q), for sets given by sparse differences."""
+    """Return Σ over leaves of c (A - p), or of c (A - p)ᵀ (B - q), for sets A, B of one feature or a pair, masses p, q.
+
+    Sets are given by the sparse differences of their memberships along the bins; coefficients c are (n_leaves,).
+    """
     if len(steps) == 1:
         return np.asarray(np.cumsum(steps[0].T @ coefficients) - coefficients @ masses[0])
     scaled = steps[0].multiply(coefficients[:, None]).tocsr()

@@ -28,7 +28,7 @@ from treeanova.terms.closed_form import ClosedForm, outer_sum
 from treeanova.terms.leaves import FlatLeaves, Intervals, LeafSets
 
 
-class CoarseAxes(NamedTuple):
+class CoarseAxes(NamedTuple):  # of a table, as flat arrays for compiled code
     axis: Ints  # axis of each feature of the model; -1 for those that the table does not have
     size: Ints  # number of coarse bins of each axis
     first: Ints  # where each axis begins in the arrays below
@@ -56,7 +56,7 @@ def coarse_axes(leaf_sets: LeafSets, features: Key, binnings: Sequence[Binning])
 
 
 def mean_on_cells(leaves: Ints, values: Floats, flat: FlatLeaves, axes: CoarseAxes) -> Floats:
-    """Sum values times masses of features without axis times shares of coarse cells; outputs last."""
+    """Return, per coarse cell, Σ over leaves of value times share of the cell times masses of features without axis."""
     total = add_boxes(leaves, values, flat, axes).reshape(*(axes.size + 1), -1)
     for axis, size in enumerate(axes.size):
         bins, everywhere = np.split(total, [size], axis=axis)
@@ -100,16 +100,16 @@ def fill_from_table(cells: Ints, shares: Floats, is_inside: Bools, bins: Ints, b
 
 @Kernel
 def add_boxes(leaves: Ints, values: Floats, flat: FlatLeaves, axes: CoarseAxes) -> Floats:
-    """Sum on flat cells, the last place of each axis being "all bins": shape (n_cells, n_outputs)."""
+    """Sum leaves' values times shares on flat cells, (n_cells, n_outputs); the last place of an axis is "all bins"."""
     starts, feature, low, high, missing_from, mass, has_table, table = flat
     axis_of, sizes, firsts, n_bins, ends, bins, bin_shares = axes
-    n_outputs, most = values.shape[1], sizes.max() + 1
+    n_outputs, most_bins = values.shape[1], sizes.max() + 1
     stride = np.ones(len(sizes), np.int64)
     for axis in range(len(sizes) - 2, -1, -1):
         stride[axis] = stride[axis + 1] * (sizes[axis + 1] + 1)
     n_cells, everywhere = stride[0] * (sizes[0] + 1), (stride * sizes).sum()
     total = np.zeros((n_cells, n_outputs))
-    cells, shares = np.empty(most, np.int64), np.empty(most)
+    cells, shares = np.empty(most_bins, np.int64), np.empty(most_bins)
     places, weights = np.empty(n_cells, np.int64), np.empty(n_cells)
     for leaf in leaves:
         places[0], weights[0], n_places, factor = everywhere, 1.0, 1, 1.0
@@ -121,17 +121,17 @@ def add_boxes(leaves: Ints, values: Floats, flat: FlatLeaves, axes: CoarseAxes) 
             first, last = firsts[axis], firsts[axis] + n_bins[axis] - 1
             if has_table[feature[entry]]:
                 is_inside = table[begin : begin + n_bins[axis]]
-                n = fill_from_table(cells, shares, is_inside, bins[first : last + 1], bin_shares[first : last + 1])
+                n_new = fill_from_table(cells, shares, is_inside, bins[first : last + 1], bin_shares[first : last + 1])
             else:
                 interval = ends[first + begin], ends[first + max(begin, high[entry])]
                 missing = bins[last], bin_shares[last] if missing_from[entry] < n_bins[axis] else 0.0
-                n = fill_from_interval(cells, shares, interval, missing)
+                n_new = fill_from_interval(cells, shares, interval, missing)
             for old in range(n_places - 1, -1, -1):
                 place, weight = places[old] - sizes[axis] * stride[axis], weights[old]
-                for i in range(n):
-                    places[old * n + i] = place + cells[i] * stride[axis]
-                    weights[old * n + i] = weight * shares[i]
-            n_places *= n
+                for i in range(n_new):
+                    places[old * n_new + i] = place + cells[i] * stride[axis]
+                    weights[old * n_new + i] = weight * shares[i]
+            n_places *= n_new
         for i in range(n_places):
             for output in range(n_outputs):
                 total[places[i], output] += values[leaf, output] * factor * weights[i]
@@ -139,12 +139,15 @@ def add_boxes(leaves: Ints, values: Floats, flat: FlatLeaves, axes: CoarseAxes) 
 
 
 def coarse_binnings(form: ClosedForm) -> tuple[Binning, ...]:
+    """Return, per feature, bins merged to a few of about equal mass."""
     pairs = zip(form.leaf_sets.grid.axes, form.masses, strict=True)
     return tuple(equal_mass(axis, masses, costs.COARSE_BINS) for axis, masses in pairs)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CoarseMeans:
+    """Means of the forest given the coarse bins of some features, from which terms on coarse cells follow."""
+
     form: ClosedForm  # the terms at full resolution
     binnings: tuple[Binning, ...]  # coarse bins of each feature, merged two by two for the limit of an order
     bins: Mapping[int, int]  # limit of bins per feature for terms of each order
@@ -152,14 +155,15 @@ class CoarseMeans:
 
     def term(self, key: Key, limit: int) -> Floats:
         """Return a term on cells with at most `limit` bins per feature (no finer than the tables); outputs last."""
-        at_most = self.bins[len(key)]
-        values = self._centred(key, at_most)
+        table_limit = self.bins[len(key)]
+        values = self._finest_term(key, table_limit)
         for axis, j in enumerate(key):
-            values = self._onto(j, at_most, limit).average(values, axis)
+            values = self._coarser_binning(j, table_limit, limit).average(values, axis)
         return values
 
-    def _centred(self, key: Key, limit: int) -> Floats:
-        features = self._holder(limit, key)
+    def _finest_term(self, key: Key, limit: int) -> Floats:
+        """Return a term on the cells of a table: its mean over features not in the key, centred along the others."""
+        features = self._smallest_table(limit, key)
         values = self.tables[limit, features]
         for axis in reversed(range(len(features))):
             masses, before, after = self._masses(features[axis], limit), values.shape[:axis], values.shape[axis + 1 :]
@@ -169,9 +173,9 @@ class CoarseMeans:
         return values
 
     @memo
-    def _holder(self, limit: int, key: Key) -> Key:
-        holders = [features for at_most, features in self.tables if at_most == limit and set(key) <= set(features)]
-        return min(holders, key=len)
+    def _smallest_table(self, limit: int, key: Key) -> Key:
+        """Return the features of the smallest table with a limit of bins that has all features of a key."""
+        return min((table for bins, table in self.tables if bins == limit and set(key) <= set(table)), key=len)
 
     @memo
     def _masses(self, feature: int, limit: int) -> Floats:
@@ -179,7 +183,8 @@ class CoarseMeans:
         return masses.astype(np.float64)
 
     @memo
-    def _onto(self, feature: int, limit: int, coarser: int) -> Binning:
+    def _coarser_binning(self, feature: int, limit: int, coarser: int) -> Binning:
+        """Return how bins of a feature, merged to at most `limit`, are merged to at most `coarser`."""
         binning = self.binnings[feature]
         fine, coarse = binning.coarser(limit), binning.coarser(coarser)
         shares = np.bincount(fine, binning_by(coarse, self.form.masses[feature]).shares).astype(np.float64)
@@ -190,17 +195,18 @@ class CoarseMeans:
 def coarse_means(
     form: ClosedForm, keys: Sequence[Key], bins: Mapping[int, int], n_jobs: int = 1, progress: Progress = quiet
 ) -> CoarseMeans:
+    """Return tables from which terms follow; `bins` limits the bins per feature for terms of each order."""
     binnings = coarse_binnings(form)
     by_limit = {limit: [key for key in keys if bins[len(key)] == limit] for limit in sorted(set(bins.values()))}
     merged = {
-        limit: {j: binning_by(binnings[j].coarser(limit), form.masses[j]) for j in sorted(set().union(*some))}
-        for limit, some in by_limit.items()
+        limit: {j: binning_by(binnings[j].coarser(limit), form.masses[j]) for j in sorted(set().union(*limit_keys))}
+        for limit, limit_keys in by_limit.items()
     }
     sizes = {limit: {j: binning.size for j, binning in by_feature.items()} for limit, by_feature in merged.items()}
-    dense = {limit: _tables_for(form, some, sizes[limit]) for limit, some in by_limit.items()}
+    dense = {limit: _dense_tables(form, limit_keys, sizes[limit]) for limit, limit_keys in by_limit.items()}
     n_steps = sum((_n_steps(form, tables, sizes[limit]) for limit, tables in dense.items()), collections.Counter[str]())
     is_compiled = costs.is_compiled(**n_steps)
-    plans = {limit: _covering(some, sizes[limit]) for limit, some in by_limit.items()} if is_compiled else dense
+    plans = {limit: _covering_tables(some, sizes[limit]) for limit, some in by_limit.items()} if is_compiled else dense
     n_leaves = (form.leaf_sets.n_leaves_with_some(*table) for tables in plans.values() for table in tables)
     block = costs.COMPILED_LEAVES if is_compiled else costs.COARSE_LEAVES
     advance = steps(progress, "high orders on coarse cells", sum(-(-n // block) for n in n_leaves))
@@ -208,7 +214,7 @@ def coarse_means(
     def table(limit: int, features: Key, lowest: int) -> Floats:
         leaves = form.leaf_sets.leaves_with_some(features, lowest)
         blocks = [leaves[start : start + block] for start in range(0, max(len(leaves), 1), block)]
-        mean_of = _means(form, features, [merged[limit][j] for j in features], is_compiled=is_compiled)
+        mean_of = _mean_of_leaves(form, features, [merged[limit][j] for j in features], is_compiled=is_compiled)
         total: Floats = np.zeros(())
         with ThreadPoolExecutor(n_jobs) as pool:
             for mean in pool.map(mean_of, blocks) if len(blocks) > 1 else map(mean_of, blocks):
@@ -225,7 +231,7 @@ Tables = list[tuple[Key, int]]
 """Features of tables, and the number of these that a leaf must have: terms of that order have no part of others."""
 
 
-def _tables_for(form: ClosedForm, keys: Sequence[Key], sizes: Mapping[int, int]) -> Tables:
+def _dense_tables(form: ClosedForm, keys: Sequence[Key], sizes: Mapping[int, int]) -> Tables:
     """Return the cheapest set of dense tables: one per key, one per largest key, or one for all."""
     lowest = min(map(len, keys), default=0)
     below = {smaller for key in keys for smaller in keys_below(key)}
@@ -236,41 +242,41 @@ def _tables_for(form: ClosedForm, keys: Sequence[Key], sizes: Mapping[int, int])
 
 
 def _n_steps(form: ClosedForm, tables: Tables, sizes: Mapping[int, int]) -> collections.Counter[str]:
-    """Return the steps of numpy by kind, for dense tables."""
+    """Return the steps of numpy by kind of step, for dense tables of features with given numbers of bins."""
     n_leaves = [form.leaf_sets.n_leaves_with_some(*table) for table in tables]
     cells = (math.prod(sizes[j] for j in features) for features, _ in tables)
     n_cells = sum(n * size for n, size in zip(n_leaves, cells, strict=True))
     return collections.Counter(coarse_leaves=sum(n_leaves), coarse_cells=n_cells)
 
 
-def _covering(keys: Sequence[Key], sizes: Mapping[int, int]) -> Tables:
+def _covering_tables(keys: Sequence[Key], sizes: Mapping[int, int]) -> Tables:
     """Cover all keys with few tables of limited size, greedily adding the features that complete most keys."""
     lowest = min(map(len, keys), default=0)
-    left = set(keys)
+    uncovered = set(keys)
     tables: Tables = []
-    while left:
-        features = set(next(key for key in sorted(left) if len(key) == max(map(len, left))))
+    while uncovered:
+        features = set(next(key for key in sorted(uncovered) if len(key) == max(map(len, uncovered))))
         while True:
-            room = costs.COMPILED_CELLS // math.prod(sizes[j] + 1 for j in features)
-            candidates = [j for j in sizes if j not in features and sizes[j] + 1 <= room]
+            most_bins = costs.COMPILED_CELLS // math.prod(sizes[j] + 1 for j in features)
+            candidates = [j for j in sizes if j not in features and sizes[j] + 1 <= most_bins]
             if not candidates:
                 break
-            features.add(max(candidates, key=lambda j: _gain(features | {j}, left)))
+            features.add(max(candidates, key=lambda j: _n_complete(features | {j}, uncovered)))
         tables.append((tuple(sorted(features)), lowest))
-        left = {key for key in left if not features.issuperset(key)}
+        uncovered = {key for key in uncovered if not features.issuperset(key)}
     return tables
 
 
-def _gain(features: Collection[int], keys: Collection[Key]) -> tuple[int, int]:
+def _n_complete(features: Collection[int], keys: Collection[Key]) -> tuple[int, int]:
     """Return the number of keys contained in the features, and of those that lack one feature."""
     missing = [len(set(key).difference(features)) for key in keys]
     return missing.count(0), missing.count(1)
 
 
-def _means(
+def _mean_of_leaves(
     form: ClosedForm, features: Key, binnings: Sequence[Binning], *, is_compiled: bool
 ) -> Callable[[Ints], Floats]:
-    """Return a function of leaves: their part of the mean given the coarse bins; outputs last."""
+    """Return a function of leaves: their part of the forest's mean given the merged bins of some features."""
     if is_compiled:
         axes, flat = coarse_axes(form.leaf_sets, features, binnings), form.flat()
         return lambda leaves: mean_on_cells(leaves, form.leaf_sets.values, flat, axes)

@@ -5,20 +5,16 @@ tensors are averaged over coarse bins (under independence within them), weighted
 the highest order down. What a term loses is added to those of one feature fewer in every coarse cell, with rows or
 without: sums stay exact for every input.
 
-Bins of an order: up to 16 per feature, of about equal mass, merged two by two (16, 8, 4, 2) until a term has at most
-65,536 cells and no more slices with rows than there are rows (a quarter of them if bins are merged and rows are drawn
-from a smooth density); fewer if sums over leaves would take more than 2^33 steps or tables more than 2^26 cells; never
-more than the order below. Too few bins leave mass in high orders under strong dependence; too many fit the noise of the
-rows. Strong dependence leaves few slices with rows, so the rule then takes more bins.
+Bins of an order: up to 16 per feature, of about equal mass, merged two by two until a term has at most 65,536 cells and
+no more slices with rows than there are rows (a quarter of them if rows are drawn from a smooth density); fewer if sums
+over leaves would take more than 2^33 steps or tables more than 2^26 cells; never more than the order below. Too few
+bins leave mass in high orders under strong dependence; too many fit the noise of the rows.
 
 Within a coarse bin, dependent features still vary together, so high orders retain parts of main effects and pairs. The
-part of their sum at the rows that one or two features predict is moved to the tables: means over up to 64 bins of a
-feature and 32 x 32 of a pair, one table after the other on the residual, shrunk by the noise that the variance within
-cells implies. Each table has the bins that best predict one half of the rows from the other; tables at noise level, or
-that predict nothing of the other half, stay empty.
-
-The mean of the sum goes to the intercept. Single terms give up fixed shares of what is moved (`Allotment`), so the
-terms of an order add up to its total whichever of them are listed.
+part of their sum at the rows that one or two features predict is moved to the tables: means over bins, one table after
+the other on the residual, shrunk by the noise that the variance within cells implies. Each table has the bins that best
+predict one half of the rows from the other. The mean of the sum goes to the intercept. Single terms give up fixed
+shares of what is moved (`Allotment`), so the terms of an order add up to its total whichever of them are listed.
 """
 
 from __future__ import annotations
@@ -29,7 +25,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from treeanova.anova.cascade import Received, descend, keys_below
+from treeanova.anova.cascade import FromAbove, descend, keys_below
 from treeanova.anova.support import ObservedCells, projections_of_all, safe_inverse, take_out
 from treeanova.core.arrays import BinIndices, Bools, Floats, Ints, Key, Projections, count_cells, memo
 from treeanova.density.base import Points
@@ -40,7 +36,7 @@ from treeanova.terms.closed_form import ClosedForm
 from treeanova.terms.coarse import CoarseMeans, coarse_binnings
 from treeanova.terms.leaves import LeafSets
 
-Advance = Callable[[int, int], None]
+Advance = Callable[[int, int], None]  # reports how many of how many terms are done
 Unsampled = Callable[[Sequence[Request]], Mapping[Key, Floats]]
 """What all rows add to the shares of a sample of them, in the cells of some tables."""
 
@@ -69,10 +65,11 @@ class Correction:
         return np.asarray(self.tables[key][tuple(self.binnings[j].coarser(limit)[codes[:, j]] for j in key)])
 
     def spread(self, key: Key, bins: Sequence[Ints]) -> Floats | float:
-        """Return what moves to a term below, over given representatives of its bins."""
+        """Return what moves to a term below, as a table; `bins` has one bin of the forest per entry and axis."""
         if key not in self.moved:
             return 0.0
-        return np.asarray(self.moved[key][np.ix_(*(self.binnings[j].bins[b] for j, b in zip(key, bins, strict=True)))])
+        coarse = (self.binnings[j].bins[fine] for j, fine in zip(key, bins, strict=True))
+        return np.asarray(self.moved[key][np.ix_(*coarse)])
 
 
 def correct(
@@ -89,25 +86,26 @@ def correct(
     merged = {(j, n): binning_by(b.coarser(n)) for n in set(bins.values()) for j, b in enumerate(means.binnings)}
     requests = [Request(key, [merged[j, bins[len(key)]] for j in key]) for key in keys]
     unsampled_shares = {} if unsampled is None else unsampled(requests)
-    coarse = _CoarseTerms(means, _cells(means.binnings, rows), bins, rows.weights, unsampled_shares)
+    coarse = _CoarseTerms(means, _coarse_codes(means.binnings, rows), bins, rows.weights, unsampled_shares)
     tables: dict[Key, Floats] = {}
-    received: dict[Key, Floats] = {}
+    passed: dict[Key, Floats] = {}
     impurity = 0.0
 
     advance(0, len(keys))
-    for key, (table, left) in descend(keys, coarse.solve, received):
-        tables[key], impurity = table, max(impurity, left)
+    for key, (table, impurity_of_term) in descend(keys, coarse.solve, passed):
+        tables[key], impurity = table, max(impurity, impurity_of_term)
         advance(len(tables), len(keys))
-    moved = {key: np.moveaxis(coarse.spread(values, key, costs.COARSE_BINS), 0, -1) for key, values in received.items()}
+    moved = {key: np.moveaxis(coarse.spread(values, key, costs.COARSE_BINS), 0, -1) for key, values in passed.items()}
     return Correction(means.binnings, bins, tables, moved, impurity)
 
 
 def choose_bins(
     form: ClosedForm, keys: Sequence[Key], rows: Points, *, are_cells: bool = False, are_drawn: bool = False
 ) -> dict[int, int]:
-    """Return the limit of bins per feature for each order, by the rule above; each cell of a table counts as a row."""
+    """Return the limit of bins per feature for each order: fewer for more leaves, cells, and slices than rows fill."""
+    # The module's docstring has the rule. If rows are cells of a table (`are_cells`), each counts as a row.
     binnings = coarse_binnings(form)
-    coarse = _CoarseTerms(CoarseMeans(form, binnings, {}, {}), _cells(binnings, rows), {}, rows.weights)
+    coarse = _CoarseTerms(CoarseMeans(form, binnings, {}, {}), _coarse_codes(binnings, rows), {}, rows.weights)
     n_leaves = sum(form.leaf_sets.n_leaves_with(key) for key in keys)
     n_tables = max(len(keys) * form.leaf_sets.values.shape[1], 1)
     max_cells = min(
@@ -121,44 +119,46 @@ def choose_bins(
 
     limits: dict[int, int] = {}
     for order in sorted({len(key) for key in keys}):
-        some = [key for key in keys if len(key) == order][: costs.KEYS_TO_TRY]
+        tried_keys = [key for key in keys if len(key) == order][: costs.KEYS_TO_TRY]
         bins = limits.get(order - 1, costs.COARSE_BINS)
-        while bins > 2 and (bins**order > max_cells or any(is_too_fine(key, bins) for key in some)):
+        while bins > 2 and (bins**order > max_cells or any(is_too_fine(key, bins) for key in tried_keys)):
             bins //= 2
         limits[order] = bins
     return limits
 
 
-def _cells(binnings: Sequence[Binning], rows: Points) -> list[Ints]:
+def _coarse_codes(binnings: Sequence[Binning], rows: Points) -> list[Ints]:
+    """Return, per feature, the merged bins of rows."""
     return [binning.bins[rows.codes[:, j]] for j, binning in enumerate(binnings)]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _CoarseTerms:
-    """State shared while terms are solved; tensors have the outputs first."""
+    """Terms of high order on coarse cells, weighted by rows; tensors have the outputs first."""
 
     means: CoarseMeans
-    cells: Sequence[Ints]
-    bins: Mapping[int, int]
-    weights: Floats
-    unsampled: Mapping[Key, Floats] = dataclasses.field(default_factory=dict)
+    codes: Sequence[Ints]  # coarse bins of the rows, by feature
+    bins: Mapping[int, int]  # limit of bins per feature for terms of each order
+    weights: Floats  # of the rows
+    unsampled: Mapping[Key, Floats] = dataclasses.field(default_factory=dict)  # what rows beyond a sample add to cells
 
-    def solve(self, keys: Sequence[Key], received: Received) -> Iterator[tuple[Solved, Projections]]:
+    def solve(self, keys: Sequence[Key], from_above: FromAbove) -> Iterator[tuple[Solved, Projections]]:
         """Purify terms of one order on their coarse cells, small ones together; yield them with their projections."""
         limit = self.bins[len(keys[0])]
         at_once = max(costs.CELLS_AT_ONCE // limit ** len(keys[0]), 1)
         for start in range(0, len(keys), at_once):
-            yield from self._solve_batch(keys[start : start + at_once], received)
+            yield from self._solve_batch(keys[start : start + at_once], from_above)
 
-    def _solve_batch(self, keys: Sequence[Key], received: Received) -> list[tuple[Solved, Projections]]:
+    def _solve_batch(self, keys: Sequence[Key], from_above: FromAbove) -> list[tuple[Solved, Projections]]:
+        """Purify some terms of one order together: add what comes from above, take out projections."""
         limit = self.bins[len(keys[0])]
         closed = [np.moveaxis(self.means.term(key, limit), -1, 0) for key in keys]
         values = []
         for key, term in zip(keys, closed, strict=True):
-            from_above = received(key)
-            whole = term if from_above is None else term + self.spread(from_above, key, limit)
+            addend = from_above(key)
+            whole = term if addend is None else term + self.spread(addend, key, limit)
             values.append(np.array(whole, order="C"))
-        cells = [ObservedCells.of(self._weights(key, limit) + self.unsampled.get(key, 0.0)) for key in keys]
+        cells = [ObservedCells.of(self._cell_weights(key, limit) + self.unsampled.get(key, 0.0)) for key in keys]
         all_projections = projections_of_all(
             cells,
             values,
@@ -173,24 +173,26 @@ class _CoarseTerms:
         return solved
 
     def is_merged(self, key: Key, limit: int) -> bool:
+        """Whether a limit of bins per feature merges any bins of the forest along a term's axes."""
         grid = self.means.form.leaf_sets.grid
         return any(self.means.binnings[j].coarser_size(limit) < grid.sizes[j] for j in key)
 
-    def _weights(self, key: Key, limit: int) -> Floats:
+    def _cell_weights(self, key: Key, limit: int) -> Floats:
+        """Return the weight of the rows in each cell with at most `limit` bins per feature."""
         sizes = tuple(self.means.binnings[j].coarser_size(limit) for j in key)
-        columns = [self._merged_cells(j, limit) for j in key]
+        columns = [self._merged_codes(j, limit) for j in key]
         return count_cells(columns, sizes, self.weights, len(self.weights))
 
     @memo
-    def _merged_cells(self, feature: int, limit: int) -> Ints:
-        return self.cells[feature] >> self.means.binnings[feature].shift(limit)
+    def _merged_codes(self, feature: int, limit: int) -> Ints:
+        return self.codes[feature] >> self.means.binnings[feature].shift(limit)
 
     def n_slices(self, key: Key, limit: int) -> int:
         """Return the number of slices with rows, along all axes of a term."""
-        return sum(int(np.count_nonzero(self._weights(below, limit))) for below in keys_below(key))
+        return sum(int(np.count_nonzero(self._cell_weights(below, limit))) for below in keys_below(key))
 
     def spread(self, values: Floats, key: Key, finer: int) -> Floats:
-        """Spread values from the merged bins of the order above onto finer bins."""
+        """Spread values from the merged bins of the order above onto at most `finer` bins per feature."""
         limit = self.bins[len(key) + 1]
         binnings = [self.means.binnings[j] for j in key]
         places = [np.arange(b.coarser_size(finer)) >> (b.shift(limit) - b.shift(finer)) for b in binnings]
@@ -217,9 +219,11 @@ class Leftover:
         return self._at(key, [codes[:, j] for j in key])
 
     def spread(self, key: Key, bins: Sequence[Ints]) -> Floats | float:
+        """Return what is moved to one term, as a table over some bins of each of its features."""
         return self._at(key, np.ix_(*bins)) if key in self.tables else 0.0
 
     def _at(self, key: Key, bins: Sequence[Ints | BinIndices]) -> Floats:
+        """Return the table's entries at bins of each feature, which index it together as numpy's index arrays do."""
         table = self.tables[key]
         sizes = table.shape[: len(key)]
         cells = (self.binnings[j].coarser(size)[column] for j, size, column in zip(key, sizes, bins, strict=True))
@@ -234,28 +238,28 @@ class Allotment:
     order: int
 
     def shares_of_tables(self, term: Key, keys: Collection[Key]) -> list[tuple[Key, float]]:
-        """Return the keys that a term contains, and the share of each that it gives up."""
+        """Return those of some keys that a term contains, and the share of each key's table that the term gives up."""
         if len(term) != self.order:
             return []
         orders = range(min(self.order, max(costs.LEFTOVER_BINS)) + 1)
         below = [key for order in orders for key in itertools.combinations(term, order) if key in keys]
-        return [(key, self._n_leaves(term) / self.n_pairs(key)) for key in below]
+        return [(key, self._n_leaves_with(term) / self.n_pairs(key)) for key in below]
 
     def feature_shares(self, key: Key) -> Floats:
-        """Return shares per feature, of sum 1, each term's share divided equally among its features."""
-        counts = self._by_feature(key)
+        """Return each feature's share, of sum 1, in a key's table: shares of terms are split among their features."""
+        counts = self._pairs_by_feature(key)
         return np.asarray(counts / counts.sum())
 
     def n_pairs(self, key: Key) -> float:
         """Return the number of pairs of a leaf and a term of the order on its path that contains the key."""
-        return float(self._by_feature(key).sum()) / self.order
+        return float(self._pairs_by_feature(key).sum()) / self.order
 
     @memo
-    def _by_feature(self, key: Key) -> Floats:
+    def _pairs_by_feature(self, key: Key) -> Floats:
         return self.leaf_sets.n_subsets_with(key, self.order)
 
     @memo
-    def _n_leaves(self, term: Key) -> int:
+    def _n_leaves_with(self, term: Key) -> int:
         return self.leaf_sets.n_leaves_with(term)
 
 
@@ -263,33 +267,33 @@ def find_leftover(form: ClosedForm, keys: Sequence[Key], rows: Points, values: F
     """Return the parts of values at rows (n_rows, n_outputs) that main effects and pairs predict."""
     axes = zip(form.leaf_sets.grid.axes, form.masses, strict=True)
     binnings = tuple(equal_mass(axis, masses, costs.LEFTOVER_BINS[1][0]) for axis, masses in axes)
-    left = values - rows.weights @ values
-    is_first = np.random.default_rng(0).random(len(left)) < 0.5
+    residual = values - rows.weights @ values
+    is_first_half = np.random.default_rng(0).random(len(residual)) < 0.5
     tables: dict[Key, Floats] = {}
     mains = [key for key in keys if len(key) == 1]
     pairs = sorted((key for key in keys if len(key) == 2), key=form.leaf_sets.n_leaves_with, reverse=True)
     n_terms = min(int(costs.LEFTOVER_STEPS / max(values.size, 1)), costs.LEFTOVER_TERMS)
     for key in mains + pairs[: max(n_terms - len(mains), 1)]:
         options = [cells_of_rows(binnings, key, rows, limit) for limit in costs.LEFTOVER_BINS[len(key)]]
-        estimates = [option.shrunk_means(left, rows.weights) for option in options]
+        estimates = [option.shrunk_means(residual, rows.weights) for option in options]
         gains = [
-            option.gain(left, rows.weights, is_first) if told > 0 else 0.0
-            for option, (_, told) in zip(options, estimates, strict=True)
+            option.gain(residual, rows.weights, is_first_half) if explained > 0 else 0.0
+            for option, (_, explained) in zip(options, estimates, strict=True)
         ]
         best = int(np.argmax(gains))
         if gains[best] > 0:
             means, cells = estimates[best][0], options[best]
             tables[key] = means.reshape(*cells.shape, -1)
-            left -= means[cells.numbers]
+            residual -= means[cells.numbers]
     return Leftover(binnings, tables)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Cells:
     shape: tuple[int, ...]
-    numbers: Ints
-    masses: Floats
-    n_rows: Floats
+    numbers: Ints  # cell of each row
+    masses: Floats  # weight of each cell
+    n_rows: Floats  # effective number of rows in each cell
 
     def means(self, values: Floats, weights: Floats) -> Floats:
         """Return means over cells, shape (n_cells, n_outputs); zero in cells without rows."""
@@ -301,10 +305,10 @@ class _Cells:
     ) -> tuple[Floats, float]:
         """Return means shrunk by their noise (zero below the threshold), and the variance they should explain."""
         used = self.n_rows > 0
-        n_used, n_all = int(used.sum()), float(1 / np.square(weights).sum())
-        result, told = np.zeros((len(self.masses), values.shape[1])), 0.0
+        n_used, n_all = int(used.sum()), float(1 / np.square(weights).sum())  # cells, and effective number of rows
+        result, explained = np.zeros((len(self.masses), values.shape[1])), 0.0
         if n_used < 2 or n_all <= n_used:
-            return result, told
+            return result, explained
         for output, column in enumerate(values.T):
             means = np.bincount(self.numbers, weights * column, len(used))[used] / self.masses[used]
             between = float(self.masses[used] @ means**2)
@@ -315,13 +319,13 @@ class _Cells:
             if signal > threshold * from_noise * np.sqrt(2 / n_used):
                 signal_share = signal / (signal + noise)
                 result[used, output] = signal_share * means
-                told += signal * float(self.masses[used] @ signal_share)
-        return result, told
+                explained += signal * float(self.masses[used] @ signal_share)
+        return result, explained
 
-    def gain(self, values: Floats, weights: Floats, is_first: Bools) -> float:
+    def gain(self, values: Floats, weights: Floats, is_first_half: Bools) -> float:
         """Return how much shrunk means over one half of the rows lower the mean square of the other half."""
         gain = 0.0
-        for half in (is_first, ~is_first):
+        for half in (is_first_half, ~is_first_half):
             cells = _cells_of(self.shape, self.numbers[half], weights[half])
             guess = cells.shrunk_means(values[half], weights[half], threshold=0.0)[0][self.numbers[~half]]
             held_out = values[~half]
@@ -330,6 +334,7 @@ class _Cells:
 
 
 def cells_of_rows(binnings: Sequence[Binning], key: Key, rows: Points, limit: int) -> _Cells:
+    """Return the cells of a key with at most `limit` bins per feature, and the rows in them."""
     shape = tuple(binnings[j].coarser_size(limit) for j in key)
     numbers = np.ravel_multi_index([binnings[j].coarser(limit)[rows.codes[:, j]] for j in key], shape)
     return _cells_of(shape, numbers, rows.weights)

@@ -85,13 +85,13 @@ class StepFunction:
         return costs.STEP_ROUNDING * self.size
 
     def lowest(self, n_nodes: int = costs.SEARCH_NODES, *, at: tuple[int, int] | None = None) -> Extreme:
-        """Return the smallest value, or bounds that agree in sign if `n_nodes` products of sets suffice for that."""
+        """Return the smallest value, or bounds of it: branch and bound over at most `n_nodes` products of columns."""
         whole = tuple(np.ones(n, dtype=bool) for n in self.n_columns)
         if at is not None:  # partner and column: search that column alone, where the sign is enough
             whole = (*whole[: at[0]], np.arange(len(whole[at[0]])) == at[1], *whole[at[0] + 1 :])
         n_once_decided = costs.NODES_ONCE_DECIDED if at is None else 0
         numbers = itertools.count()
-        best = self._dive(whole)
+        best = self._greedy_low_cell(whole)
         heap = [self._node(whole, next(numbers))]
         limit = self.tolerance
         for n_done in range(n_nodes):
@@ -107,7 +107,7 @@ class StepFunction:
             partner, columns = split
             for half in (parent[partner] & columns, parent[partner] & ~columns):
                 masks = (*parent[:partner], half, *parent[partner + 1 :])
-                best = min(best, self._at(self._cell(masks)), key=lambda extreme: extreme.least)
+                best = min(best, self._at(self._lowest_of_singles(masks)), key=lambda extreme: extreme.least)
                 heapq.heappush(heap, self._node(masks, next(numbers)))
         bound = min([best.least, *(node[0] for node in heap[:1])])
         meets = bound >= best.least - limit
@@ -129,6 +129,7 @@ class StepFunction:
         return bounds, self._along(place, cell)
 
     def _along(self, place: int, cell: tuple[int, ...]) -> Floats:
+        """Return the values in `cell` with the column of one partner replaced by each of its columns."""
         boxes = self.boxes
         single_values = [float(single[c]) for single, c in zip(self.singles, cell, strict=True)]
         values = self.constant + sum(single_values[:place] + single_values[place + 1 :]) + self.singles[place]
@@ -136,9 +137,9 @@ class StepFunction:
             values = values + table[tuple(slice(None) if i == place else cell[i] for i in places)]
         if len(boxes.values):
             other_columns = np.delete(self._offsets[:-1] + np.array(cell), place)
-            meets = np.flatnonzero(boxes.inside[:, other_columns].all(axis=1))
-            inside = boxes.inside[meets, self._offsets[place] : self._offsets[place + 1]]
-            values = values + boxes.values[meets] @ inside
+            meeting = np.flatnonzero(boxes.inside[:, other_columns].all(axis=1))
+            inside = boxes.inside[meeting, self._offsets[place] : self._offsets[place + 1]]
+            values = values + boxes.values[meeting] @ inside
         return values
 
     def value(self, cell: tuple[int, ...]) -> float:
@@ -152,18 +153,19 @@ class StepFunction:
 
     @functools.cached_property
     def _offsets(self) -> Ints:
+        """Where the columns of each partner begin among those of all, and the end."""
         return np.cumsum([0, *self.n_columns])
 
     def _at(self, cell: tuple[int, ...]) -> Extreme:
         return Extreme(-np.inf, self.value(cell), cell)
 
-    def _cell(self, masks: Masks) -> tuple[int, ...]:
+    def _lowest_of_singles(self, masks: Masks) -> tuple[int, ...]:
         """Return the cell of a product that minimises the functions of one partner."""
         pairs = zip(self.singles, masks, strict=True)
         return tuple(int(np.argmin(np.where(mask, single, np.inf))) for single, mask in pairs)
 
     def _node(self, masks: Masks, number: int) -> Node:
-        """Return the bound of a product, and its split: along the part whose values differ most."""
+        """Return a product of columns with its lower bound, and its split: along the part whose values differ most."""
         pairs = zip(self.singles, masks, strict=True)
         bound = self.constant + sum(float(single[mask].min()) for single, mask in pairs)
         widest, split = 0.0, None
@@ -173,8 +175,8 @@ class StepFunction:
             bound += least
             spread = float(table[inner].max()) - least
             if spread > widest:
-                widest, split = spread, _around(masks, places, table)
-        lows, highs, box_of = _ranges(self.boxes, self._counts(masks), [int(mask.sum()) for mask in masks])
+                widest, split = spread, _split_at_lowest(masks, places, table)
+        lows, highs, box_of = _ranges(self.boxes, self._n_shared_columns(masks), [int(mask.sum()) for mask in masks])
         bound += float(lows.sum())
         if len(lows) and (highs - lows).max() > widest:
             # A partner, and those of the product's columns that the widest box holds, if not all.
@@ -183,35 +185,37 @@ class StepFunction:
             split = next((i, box_masks[i]) for i, mask in enumerate(masks) if (mask & ~box_masks[i]).any())
         return bound, number, masks, split
 
-    def _counts(self, masks: Masks) -> Ints:
+    def _n_shared_columns(self, masks: Masks) -> Ints:
+        """Return how many columns each box shares with a product, shape (n_boxes, n_partners)."""
         boxes = self.boxes
         if not len(boxes.values):
             return np.zeros((0, len(masks)), dtype=np.int64)
         shared = boxes.inside & np.concatenate(masks)
         return np.add.reduceat(shared, self._offsets[:-1], axis=1, dtype=np.int64)
 
-    def _dive(self, masks: Masks) -> Extreme:
+    def _greedy_low_cell(self, masks: Masks) -> Extreme:
         """Return a low cell: greedily the lowest box of each function that meets those chosen before."""
         boxes = self.boxes
         offsets = self._offsets.tolist()
         for start, stop in itertools.pairwise([*boxes.starts.tolist(), len(boxes.values)]):
-            counts = self._counts(masks)[start:stop]
-            meets = np.flatnonzero((counts > 0).all(axis=1))
-            values = boxes.values[start:stop][meets]
-            if len(meets) and values.min() < 0:
-                inside = boxes.inside[start + meets[np.argmin(values)]]
+            n_shared = self._n_shared_columns(masks)[start:stop]
+            meeting = np.flatnonzero((n_shared > 0).all(axis=1))
+            values = boxes.values[start:stop][meeting]
+            if len(meeting) and values.min() < 0:
+                inside = boxes.inside[start + meeting[np.argmin(values)]]
                 masks = tuple(
                     mask & inside[a:b] for mask, (a, b) in zip(masks, itertools.pairwise(offsets), strict=True)
                 )
-        return self._at(self._cell(masks))
+        return self._at(self._lowest_of_singles(masks))
 
 
 def steps_of_tables(effects: Effects, feature: int, output: int) -> Iterator[StepFunction]:
+    """Yield the change of one output from each bin of a feature to the next, as a function of other features."""
     sizes = effects.grid.sizes
     keys = [key for key in effects.terms if feature in key]
     partners = tuple(sorted({j for key in keys for j in key} - {feature}))
-    full = {key: effects.on_binnings(key, [unmerged(sizes[j]) for j in key])[..., output] for key in keys}
-    along = {key: np.moveaxis(values, key.index(feature), 0) for key, values in full.items()}
+    tables_on_grid = {key: effects.on_binnings(key, [unmerged(sizes[j]) for j in key])[..., output] for key in keys}
+    feature_first = {key: np.moveaxis(values, key.index(feature), 0) for key, values in tables_on_grid.items()}
     size = size_of_tables(effects, output)
     columns = tuple(np.arange(sizes[j]) for j in partners)
     nothing = np.zeros(0, dtype=np.int64)
@@ -219,7 +223,7 @@ def steps_of_tables(effects: Effects, feature: int, output: int) -> Iterator[Ste
     for k in range(effects.grid.axes[feature].n_regular - 1):
         singles = [np.zeros(sizes[j]) for j in partners]
         constant, tables = 0.0, []
-        for key, values in along.items():
+        for key, values in feature_first.items():
             step = values[k + 1] - values[k]
             places = tuple(partners.index(j) for j in key if j != feature)
             if not places:
@@ -232,33 +236,24 @@ def steps_of_tables(effects: Effects, feature: int, output: int) -> Iterator[Ste
 
 
 def size_of_tables(effects: Effects, output: int) -> float:
+    """Return a bound on the values of one output: its intercept plus the largest entry of each table."""
     largest = (float(np.abs(values[..., output]).max(initial=0.0)) for values in effects.terms.values())
     return float(np.abs(effects.intercept[output])) + sum(largest)
 
 
 def steps_of_trees(forest: Forest, leaf_sets: LeafSets, feature: int, output: int) -> Iterator[StepFunction]:
+    """Yield the change of one output from each bin of a feature to the next, as a function of other features."""
     grid, sets = leaf_sets.grid, leaf_sets.sets[feature]
     values = leaf_sets.values[:, output]
-    tree = _trees_of_leaves(forest)
+    tree = forest.tree_of_leaves
     largest = np.maximum.reduceat(np.abs(values)[np.argsort(tree, kind="stable")], _firsts(np.sort(tree)))
     size = float(np.abs(forest.intercept[output]) + largest.sum())
     changes = sets.steps(unmerged(grid.sizes[feature])).tocsc()
     for k in range(grid.axes[feature].n_regular - 1):
-        at = slice(changes.indptr[k + 1], changes.indptr[k + 2])
-        leaves, signs = sets.leaves[changes.indices[at]], changes.data[at]
+        entries = slice(changes.indptr[k + 1], changes.indptr[k + 2])
+        leaves, signs = sets.leaves[changes.indices[entries]], changes.data[entries]
         ends = leaves[signs < 0], leaves[signs > 0]
         yield dataclasses.replace(_step_of_leaves(leaf_sets, feature, tree, ends, values), size=size)
-
-
-def _trees_of_leaves(forest: Forest) -> Ints:
-    tree = np.zeros(forest.n_leaves, dtype=np.int64)
-    nodes, numbers = forest.roots, np.arange(forest.n_trees)
-    while len(nodes):
-        is_leaf = forest.feature[nodes] < 0
-        tree[forest.leaf[nodes[is_leaf]]] = numbers[is_leaf]
-        inner, numbers = nodes[~is_leaf], np.tile(numbers[~is_leaf], 2)
-        nodes = np.concatenate([forest.left[inner], forest.right[inner]])
-    return tree
 
 
 def _firsts(numbers: Ints) -> Ints:
@@ -270,11 +265,11 @@ def _step_of_leaves(
     leaf_sets: LeafSets, feature: int, tree: Ints, ends: tuple[Ints, Ints], values: Floats
 ) -> StepFunction:
     """Return the step between two bins; `ends` are the leaves that hold only the first bin, and only the second."""
-    leaves = np.concatenate(ends)
+    leaves = np.concatenate(ends)  # `tree` has the tree of each leaf of the forest, `values` one output
     partners = tuple(j for j in range(len(leaf_sets.sets)) if j != feature and leaf_sets.have(j, leaves).any())
     columns, merged = _merged_columns(leaf_sets, partners, leaves)
-    lengths = [int(of_partner.max()) + 1 for of_partner in columns]
-    pairs = _meeting(merged, lengths, tree[leaves], len(ends[0]))
+    lengths = [int(bin_columns.max()) + 1 for bin_columns in columns]
+    pairs = _intersecting_pairs(merged, lengths, tree[leaves], len(ends[0]))
     boxes = merged[pairs[0]] & merged[pairs[1]]
     changes = values[leaves[pairs[1]]] - values[leaves[pairs[0]]]
     trees = tree[leaves[pairs[0]]]
@@ -297,8 +292,9 @@ def _merged_columns(leaf_sets: LeafSets, partners: Key, leaves: Ints) -> tuple[t
     return tuple(columns), np.concatenate(merged, axis=1)
 
 
-def _meeting(merged: Bools, lengths: Sequence[int], tree: Ints, n_first: int) -> tuple[Ints, Ints]:
+def _intersecting_pairs(merged: Bools, lengths: Sequence[int], tree: Ints, n_first: int) -> tuple[Ints, Ints]:
     """Return pairs of a leaf of the first bin and one of the second, in the same tree, whose boxes intersect."""
+    # `merged` has the box of each leaf over all columns, `lengths` the number of columns of each partner.
     one, other = np.nonzero(tree[:n_first, None] == tree[None, n_first:])
     other = other + n_first
     if lengths:
@@ -310,9 +306,9 @@ def _meeting(merged: Bools, lengths: Sequence[int], tree: Ints, n_first: int) ->
 
 
 def _sum_of_boxes(partners: Key, columns: tuple[Ints, ...], sorted_boxes: tuple[Bools, Floats, Ints]) -> StepFunction:
-    """Sort the boxes of each tree into a constant, functions of one partner, and functions of several."""
+    """Return the sum of boxes with values, sorted by tree: a constant, functions of one partner, boxes of several."""
     boxes, values, tree = sorted_boxes
-    lengths = [int(of_partner.max()) + 1 for of_partner in columns]
+    lengths = [int(bin_columns.max()) + 1 for bin_columns in columns]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     singles = [np.zeros(length) for length in lengths]
     constant, joint_slices, may_be_zero = 0.0, [], []
@@ -335,8 +331,8 @@ def _sum_of_boxes(partners: Key, columns: tuple[Ints, ...], sorted_boxes: tuple[
     return StepFunction(partners, columns, constant, tuple(singles), (), several)
 
 
-def _around(masks: Masks, places: tuple[int, ...], table: Floats) -> tuple[int, Bools]:
-    """Return the partner of a table with most columns left, and the column of the table's smallest value."""
+def _split_at_lowest(masks: Masks, places: tuple[int, ...], table: Floats) -> tuple[int, Bools]:
+    """Return the partner of a table with most columns left, and a mask of the column of the table's smallest value."""
     inner = [np.flatnonzero(masks[i]) for i in places]
     cell = np.unravel_index(int(np.argmin(table[np.ix_(*inner)])), [len(columns) for columns in inner])
     widest = int(np.argmax([len(columns) for columns in inner]))
@@ -345,12 +341,12 @@ def _around(masks: Masks, places: tuple[int, ...], table: Floats) -> tuple[int, 
     return places[widest], mask
 
 
-def _ranges(boxes: Boxes, counts: Ints, n_columns: list[int]) -> tuple[Floats, Floats, Ints]:
-    """Return the range of each function in a product, and a box of it that does not hold the whole product."""
+def _ranges(boxes: Boxes, n_shared: Ints, n_columns: list[int]) -> tuple[Floats, Floats, Ints]:
+    """Return lows and highs of each function in a product, and a box of it that holds a part of the product, or -1."""
     if not len(boxes.values):
         return np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.int64)
-    meets: Bools = np.asarray((counts > 0).all(axis=1))
-    holds: Bools = np.asarray((counts == np.array(n_columns)).all(axis=1))
+    meets: Bools = np.asarray((n_shared > 0).all(axis=1))
+    holds: Bools = np.asarray((n_shared == np.array(n_columns)).all(axis=1))
     is_inside = np.maximum.reduceat(holds, boxes.starts)
     has_zero = boxes.may_be_zero & ~is_inside
     least = np.minimum.reduceat(np.where(meets, boxes.values, np.inf), boxes.starts)

@@ -1,9 +1,7 @@
 """Sums over leaves: compiled kernels of the closed form, the same by numpy, and corners of pairs of leaves.
 
-Rows have shape (n_features, n_rows), few at a time to fit into the cache.
-
-A set of bins begins and ends at few places, so the differences of a ⊗ b along both axes are nonzero at a few corners
-only. These are added up cell by cell; running sums give the table.
+Kernels take few rows at a time, which fit into the cache. A set of bins begins and ends at few places, so the
+differences of a ⊗ b along both axes are nonzero at a few corners only. These are added up; running sums give the table.
 """
 
 from __future__ import annotations
@@ -33,11 +31,9 @@ _BLOCK = 1_024  # points at once
 def sum_polynomials(
     codes: BinIndices, leaves: tuple[int, int], n_orders: int, values: Floats, flat: FlatLeaves
 ) -> Floats:
-    """Return coefficients of t^k, k < n_orders, in Σ values Π_j (p_j + t (z_j - p_j)), (n_orders, n_outputs, n_rows).
-
-    The sum is over the leaves from leaves[0] to leaves[1]; z_j is 1 if a row's bin, in `codes` (n_features, n_rows), is
-    in the leaf's set of feature j, else 0; p_j is the mass of the set. Values are (n_leaves, n_outputs).
-    """
+    """Return coefficients of t^k in Σ values Π_j (p_j + t (z_j - p_j)) for all k: (n_orders, n_outputs, n_rows)."""
+    # The sum is over the leaves from leaves[0] to leaves[1]; z_j is 1 if a row's bin, in `codes` (n_features, n_rows),
+    # is in the leaf's set of feature j, else 0; p_j is the mass of the set. Values are (n_leaves, n_outputs).
     # Fields are unpacked once, and loops use two indices: access to fields and views of rows cost more than entries.
     starts, feature, low, high, missing_from, mass, has_table, table = flat
     n_rows, n_outputs = codes.shape[1], values.shape[1]

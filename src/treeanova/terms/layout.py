@@ -19,8 +19,7 @@ import numpy as np
 from treeanova.anova.cascade import with_subsets
 from treeanova.anova.solvers import method_for
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key, label_of
-from treeanova.density.base import Points
-from treeanova.density.kinds import Density
+from treeanova.density.base import Density, Points
 from treeanova.density.statistics import Statistics
 from treeanova.errors import BudgetError
 from treeanova.model.effects import Effects, refined_axes
@@ -183,12 +182,14 @@ class Plan:
 
 
 def size_text(n_bytes: float) -> str:
+    """Return a number of bytes as text, such as "1.2 MB"."""
     units = ("bytes", "kB", "MB", "GB", "TB")
     power = min(int(math.log(max(n_bytes, 1), 1000)), len(units) - 1)
     return f"{n_bytes / 1000**power:.3g} {units[power]}"
 
 
 def plan_of(keys: set[Key], grid: Grid, n_outputs: int) -> Plan:
+    """Return the plan of tables of terms and all their subsets on a grid."""
     sizes = grid.sizes
     ordered = sorted(with_subsets(keys), key=lambda key: (len(key), key))
     cells = {key: math.prod(sizes[j] for j in key) for key in ordered}
@@ -248,13 +249,13 @@ def choose_layout(
     if (
         tensor_order is None
         and highest > 1
-        and not _is_in_time(_shrunk(plan, sets.grid, costs.MERGED_BINS[-1]), seconds)
+        and not _is_in_time(_with_merged_bins(plan, sets.grid, costs.MERGED_BINS[-1]), seconds)
     ):
-        highest, plan = 1, _planned(sets, 1, top)
+        highest, plan = 1, _plan_up_to(sets, 1, top)
     max_bins = _bins_that_fit(plan, sets.grid, budget, seconds, n_rows)
-    held = plan if max_bins is None else _shrunk(plan, sets.grid, max_bins)
+    plan = plan if max_bins is None else _with_merged_bins(plan, sets.grid, max_bins)
     if terms == "all":
-        _check_number(sets, range(highest + 1, (top if max_order is None else min(max_order, top)) + 1))
+        _check_number_of_terms(sets, range(highest + 1, (top if max_order is None else min(max_order, top)) + 1))
     has_many_terms = not _can_list_all(sets, highest, top)
     lists_all = max_order is not None or terms == "all" or not has_many_terms
     if max_order is not None:
@@ -272,11 +273,11 @@ def choose_layout(
             "decomposition."
         )
     asked = () if lists_all else requested
-    layout = TermLayout(highest, reported, top, max_bins, held, lists_all, asked, has_many_terms)
+    layout = TermLayout(highest, reported, top, max_bins, plan, lists_all, asked, has_many_terms)
     return dataclasses.replace(layout, plan=dataclasses.replace(layout.plan, notes=tuple(_notes(layout))))
 
 
-def _check_number(sets: LeafSets, orders: range) -> None:
+def _check_number_of_terms(sets: LeafSets, orders: range) -> None:
     n_terms = sum(map(sets.n_subsets, orders)) * int(sets.values.shape[1])
     if n_terms > costs.MOST_TERMS:
         raise BudgetError(
@@ -288,12 +289,12 @@ def _check_number(sets: LeafSets, orders: range) -> None:
 def _tensors_that_fit(sets: LeafSets, top: int, budget: float, tensor_order: int | None) -> tuple[int, Plan]:
     """Return the highest order of tensors and its plan; a requested order must fit."""
     order = min(top, 2 if tensor_order is None else max(tensor_order, 1))
-    plan = _planned(sets, order, top)
+    plan = _plan_up_to(sets, order, top)
     if tensor_order is not None:
         plan.check(budget)
         return order, plan
     while order < top and not sets.has_more_subsets(order + 1, costs.TENSOR_TERMS):
-        larger = _planned(sets, order + 1, top)
+        larger = _plan_up_to(sets, order + 1, top)
         cells = [n_cells for key, n_cells in larger.cells.items() if len(key) > 2]
         is_slow = sum(cells) * larger.n_outputs > costs.TENSOR_CELLS or len(cells) > costs.TENSOR_TERMS
         if is_slow or larger.n_bytes > budget:
@@ -302,7 +303,7 @@ def _tensors_that_fit(sets: LeafSets, top: int, budget: float, tensor_order: int
     return order, plan
 
 
-def _planned(sets: LeafSets, order: int, top: int) -> Plan:
+def _plan_up_to(sets: LeafSets, order: int, top: int) -> Plan:
     """Return the plan of tensors up to an order, with the memory of sums over leaves for the others."""
     plan = plan_of(
         set(sets.subsets([order])) | {key for key in sets.keys if len(key) < order}, sets.grid, sets.values.shape[1]
@@ -328,7 +329,7 @@ def _bytes_of_leaves(sets: LeafSets) -> int:
 
 
 def check_leaves(forest: Forest, budget: float, seconds: float | None = None, left: float = math.inf) -> None:
-    """Raise BudgetError if the leaves alone exceed memory or time; `left` is the rest of the caller's `seconds`."""
+    """Raise BudgetError if the leaves alone exceed memory or time; `left` is what remains of the caller's `seconds`."""
     nodes, depth, n_entries = forest.roots, 0, 0  # entries: at most the features on the paths to all leaves
     while len(nodes):
         is_leaf = forest.feature[nodes] < 0
@@ -353,6 +354,7 @@ def check_leaves(forest: Forest, budget: float, seconds: float | None = None, le
 
 
 def seconds_of_tables(plan: Plan) -> float:
+    """Return about how long the tables of a plan take to compute."""
     n_tables = sum(len(key) > 1 for key in plan.cells)
     return n_tables * costs.SECONDS_PER_TABLE + plan.table_bytes / costs.TABLE_BYTES_PER_SECOND
 
@@ -375,45 +377,50 @@ def _bins_that_fit(plan: Plan, grid: Grid, budget: float, seconds: float, n_rows
     if fits(plan, max((plan.sizes[j] for key in plan.cells for j in key if grid.axes[j].is_ordered), default=0)):
         return None
     for max_bins in costs.MERGED_BINS:
-        if fits(_shrunk(plan, grid, max_bins), max_bins):
+        if fits(_with_merged_bins(plan, grid, max_bins), max_bins):
             return max_bins
-    _shrunk(plan, grid, costs.MERGED_BINS[-1]).check(budget)
+    _with_merged_bins(plan, grid, costs.MERGED_BINS[-1]).check(budget)
     return costs.MERGED_BINS[-1]
 
 
-def _shrunk(plan: Plan, grid: Grid, max_bins: int) -> Plan:
+def _with_merged_bins(plan: Plan, grid: Grid, max_bins: int) -> Plan:
+    """Return a plan with at most `max_bins` bins per ordered feature."""
     pairs = zip(plan.sizes, grid.axes, strict=True)
     sizes = tuple(min(size, max_bins) if axis.is_ordered else size for size, axis in pairs)
     cells = {key: math.prod(sizes[j] for j in key) for key in plan.cells}
     return dataclasses.replace(plan, cells=cells, sizes=sizes)
 
 
-def _can_list_all(sets: LeafSets, order: int, top: int) -> bool:
+def _can_list_all(sets: LeafSets, tensor_order: int, top: int) -> bool:
+    """Whether the terms above the tables, up to the highest order, are few and cheap enough to be listed one by one."""
     limit = costs.LISTED_TERMS // int(sets.values.shape[1])
-    orders = range(order + 1, top + 1)
+    orders = range(tensor_order + 1, top + 1)
     if row_cost(sets) > costs.LISTED_COST or any(sets.has_more_subsets(k, limit) for k in orders):
         return False
     return sum(map(sets.n_subsets, orders)) <= limit or len(sets.subsets(orders)) <= limit
 
 
 def _notes(layout: TermLayout) -> Iterator[str]:
+    """Yield sentences of a plan on merged bins and on terms without tables."""
     if layout.max_bins is not None:
         yield f"bins merged to at most {layout.max_bins:,} per ordered feature, the rest in a remainder"
     at_rows = range(layout.tensor_order + 1, layout.row_order + 1)
     if at_rows:
         which = "" if layout.lists_all else "those terms that carry weight, the others added up, "
-        yield f"{_orders(at_rows)}: {which}evaluated at rows"
+        yield f"{_text_of_orders(at_rows)}: {which}evaluated at rows"
     remainder_orders = range(max(layout.row_order, 0) + 1, layout.top_order + 1)
     if remainder_orders:
-        yield f"{_orders(remainder_orders)}: in a remainder"
+        yield f"{_text_of_orders(remainder_orders)}: in a remainder"
 
 
-def _orders(orders: range) -> str:
+def _text_of_orders(orders: range) -> str:
     return f"order {orders[0]}" if len(orders) == 1 else f"orders {orders[0]} to {orders[-1]}"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Trees:
+    """A forest with its leaves, and the layout of its terms as tensors and at rows."""
+
     forest: Forest  # the trees, for exact scores
     leaf_sets: LeafSets  # their leaves on the grid of all their bins
     layout: TermLayout  # which terms are tensors, which are evaluated at rows, which form the remainder
@@ -434,28 +441,30 @@ class Trees:
         return max(row_cost(self.leaf_sets), 1.0)
 
     def raw_tensors(self) -> Effects:
-        """Return the leaves with few features as tensors."""
+        """Return the terms before purification up to the order of tensors: the leaves with few features."""
         max_order = self.layout.tensor_order
         return expand(self.leaf_sets, max_order=max_order, binnings=self.binnings, grid=self.tensor_grid)
 
     def merged(self, codes: BinIndices) -> BinIndices:
-        """Return bins of the tensors for bins on `grid`."""
+        """Return the merged bins, those of the tensors, of rows given by bins on `grid`."""
         if not self.has_merged_bins:
             return codes
         columns = [binning.bins[codes[:, j]] for j, binning in enumerate(self.binnings)]
         return np.stack(columns, axis=1).astype(np.int32)
 
     def drawn_within(self, codes: BinIndices, rng: np.random.Generator) -> BinIndices:
-        """Return bins on `grid` for bins of the tensors, drawn by their shares."""
+        """Return bins on `grid` of rows given by bins of the tensors: drawn within a merged bin by their shares."""
         if not self.has_merged_bins:
             return codes
         columns = [_draw_within(binning, codes[:, j], rng) for j, binning in enumerate(self.binnings)]
         return np.stack(columns, axis=1).astype(np.int32)
 
     def points(self, density: Density, n_rows: int, rng: np.random.Generator) -> Points:
+        """Return bins on `grid` and weights of rows that represent a density; `n_rows` of them if they are drawn."""
         return density.joint.points_on(self.grid, self.drawn_within, n_rows, rng)
 
     def scored_soon(self, points: Points) -> Points:
+        """Return as many of some rows as the forest can score in a moment."""
         n_rows = int(costs.SCORED_STEPS / max(self.forest.n_trees, 1))
         return some_of(points, n_rows, np.random.default_rng(0))
 
@@ -475,6 +484,7 @@ class Trees:
 
 
 def _draw_within(binning: Binning, codes: Ints | BinIndices, rng: np.random.Generator) -> Ints:
+    """Return a bin within the merged bin of each row, drawn by shares."""
     order = np.argsort(binning.bins, kind="stable")
     ends = np.cumsum(binning.shares[order])
     ends *= binning.size / ends[-1]
@@ -485,7 +495,7 @@ def _draw_within(binning: Binning, codes: Ints | BinIndices, rng: np.random.Gene
 
 
 def some_of(points: Points, n_rows: int, rng: np.random.Generator) -> Points:
-    """Return draws of as many rows, by their weights; the same points if they are not more."""
+    """Return `n_rows` rows drawn by their weights; the points themselves if they are not more."""
     if len(points.codes) <= n_rows:
         return points
     drawn_rows = rng.choice(len(points.codes), size=n_rows, p=points.weights / points.weights.sum())
@@ -497,7 +507,7 @@ def leaves_of(forest: Forest) -> LeafSets:
 
 
 def lay_out(forest: Forest, sets: LeafSets, layout: TermLayout, statistics: Statistics | None) -> Trees:
-    """Merge bins if the layout asks for it: to equal masses of the rows, if any."""
+    """Return trees whose tensors have merged bins if the layout says so: of equal mass under the rows, if any."""
     grid = sets.grid
     if layout.max_bins is None:
         return Trees(forest, sets, layout, tuple(unmerged(size) for size in grid.sizes), grid)

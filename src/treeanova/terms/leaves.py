@@ -38,6 +38,7 @@ class LeafBins(NamedTuple):
 
 
 def leaf_bins(forest: Forest, grid: Grid) -> Iterator[LeafBins]:
+    """Yield the bins that reach all leaves, for some features at a time; paths are followed from the roots down."""
     n_features = len(grid.axes)
     ends = np.zeros(len(forest.feature), dtype=np.int32)  # bins left of each bound, 0 at leaves and category splits
     for j, axis in enumerate(grid.axes):
@@ -61,13 +62,13 @@ def leaf_bins(forest: Forest, grid: Grid) -> Iterator[LeafBins]:
         yield LeafBins(features, *(np.ascontiguousarray(column.T) for column in columns))
 
 
-NodeBins = tuple[BinIndices, BinIndices, Bools, Bools]
+NodeBins = tuple[BinIndices, BinIndices, Bools, Bools]  # ends low and high, is missing inside, is feature on the path
 
 
 def _walk_levels(
     forest: Forest, ends: BinIndices, levels: Sequence[Ints], features: range, limits: BinIndices
 ) -> NodeBins:
-    """Return ends, whether missing values arrive and whether the path has the feature: (n_nodes, n_features)."""
+    """Return ends of bins, whether missing values arrive, whether the path has the feature: (n_nodes, n_features)."""
     shape = len(forest.feature), len(features)
     low, missing, used = np.zeros(shape, dtype=np.int32), np.ones(shape, dtype=bool), np.zeros(shape, dtype=bool)
     high = np.empty(shape, dtype=np.int32)
@@ -77,9 +78,9 @@ def _walk_levels(
         at = split, forest.feature[nodes[split]] - features.start
         end, to_left = ends[nodes[split]], forest.missing_left[nodes[split]]
         left, right = forest.left[nodes], forest.right[nodes]
-        low[left], high[right] = (rows := low[nodes]), (tops := high[nodes])
-        rows[at], tops[at] = np.maximum(rows[at], end), np.minimum(tops[at], end)
-        low[right], high[left] = rows, tops
+        low[left], high[right] = (lows := low[nodes]), (highs := high[nodes])
+        lows[at], highs[at] = np.maximum(lows[at], end), np.minimum(highs[at], end)
+        low[right], high[left] = lows, highs
         on_path = used[nodes]
         on_path[at] = True
         used[left] = used[right] = on_path
@@ -93,6 +94,7 @@ def _walk_levels(
 def _walk_compiled(
     forest: Forest, ends: BinIndices, levels: Sequence[Ints], features: range, limits: BinIndices
 ) -> NodeBins:
+    """Return the same as `_walk_levels`; `levels` are inner nodes by depth, `ends` their first bins that go right."""
     nodes = np.concatenate([np.zeros(0, np.int64), *levels])
     places = forest.feature[nodes] - features.start
     columns = nodes, forest.left[nodes], forest.right[nodes], places, ends[nodes], forest.missing_left[nodes]
@@ -101,9 +103,9 @@ def _walk_compiled(
 
 @Kernel
 def walk_down(splits: Ints, limits: BinIndices, n_nodes: int) -> NodeBins:
-    """Walk from inner nodes, parents first, to their children."""
-    # `splits` has, for each: node, left and right child, column of its feature (outside the columns, the split does not
-    # matter), first bin that goes right, whether missing values go left.
+    """Return ends of bins, whether missing values arrive, whether the path has the feature: (n_nodes, n_features)."""
+    # `splits` has, for each inner node, parents first: node, left and right child, column of its feature (outside the
+    # columns, the split does not matter), first bin that goes right, whether missing values go left.
     n_features = len(limits)
     low, high = np.zeros((n_nodes, n_features), np.int32), np.empty((n_nodes, n_features), np.int32)
     missing, used = np.ones((n_nodes, n_features), np.bool_), np.zeros((n_nodes, n_features), np.bool_)
@@ -111,33 +113,33 @@ def walk_down(splits: Ints, limits: BinIndices, n_nodes: int) -> NodeBins:
         for j in range(n_features):
             high[node, j] = limits[j]
     for i in range(len(splits)):
-        node, a, b = splits[i, 0], splits[i, 1], splits[i, 2]
+        node, left, right = splits[i, 0], splits[i, 1], splits[i, 2]
         for j in range(n_features):
-            low[a, j] = low[b, j] = low[node, j]
-            high[a, j] = high[b, j] = high[node, j]
-            missing[a, j] = missing[b, j] = missing[node, j]
-            used[a, j] = used[b, j] = used[node, j]
+            low[left, j] = low[right, j] = low[node, j]
+            high[left, j] = high[right, j] = high[node, j]
+            missing[left, j] = missing[right, j] = missing[node, j]
+            used[left, j] = used[right, j] = used[node, j]
         j, end, missing_left = splits[i, 3], splits[i, 4], splits[i, 5] == 1
         if 0 <= j < n_features:
-            low[b, j] = max(low[node, j], end)
-            high[a, j] = min(high[node, j], end)
-            missing[a, j] = missing[node, j] and missing_left
-            missing[b, j] = missing[node, j] and not missing_left
-            used[a, j] = used[b, j] = True
+            low[right, j] = max(low[node, j], end)
+            high[left, j] = min(high[node, j], end)
+            missing[left, j] = missing[node, j] and missing_left
+            missing[right, j] = missing[node, j] and not missing_left
+            used[left, j] = used[right, j] = True
     return low, high, missing, used
 
 
-Paths = list[tuple[Ints, Ints, Bools]]
+Paths = list[tuple[Ints, Ints, Bools]]  # steps up: leaves, their ancestors, whether the leaves lie to the left of them
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Intervals:
-    """Bins low <= bin < high, plus the missing bin, if it is separate, according to `missing`."""
+    """Sets of bins of a feature, for leaves with it on their path: low <= bin < high, and perhaps missing bins."""
 
     leaves: Ints
     low: BinIndices
     high: BinIndices
-    missing: Bools
+    missing: Bools  # whether the set has the bins from `n_intervals` on
     n_intervals: int
 
     def contain(self, which: Ints, codes: BinIndices) -> Bools:
@@ -150,10 +152,11 @@ class Intervals:
         return inside
 
     def mass(self, masses: Floats) -> Floats:
+        """Return the mass of each set from the masses of all bins."""
         cumulative = np.concatenate([[0.0], np.cumsum(masses[: self.n_intervals])])
-        apart = float(masses[self.n_intervals :].sum())
+        missing_mass = float(masses[self.n_intervals :].sum())
         inside: Floats = np.where(self.high > self.low, cumulative[self.high] - cumulative[self.low], 0.0)
-        return inside + self.missing * apart
+        return inside + self.missing * missing_mass
 
     def changes(self) -> Bools:
         """Whether the set of each leaf differs from that of the leaf before it."""
@@ -171,41 +174,41 @@ class Intervals:
         return shares
 
     def ends(self, binning: Binning) -> Floats:
-        """Return the ends of the bins in units of merged bins."""
+        """Return the ends of the bins in units of merged bins, which a bin fills by its share."""
         ends = np.concatenate([[0.0], np.cumsum(binning.shares[: self.n_intervals])])
-        whole = np.flatnonzero(np.diff(binning.bins[: self.n_intervals]))
-        ends[whole + 1] = binning.bins[whole + 1]  # exact where a merged bin begins
+        last = np.flatnonzero(np.diff(binning.bins[: self.n_intervals]))
+        ends[last + 1] = binning.bins[last + 1]  # exact where a merged bin begins
         return ends
 
     def steps(self, binning: Binning) -> scipy.sparse.csr_array:
         """Return differences of `onto` along the merged bins: its running sums are `onto`, and few are not zero."""
         ends = self.ends(binning)
         rows, columns, values = [], [], []
-        everyone = np.arange(len(self.leaves))
+        set_numbers = np.arange(len(self.leaves))
         for position, sign in ((ends[self.low], 1.0), (ends[np.maximum(self.high, self.low)], -1.0)):
             whole = np.floor(position)
             fraction = position - whole
             for shift, value in ((0, 1 - fraction), (1, fraction)):
-                rows.append(everyone)
+                rows.append(set_numbers)
                 columns.append(whole.astype(np.int64) + shift)
                 values.append(sign * value)
         if len(binning.bins) > self.n_intervals:
             for shift, sign in ((0, 1.0), (1, -1.0)):
-                rows.append(everyone)
-                columns.append(np.full(len(everyone), binning.bins[-1] + shift))
+                rows.append(set_numbers)
+                columns.append(np.full(len(set_numbers), binning.bins[-1] + shift))
                 values.append(sign * binning.shares[-1] * self.missing)
-        entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))
-        inside = (entries[1][1] < binning.size) & (entries[0] != 0)
-        placed = entries[0][inside], (entries[1][0][inside], entries[1][1][inside])
-        return scipy.sparse.csr_array(placed, shape=(len(everyone), binning.size))
+        all_values, all_rows, all_columns = np.concatenate(values), np.concatenate(rows), np.concatenate(columns)
+        is_entry = (all_columns < binning.size) & (all_values != 0)
+        entries = all_values[is_entry], (all_rows[is_entry], all_columns[is_entry])
+        return scipy.sparse.csr_array(entries, shape=(len(set_numbers), binning.size))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AnySets:
-    """The same for sets bin by bin, shape (n_leaves, n_bins)."""
+    """Sets of bins of a feature, for leaves with it on their path, bin by bin; methods as those of `Intervals`."""
 
     leaves: Ints
-    sets: Bools
+    sets: Bools  # shape (n_leaves, n_bins)
 
     def contain(self, which: Ints, codes: BinIndices) -> Bools:
         return self.sets[which].take(codes, axis=1)  # rows next to each other in memory
@@ -238,7 +241,8 @@ class LeafSets:
     grid: Grid
 
     @functools.cached_property
-    def _read(self) -> tuple[tuple[Key, ...], Ints, tuple[BinSets, ...]]:
+    def _keys_groups_sets(self) -> tuple[tuple[Key, ...], Ints, tuple[BinSets, ...]]:
+        """What `keys`, `group` and `sets` return, read from the trees together."""
         forest, sets = self.forest, list[BinSets]()
         used = np.zeros((forest.n_leaves, len(self.grid.axes)), dtype=bool)
         paths = functools.cache(lambda: paths_of(forest))
@@ -256,17 +260,17 @@ class LeafSets:
     @property
     def keys(self) -> tuple[Key, ...]:
         """Distinct sets of features on the paths to leaves."""
-        return self._read[0]
+        return self._keys_groups_sets[0]
 
     @property
     def group(self) -> Ints:
         """Position of each leaf's set of features in `keys`."""
-        return self._read[1]
+        return self._keys_groups_sets[1]
 
     @property
     def sets(self) -> tuple[BinSets, ...]:
         """Sets of bins of each feature, for the leaves that have it on their path."""
-        return self._read[2]
+        return self._keys_groups_sets[2]
 
     @property
     def values(self) -> Floats:
@@ -274,6 +278,7 @@ class LeafSets:
 
     @functools.cached_property
     def members(self) -> tuple[Ints, ...]:
+        """Leaves of each set of features in `keys`."""
         order = np.argsort(self.group, kind="stable")
         ends = np.cumsum(np.bincount(self.group, minlength=len(self.keys)))
         return tuple(order[start:end] for start, end in itertools.pairwise([0, *ends.tolist()]))
@@ -285,17 +290,18 @@ class LeafSets:
             return leaves
         if len(self.group) * len(self.sets) > costs.MAX_PLACES:
             return np.searchsorted(having, leaves)
-        return self._places(feature)[leaves]
+        return self._remembered_positions(feature)[leaves]
 
     @memo
-    def _places(self, feature: int) -> Ints:
+    def _remembered_positions(self, feature: int) -> Ints:
+        """Return, for each leaf, its position among those that have the feature on their path; else 0."""
         having = self.sets[feature].leaves
         places = np.zeros(len(self.group), dtype=np.int64)
         places[having] = np.arange(len(having))
         return places
 
     def pooled(self, key: Key, leaves: Ints, coefficients: Floats) -> tuple[Ints, Floats]:
-        """Pool neighbours with the same sets of a key; return one leaf of each run and sums of coefficients."""
+        """Pool neighbouring leaves with the same sets for a key: return one leaf of each run, sums of coefficients."""
         if not len(leaves):
             return leaves, coefficients
         is_first = np.zeros(len(leaves), dtype=bool)
@@ -321,12 +327,15 @@ class LeafSets:
 
     @functools.cached_property
     def group_sizes(self) -> Ints:
+        """Number of leaves of each set of features in `keys`."""
         return np.bincount(self.group, minlength=len(self.keys))
 
     def _groups_with(self, key: Sequence[int]) -> Bools:
+        """Whether each set of features in `keys` contains all features of a key."""
         return np.asarray(np.logical_and.reduce(self._with_feature[list(key)], axis=0))
 
     def _groups_with_some(self, features: Sequence[int], n_features: int) -> Bools:
+        """Whether each set of features in `keys` contains at least `n_features` of some features."""
         counts = np.add.reduce(self._with_feature[list(features)], axis=0, dtype=np.int32)
         return np.asarray(counts >= n_features)
 
@@ -334,12 +343,14 @@ class LeafSets:
         return np.flatnonzero(self._groups_with(key)[self.group])
 
     def leaves_with_some(self, features: Sequence[int], n_features: int) -> Ints:
+        """Return the leaves with at least `n_features` of some features on their paths."""
         return np.flatnonzero(self._groups_with_some(features, n_features)[self.group])
 
     def n_leaves_with_some(self, features: Sequence[int], n_features: int) -> int:
         return int(self.group_sizes[self._groups_with_some(features, n_features)].sum())
 
     def have(self, feature: int, leaves: Ints) -> Bools:
+        """Whether each of some leaves has a feature on its path."""
         return np.asarray(self._with_feature[feature][self.group[leaves]])
 
     def n_leaves_with(self, key: Sequence[int]) -> int:
@@ -347,18 +358,19 @@ class LeafSets:
 
     def cost_at_row(self, key: Sequence[int]) -> int:
         """Return the cost of a term at a row: its leaves, each weighted up if leaves have several outputs."""
-        return int(self.n_leaves_with(key) * (3 + self.outputs_per_leaf) / 4)
+        return int(self.n_leaves_with(key) * (3 + self.outputs_per_leaf) / 4)  # products cost three times an output
 
     def n_subsets_with(self, key: Sequence[int], order: int) -> Floats:
-        """Return, per feature, the number of pairs of a leaf and a set of `order` on its path with key and feature."""
-        having = self._groups_with(key)
-        used, n_leaves = self._with_feature[:, having], self.group_sizes[having]
+        """Return, per feature j, the number of pairs (leaf, set of `order` features on its path with the key and j)."""
+        with_key = self._groups_with(key)
+        used, n_leaves = self._with_feature[:, with_key], self.group_sizes[with_key]
         n_others, n_free = used.sum(axis=0) - len(key), order - len(key)
         counts: Floats = used @ (n_leaves * scipy.special.comb(n_others - 1, n_free - 1))
         counts[list(key)] = (n_leaves * scipy.special.comb(n_others, n_free)).sum()
         return counts
 
     def n_groups_with(self, keys: Sequence[Key]) -> int:
+        """Return how many pairs there are of a key and a leaf's set of features that contains it."""
         return sum(int(np.count_nonzero(self._groups_with(key))) for key in keys)
 
     @functools.cached_property
@@ -389,6 +401,7 @@ class LeafSets:
         return False
 
     def subsets(self, orders: Iterable[int]) -> list[Key]:
+        """Return all sets of features of some orders that are together on a path, by order."""
         return [key for order in sorted(set(orders)) for key in self._subsets_of(order)]
 
     @memo
@@ -397,13 +410,14 @@ class LeafSets:
         used = self.used_features.tolist()
         if sum(math.comb(len(key), order) for key in self.keys) <= math.comb(len(used), order):
             return sorted({subset for key in self.keys for subset in itertools.combinations(key, order)})
-        columns = np.packbits(self._with_feature, axis=1)
-        tried = itertools.combinations(used, order)
-        return [key for key in tried if np.bitwise_and.reduce(columns[list(key)]).any()]
+        packed = np.packbits(self._with_feature, axis=1)
+        candidates = itertools.combinations(used, order)
+        return [key for key in candidates if np.bitwise_and.reduce(packed[list(key)]).any()]
 
 
 def leaf_keys(used: Bools) -> tuple[tuple[Key, ...], Ints]:
     """Return distinct sets of features, and the position of each leaf's in them; `used` is (n_leaves, n_features)."""
+    # Sets of features become numbers of 64 bits, which sort quickly.
     packed = np.packbits(used, axis=1)
     words = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
     words[:, : packed.shape[1]] = packed
@@ -416,7 +430,7 @@ def leaf_keys(used: Bools) -> tuple[tuple[Key, ...], Ints]:
 
 
 def paths_of(forest: Forest) -> Paths:
-    """Return steps up from all leaves at once: leaves, their ancestors, whether they lie to its left."""
+    """Return the steps up from all leaves at once: first to their parents, last to the roots."""
     inner = np.flatnonzero(forest.feature >= 0)
     parent = np.full(len(forest.feature), -1, dtype=np.int64)
     parent[forest.left[inner]] = inner
@@ -439,8 +453,8 @@ def memberships(forest: Forest, axis: Axis, paths: Paths, feature: int, leaves: 
     """Return the bins of a feature that reach each of the leaves with it on their path, shape (n_leaves, n_bins)."""
     sets = np.ones((len(leaves), axis.size), dtype=bool)
     for below, nodes, is_left in paths:
-        some = forest.feature[nodes] == feature
-        sets[np.searchsorted(leaves, below[some])] &= goes_left(forest, axis, nodes[some]) == is_left[some, None]
+        here = forest.feature[nodes] == feature
+        sets[np.searchsorted(leaves, below[here])] &= goes_left(forest, axis, nodes[here]) == is_left[here, None]
     return sets
 
 
@@ -462,27 +476,27 @@ class FlatLeaves(NamedTuple):
 
 
 def flatten(leaf_sets: LeafSets, set_masses: Sequence[Floats] | None) -> FlatLeaves:
-    """Return the sets of all leaves; masses default to zero."""
+    """Return the sets of all leaves, with their masses by feature and leaf; these default to zero."""
     sets = leaf_sets.sets
-    sizes = [one.sets.size if isinstance(one, AnySets) else 0 for one in sets]
-    ends = [_ends(one, offset) for one, offset in zip(sets, np.cumsum([0, *sizes]), strict=False)]
-    leaves = np.concatenate([one.leaves for one in sets])
+    sizes = [bin_sets.sets.size if isinstance(bin_sets, AnySets) else 0 for bin_sets in sets]
+    ends = [_flat_ends(bin_sets, offset) for bin_sets, offset in zip(sets, np.cumsum([0, *sizes]), strict=False)]
+    leaves = np.concatenate([bin_sets.leaves for bin_sets in sets])
     order = np.argsort(leaves, kind="stable")
     masses = np.zeros(len(leaves)) if set_masses is None else np.concatenate(set_masses)
     return FlatLeaves(
         start=np.searchsorted(leaves[order], np.arange(len(leaf_sets.values) + 1)),
-        feature=np.repeat(np.arange(len(sets), dtype=np.int32), [len(one.leaves) for one in sets])[order],
+        feature=np.repeat(np.arange(len(sets), dtype=np.int32), [len(bin_sets.leaves) for bin_sets in sets])[order],
         low=np.concatenate([low for low, _, _ in ends])[order],
         high=np.concatenate([high for _, high, _ in ends])[order],
         missing_from=np.concatenate([missing_from for _, _, missing_from in ends])[order],
         mass=masses[order],
-        has_table=np.array([isinstance(one, AnySets) for one in sets], dtype=bool),
-        table=np.concatenate([np.zeros(0, bool), *(one.sets.ravel() for one in sets if isinstance(one, AnySets))]),
+        has_table=np.array([isinstance(bin_sets, AnySets) for bin_sets in sets], dtype=bool),
+        table=np.concatenate([np.zeros(0, bool), *(some.sets.ravel() for some in sets if isinstance(some, AnySets))]),
     )
 
 
-def _ends(sets: BinSets, offset: int) -> tuple[BinIndices, BinIndices, BinIndices]:
-    """Return ends of intervals and their first missing bins, or the start of the sets in the table."""
+def _flat_ends(sets: BinSets, offset: int) -> tuple[BinIndices, BinIndices, BinIndices]:
+    """Return `low`, `high` and `missing_from` of `FlatLeaves`; sets bin by bin begin at `offset` of its table."""
     if isinstance(sets, Intervals):
         missing_from = np.where(sets.missing, sets.n_intervals, _NO_BIN).astype(np.int32)
         return sets.low.astype(np.int32), sets.high.astype(np.int32), missing_from

@@ -1,17 +1,13 @@
 """What is measured on the terms of a deep model: means, errors of tables, purity at rows.
 
 **Mean of the score.** Under rows it is the mean of their scores. A smooth density is a weighted sum of products: given
-a row, each feature moves independently, so a leaf has the mass Σ_rows w Π_j P(bin of j in its set | row). Mixtures and
-independent blocks follow from their parts.
+a row, each feature moves independently, so a leaf has the mass Σ_rows w Π_j P(bin of j in its set | row).
 
 **Errors of tables.** Dependence moves effects from high orders to tables on coarse bins, so tables can be pure and
-still differ from those of an exact decomposition. Two numbers estimate by how much:
-
-- the change of the tables if the number of bins is halved;
-- means of the sum of high orders over the cells of a table, at rows of the density, less the noise of draws.
-
-Both are purified like the tables, on at most 4,096 cells per table, and their largest entries are added. This is an
-estimate, not a bound: the tests compare it with exact decompositions.
+still differ from those of an exact decomposition. Two numbers estimate by how much: the change of the tables if the
+number of bins is halved; means of the sum of high orders over the cells of a table, at rows of the density, less the
+noise of draws. Both are purified like the tables, on at most 4,096 cells per table, and their largest entries are
+added. This is an estimate, not a bound: the tests compare it with exact decompositions.
 """
 
 from __future__ import annotations
@@ -27,9 +23,8 @@ from treeanova.anova.solvers.base import Options
 from treeanova.anova.support import largest, safe_inverse, slice_impurity
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.core.progress import Clock, OutOfTime
-from treeanova.density.base import Blocks, EmpiricalJoint, Joint, Mixture, Points, Product
+from treeanova.density.base import Blocks, Density, EmpiricalJoint, Joint, Mixture, Points, Product
 from treeanova.density.counting import Counting, Request
-from treeanova.density.kinds import Density
 from treeanova.density.smooth.kernel import FLOOR, KernelJoint
 from treeanova.model.grid import Binning, binning_by, equal_mass
 from treeanova.model.rows import Rows
@@ -86,16 +81,17 @@ def _leaf_masses(trees: Trees, joint: Joint, features: Sequence[int]) -> Floats 
         return _product_masses(trees, joint.masses, features)
     if isinstance(joint, Blocks):
         factors = [_block_masses(trees, table, [features[i] for i in places]) for places, table in joint.blocks]
-        known_factors = [factor for factor in factors if factor is not None]
-        return None if len(known_factors) < len(factors) else np.prod(known_factors, axis=0)
+        arrays = [factor for factor in factors if factor is not None]
+        return None if len(arrays) < len(factors) else np.prod(arrays, axis=0)
     if isinstance(joint, KernelJoint):
-        moved = _moved_masses(trees, joint, features)
-        masses = _product_masses(trees, [margin.masses for margin in joint.margins], features)
-        return None if moved is None else (1 - FLOOR) * moved + FLOOR * masses
+        masses = _kernel_masses(trees, joint, features)
+        independent = _product_masses(trees, [margin.masses for margin in joint.margins], features)
+        return None if masses is None else (1 - FLOOR) * masses + FLOOR * independent
     return None
 
 
 def _block_masses(trees: Trees, table: Floats, features: Sequence[int]) -> Floats | None:
+    """Return masses of all leaves' sets of some features with a table of weights; None if that takes too long."""
     block = Blocks([(tuple(range(table.ndim)), table)])
     if not block.has_exact_points:
         return None
@@ -104,6 +100,7 @@ def _block_masses(trees: Trees, table: Floats, features: Sequence[int]) -> Float
 
 
 def _product_masses(trees: Trees, masses: Sequence[Floats], features: Sequence[int]) -> Floats:
+    """Return masses of all leaves for independent features with given masses of their bins."""
     product = np.ones(len(trees.leaf_sets.values))
     for j, bin_masses in zip(features, masses, strict=True):
         binning, sets = trees.binnings[j], trees.leaf_sets.sets[j]
@@ -111,18 +108,19 @@ def _product_masses(trees: Trees, masses: Sequence[Floats], features: Sequence[i
     return product
 
 
-def _moved_masses(trees: Trees, joint: KernelJoint, features: Sequence[int]) -> Floats | None:
-    """Take rows as groups of bins, with the mass that each group's kernel puts into the set of a leaf."""
+def _kernel_masses(trees: Trees, joint: KernelJoint, features: Sequence[int]) -> Floats | None:
+    """Return masses of all leaves under a mixture of kernels, one per row; None if that takes too long."""
+    # A row counts by the group of its bin; the kernel of a group puts a share of its mass into the set of a leaf.
     bins, weights = joint.statistics.points()
     codes, shares = np.zeros_like(bins), []
     for column, (j, margin, kernel) in enumerate(zip(features, joint.margins, joint.kernels, strict=True)):
-        merging = trees.binnings[j]
-        groups = binning_by(margin.groups[merging.bins], margin.masses[merging.bins] * merging.shares)
-        of_groups = trees.leaf_sets.sets[j].onto(groups) * margin.group_masses
+        binning = trees.binnings[j]
+        groups = binning_by(margin.groups[binning.bins], margin.masses[binning.bins] * binning.shares)
+        group_masses = trees.leaf_sets.sets[j].onto(groups) * margin.group_masses
         if kernel is None:
-            shares.append(of_groups.sum(axis=1, keepdims=True))
+            shares.append(group_masses.sum(axis=1, keepdims=True))
         else:
-            shares.append(kernel.right(of_groups))
+            shares.append(kernel.right(group_masses))
             codes[:, column] = margin.groups[bins[:, column]]
     distinct, places = np.unique(codes, axis=0, return_inverse=True)
     masses = np.bincount(places.ravel(), weights).astype(np.float64)
@@ -130,19 +128,19 @@ def _moved_masses(trees: Trees, joint: KernelJoint, features: Sequence[int]) -> 
 
 
 def _masses_at_points(sets: LeafSets, points: Points, shares: Mapping[int, Floats]) -> Floats | None:
-    """Sum, over points, the weight times the shares of all features on a leaf's path; None for too many."""
+    """Return, per leaf, Σ over points of weight times the shares of all features on its path; None for too many."""
     # `shares` has, per feature in the order of the columns, the share of each leaf's set at every value of the column.
     column_of = {j: column for column, j in enumerate(shares)}
-    features = [[j for j in key if j in column_of] for key in sets.keys]
-    n_products = sum(len(members) * len(some) for members, some in zip(sets.members, features, strict=True))
+    features_of_keys = [[j for j in key if j in column_of] for key in sets.keys]
+    n_products = sum(len(leaves) * len(key) for leaves, key in zip(sets.members, features_of_keys, strict=True))
     if n_products * len(points.codes) > costs.MEAN_PRODUCTS:
         return None
     masses = np.full(len(sets.values), math.fsum(points.weights))
     sum_at_points = _sum_compiled if costs.is_compiled(factors=n_products * len(points.codes)) else _sum_by_numpy
-    for members, some in zip(sets.members, features, strict=True):
-        if some:
-            tables = [shares[j][sets.positions(j, members)] for j in some]
-            masses[members] = sum_at_points(points.codes[:, [column_of[j] for j in some]], points.weights, tables)
+    for members, features in zip(sets.members, features_of_keys, strict=True):
+        if features:
+            tables = [shares[j][sets.positions(j, members)] for j in features]
+            masses[members] = sum_at_points(points.codes[:, [column_of[j] for j in features]], points.weights, tables)
     return masses
 
 
@@ -166,7 +164,8 @@ def _sum_by_numpy(codes: BinIndices, weights: Floats, tables: Sequence[Floats]) 
 def cell_means(
     form: ClosedForm, keys: Sequence[Key], rows: Points, values: Floats, limit: int, *, are_drawn: bool
 ) -> tuple[tuple[Binning, ...], dict[Key, Floats]]:
-    """Return means over cells with at most `limit` bins per feature, less noise of draws; zero in empty cells."""
+    """Return merged bins of all features, at most `limit` each, and means of values at rows over the cells of keys."""
+    # Means are shrunk by their noise if rows are drawn, and zero in empty cells.
     axes = zip(form.leaf_sets.grid.axes, form.masses, strict=True)
     binnings = tuple(equal_mass(axis, masses, limit) for axis, masses in axes)
     centred = values - rows.weights @ values
@@ -232,8 +231,8 @@ def _pure_sizes(changes: Mapping[Key, Floats], bins: Sequence[Ints], trees: Tree
     if not changes:
         return np.zeros(tables.n_outputs)
     firsts = trees.first_bins(tuple(range(len(bins))))
-    bins_of_tables = [of_feature[first] for of_feature, first in zip(bins, firsts, strict=True)]
-    merged, used_bins = [binning_by(some) for some in bins_of_tables], [np.unique(some) for some in bins_of_tables]
+    bins_of_tables = [coarse_bins[first] for coarse_bins, first in zip(bins, firsts, strict=True)]
+    merged, used_bins = list(map(binning_by, bins_of_tables)), list(map(np.unique, bins_of_tables))
     raw = {
         key: np.ascontiguousarray(np.moveaxis(values[np.ix_(*(used_bins[j] for j in key))], -1, 0))
         for key, values in changes.items()
@@ -259,8 +258,8 @@ def measured_purity(
         n_rows = int(np.clip(costs.SIZE_STEPS / terms.trees.row_cost, *costs.SIZE_ROWS))
         values = terms.at(rows.codes[:: max(1, len(rows.codes) // n_rows)], terms.keys, n_jobs)
         sizes = np.sqrt(np.square(values).mean(axis=0)).max(axis=1)
-    keys = [terms.keys[i] for i in _largest(sizes, [len(key) for key in terms.keys])]
-    keys = _affordable(keys, sizes, terms, clock)
+    keys = [terms.keys[i] for i in _places_of_largest(sizes, [len(key) for key in terms.keys])]
+    keys = _measured_in_time(keys, sizes, terms, clock)
     n_leaves = sum(terms.trees.leaf_sets.n_leaves_with(key) for key in keys)
     n_rows = int(np.clip(costs.MEASURED_STEPS / max(n_leaves, 1), *costs.MEASURED_ROWS))
     rng = np.random.default_rng(1)
@@ -275,7 +274,8 @@ def measured_purity(
     return max(impurities), len(keys)
 
 
-def _affordable(keys: Sequence[Key], sizes: Floats, terms: PureLeafTerms, clock: Clock) -> list[Key]:
+def _measured_in_time(keys: Sequence[Key], sizes: Floats, terms: PureLeafTerms, clock: Clock) -> list[Key]:
+    """Return the largest of some terms that can be evaluated at rows in the time left; `sizes` are those of all."""
     size_of = dict(zip(terms.keys, sizes, strict=True))
     ranked = sorted(keys, key=lambda key: -size_of[key])
     steps = np.cumsum([terms.trees.leaf_sets.cost_at_row(key) * costs.MEASURED_ROWS[0] for key in ranked])
@@ -286,7 +286,8 @@ def _affordable(keys: Sequence[Key], sizes: Floats, terms: PureLeafTerms, clock:
     return ranked[: max(1, n_keys)]
 
 
-def _largest(sizes: Floats, orders: Sequence[int]) -> list[int]:
+def _places_of_largest(sizes: Floats, orders: Sequence[int]) -> list[int]:
+    """Return the places of the largest terms of all, and of each order."""
     ranked = [int(i) for i in np.argsort(-sizes, kind="stable")]
     places = ranked[: costs.MEASURED_TERMS]
     for order in sorted(set(orders)):

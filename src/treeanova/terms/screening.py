@@ -5,9 +5,8 @@ For independent features the part of a leaf with value v in the term of features
     v² Π_{j in u} p_j (1 - p_j) Π_{j not in u} p_j²,
 
 with p_j the masses of the leaf's sets. The sum over leaves ranks terms. It ignores correlations between parts of
-different leaves, so the largest terms are then verified at rows. One pass over the leaves takes a product per leaf and
-subset of its features. If nearly every leaf has its own set of features, as in forests of many columns, sums are
-indexed by the rank of a subset among all sets of its order, and only the largest are listed.
+different leaves, so the largest terms are then verified at rows. If nearly every leaf has its own set of features, as
+in forests of many columns, sums are indexed by the rank of a subset among all of its order, and the largest are listed.
 """
 
 from __future__ import annotations
@@ -253,10 +252,8 @@ def _subsets(key: Key, max_order: int) -> list[Key]:
 def largest_with_subsets(
     sizes: Mapping[Key, float], lowest: int, limit: int, share: float = 1.0, total: float | None = None
 ) -> list[Key]:
-    """Return the largest terms that hold a share of the total size, and their subsets down to order `lowest`; sorted.
-
-    At most `limit`; `total` is the size of all terms if `sizes` has only some.
-    """
+    """Return, sorted, the largest terms that hold a share of the total size, and their subsets from `lowest` up."""
+    # At most `limit`, subsets included; `total` is the size of all terms if `sizes` has only some.
     selected_keys: set[Key] = set()
     size_so_far, enough = 0.0, share * (sum(sizes.values()) if total is None else total)
     for key in sorted(sizes, key=lambda key: -sizes[key]):

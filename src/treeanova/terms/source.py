@@ -26,9 +26,8 @@ from treeanova.anova.certificate import HigherCertificate, TermCertificate
 from treeanova.anova.solvers.base import Options
 from treeanova.core.arrays import BinIndices, Floats, Key, single_threaded
 from treeanova.core.progress import Clock, Progress, blocks, quiet
-from treeanova.density.base import Points
+from treeanova.density.base import Density, Points
 from treeanova.density.counting import Request
-from treeanova.density.kinds import Density
 from treeanova.model.effects import Effects, refined_axes
 from treeanova.model.forest import Forest
 from treeanova.model.grid import Grid, unmerged
@@ -307,7 +306,7 @@ def purify_tensors(effects: Effects, density: Density, settings: Settings, progr
         weights[key] = density.table(key, axes[key]) if axes else density.table(key)
         return weights[key]
 
-    density.prepare(with_subsets(effects.terms), axes or None, settings.n_jobs)
+    density.prepare_tables(with_subsets(effects.terms), axes or None, settings.n_jobs)
     tensors = {key: effects.on_binnings(key, axes[key]) for key in effects.terms} if axes else effects.terms
     raw = {key: np.ascontiguousarray(np.moveaxis(values, -1, 0)) for key, values in tensors.items()}
 

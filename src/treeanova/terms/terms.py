@@ -32,8 +32,7 @@ import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.core.progress import blocks
-from treeanova.density.base import Points
-from treeanova.density.kinds import Density
+from treeanova.density.base import Density, Points
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
 from treeanova.model.rows import Rows
@@ -357,10 +356,7 @@ class PureLeafTerms(LeafTerms):
     def equals(self, other: LeafTerms) -> bool:
         if not isinstance(other, PureLeafTerms):
             return False
-        pairs = (
-            (self.correction.tables, other.correction.tables),
-            (self.leftover.tables, other.leftover.tables),
-        )
+        pairs = ((self.correction.tables, other.correction.tables), (self.leftover.tables, other.leftover.tables))
         return (
             super().equals(other)
             and self.screened_orders == other.screened_orders

@@ -1,20 +1,9 @@
 """Tree models: the steps from a deep ensemble to its terms.
 
 Tensors of order 3 and more on all bins of an ensemble soon stop fitting, so terms of high order are not tables but
-evaluated at rows. The steps of `TreeModel.purify`; the sum of all terms is the model throughout, for every input:
-
-1. **Closed form** (`_begin`): all terms of all orders, pure for independent features with the marginals of the density.
-2. **Choice** (`_terms_to_correct`): the terms of high order that hold nearly all of their variance.
-3. **Correction for dependence** (`_correct`): these terms become pure under the density on coarse cells, from the
-   highest order down. What the lowest of them lose waits for the tables.
-4. **Screening** (`_list`): important terms are listed, the others of an order are summed.
-5. **Leftovers** (`_give_low_orders`): means of the sum of high orders over the cells of one or two features, on up to
-   64 and 32 x 32 bins, move to the tables.
-6. **Cascade of low orders** (`_low_orders`, `purify_tensors`): tables become pure under the density on all their bins.
-7. **Certificate** (`_certify`): the mean of high orders moves to the intercept; what steps 3 and 5 left is measured.
-
-Under independent features the closed form is the answer, without steps 2, 3 and 5. With a time limit, steps do less,
-and the certificate names what was skipped.
+evaluated at rows. `TreeModel.purify` shows the steps, which are functions with their numbers; the sum of all terms is
+the model throughout, for every input. Under independent features the closed form is the answer, without steps 2, 3 and
+5. With a time limit, steps do less, and the certificate names what was skipped.
 """
 
 from __future__ import annotations
@@ -29,9 +18,8 @@ import numpy as np
 from treeanova.anova.certificate import HigherCertificate
 from treeanova.core.arrays import Floats, Key, single_threaded
 from treeanova.core.progress import Clock, OutOfTime, Progress, counted, one_step, quiet, reporting
-from treeanova.density.base import EmpiricalJoint, Points
+from treeanova.density.base import Density, EmpiricalJoint, Points
 from treeanova.density.counting import Request
-from treeanova.density.kinds import Density
 from treeanova.density.statistics import Statistics
 from treeanova.model.effects import Effects, without_rounding
 from treeanova.model.forest import Forest
@@ -52,6 +40,8 @@ from treeanova.terms.terms import PureLeafTerms, RawLeafTerms, TermSet
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TreeModel(Source):
+    """A deep ensemble: tables of low orders, all other terms evaluated at rows."""
+
     tag = "trees"
 
     trees: Trees
@@ -92,16 +82,16 @@ class TreeModel(Source):
         density.check_trees(has_merged_bins=self.trees.has_merged_bins)
         clock, layout = Clock(settings.seconds) if clock is None else clock, self.trees.layout
         with single_threaded():
-            work = _begin(self.trees, density, settings.n_jobs, progress, clock)
+            work = _begin_work(self.trees, density, settings.n_jobs, progress, clock)
             high = _HighOrders(PureLeafTerms(self.trees, (), work.form, Correction()))
             if work.is_dependent:
                 high = _correct(work, high, _terms_to_correct(work))
             if min(layout.row_order, layout.top_order) > layout.tensor_order:
-                high = _list(work, high)
+                high = _list_terms(work, high)
             high.terms.form.forget_sums()
-            low = _low_orders(high.terms, settings.n_jobs, progress)
+            low = _raw_tables(high.terms, settings.n_jobs, progress)
             if work.is_dependent and high.terms.passes_on_low_orders:
-                high, low = _give_low_orders(work, high, low)
+                high, low = _pass_on_low_orders(work, high, low)
         pure = purify_tensors(low, density, settings, progress)
         with single_threaded():
             return _certify(work, high, pure)
@@ -113,7 +103,7 @@ class TreeModel(Source):
         # A file does not store what is moved; the pure tables have the same sum, and so the same pure terms.
         if terms.leaf_terms.correction.tables and not terms.leaf_terms.correction.moved:
             return terms.effects
-        return _low_orders(terms.leaf_terms, 1, quiet)
+        return _raw_tables(terms.leaf_terms, 1, quiet)
 
     @property
     def forest(self) -> Forest:
@@ -158,16 +148,17 @@ class _Work:
     def rows(self) -> Points:
         """Rows that represent the density, or the population at which its terms are ranked."""
         with one_step(self.progress, "rows of the density"):
-            return self._drawn(self.density.population, self.high_clock)
+            return self._draw_rows(self.density.population, self.high_clock)
 
     @functools.cached_property
     def rows_as_given(self) -> Points:
         """The rows before smoothing, which show dependence more clearly than draws."""
         if self.density.smooths_rows and self.density.statistics is not None:
             return self.density.statistics.on(self.trees.grid).points()
-        return self._drawn(self.density)
+        return self._draw_rows(self.density)
 
-    def _drawn(self, density: Density, clock: Clock | None = None) -> Points:
+    def _draw_rows(self, density: Density, clock: Clock | None = None) -> Points:
+        """Return rows that represent a density; if they must be drawn, as many as there are data and time for."""
         n_rows = 0 if density.statistics is None else density.statistics.n_rows
         n_draws = float(np.clip(n_rows, *costs.CORRECTION_DRAWS))
         if clock is not None and clock.is_limited:
@@ -187,6 +178,8 @@ class _Work:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _HighOrders:
+    """What the steps have found of the terms of high order so far."""
+
     terms: PureLeafTerms
     rough: Correction | None = None  # the correction with half the bins; None if not tried
     refinement: float = 0.0  # how much half the bins would change what goes to tables
@@ -197,8 +190,8 @@ class _HighOrders:
         return dataclasses.replace(self, skipped=(*self.skipped, *work))
 
 
-def _begin(trees: Trees, density: Density, n_jobs: int, progress: Progress, clock: Clock) -> _Work:
-    """Step 1: return the closed form, pure for independent features with the density's marginals."""
+def _begin_work(trees: Trees, density: Density, n_jobs: int, progress: Progress, clock: Clock) -> _Work:
+    """Step 1: return the state with the closed form, pure for independent features with the density's marginals."""
     high_clock = clock.part(costs.SHARE_OF_TIME, seconds_of_tables(trees.layout.plan))
     with one_step(progress, "marginals"):
         form = ClosedForm(trees.leaf_sets, trees.masses(density), trees.binnings)
@@ -216,14 +209,15 @@ def _terms_to_correct(work: _Work) -> list[Key]:
         )
 
 
-def _correct(work: _Work, high: _HighOrders, every: Sequence[Key]) -> _HighOrders:
+def _correct(work: _Work, high: _HighOrders, all_keys: Sequence[Key]) -> _HighOrders:
     """Step 3: make terms pure under the density on coarse cells; fewer or none, and no trial, if time is short."""
     form, rows, clock, density = work.form, work.rows, work.high_clock, work.density
-    unknown = dataclasses.replace(high, refinement=float("nan"))
-    keys = _in_time(work, every)
+    uncorrected = dataclasses.replace(high, refinement=float("nan"))
+    keys = _corrected_in_time(work, all_keys)
     if not keys:
-        n_terms = f"{len(every):,}" if every else "all"
-        return unknown.without(f"the correction of {n_terms} terms") if every or clock.is_limited else unknown
+        n_terms = f"{len(all_keys):,}" if all_keys else "all"
+        is_skipped = bool(all_keys) or clock.is_limited
+        return uncorrected.without(f"the correction of {n_terms} terms") if is_skipped else uncorrected
     bins = choose_bins(form, keys, rows, are_cells=density.statistics is None, are_drawn=density.smooths_rows)
     start, stopping = clock.left, clock.part(costs.SHARE_TO_CORRECT).stopping(work.progress)
     corrected = functools.partial(correct, rows=rows, unsampled=functools.partial(_unsampled, density, work.trees.grid))
@@ -231,20 +225,20 @@ def _correct(work: _Work, high: _HighOrders, every: Sequence[Key]) -> _HighOrder
         means = coarse_means(form, keys, bins, work.n_jobs, stopping)
         fine = corrected(means, keys, bins=bins, advance=functools.partial(stopping, "high orders"))
     except OutOfTime:
-        return unknown.without(f"the correction of {len(every):,} terms")
+        return uncorrected.without(f"the correction of {len(all_keys):,} terms")
     high = dataclasses.replace(high, terms=dataclasses.replace(high.terms, correction=fine), refinement=float("nan"))
-    if len(keys) < len(every):
-        high = high.without(f"the correction of {len(every) - len(keys):,} terms")
+    if len(keys) < len(all_keys):
+        high = high.without(f"the correction of {len(all_keys) - len(keys):,} terms")
     half = {order: max(max(b.coarser_size(n) for b in means.binnings) // 2, 1) for order, n in bins.items()}
     trial = clock.part(1.0, start / 2).stopping(work.progress)  # none if less than half of the time is left
     try:
         rough = corrected(means, keys, bins=half, advance=functools.partial(trial, "high orders, half the bins"))
     except OutOfTime:
         return high.without("a trial with half the bins")
-    return dataclasses.replace(high, rough=rough, refinement=_change(fine, rough, work))
+    return dataclasses.replace(high, rough=rough, refinement=_change_of_moved(fine, rough, work))
 
 
-def _in_time(work: _Work, keys: Sequence[Key]) -> list[Key]:
+def _corrected_in_time(work: _Work, keys: Sequence[Key]) -> list[Key]:
     """Return the terms, with their subsets, that can be corrected in half of the remaining time."""
     sets, clock = work.trees.leaf_sets, work.high_clock
     per_leaf = costs.SECONDS_PER_CORRECTED_LEAF * sets.values.shape[1]
@@ -263,7 +257,7 @@ def _unsampled(density: Density, grid: Grid, requests: Sequence[Request]) -> dic
     for share, joint in density.joint.components():
         if isinstance(joint, EmpiricalJoint) and not joint.has_exact_points:
             statistics = joint.statistics.on(grid)
-            statistics.prepare(requests)
+            statistics.prepare_tables(requests)
             for key, binnings in requests:
                 counts = statistics.counts(key, binnings, may_estimate=True)
                 change = share * (counts - statistics.sampled_counts(key, binnings))
@@ -271,18 +265,18 @@ def _unsampled(density: Density, grid: Grid, requests: Sequence[Request]) -> dic
     return changes
 
 
-def _change(fine: Correction, rough: Correction, work: _Work) -> float:
+def _change_of_moved(fine: Correction, rough: Correction, work: _Work) -> float:
     """Return the largest root mean square difference of what two corrections move, relative to the score's spread."""
     rows, worst = work.rows, 0.0
-    some = rows.codes[:: max(1, len(rows.codes) // costs.SCALE_ROWS)]
-    scale = float(work.trees.forest.score(Rows.in_bins(work.trees.grid, some)).std(axis=0).max())
+    every_nth = rows.codes[:: max(1, len(rows.codes) // costs.SCALE_ROWS)]
+    scale = float(work.trees.forest.score(Rows.in_bins(work.trees.grid, every_nth)).std(axis=0).max())
     for key, values in fine.moved.items():
         cells = tuple(fine.binnings[j].bins[rows.codes[:, j]] for j in key)
         worst = max(worst, float(np.sqrt(rows.weights @ (values - rough.moved[key])[cells] ** 2).max()))
     return worst / scale if scale > 0 else 0.0
 
 
-def _list(work: _Work, high: _HighOrders) -> _HighOrders:
+def _list_terms(work: _Work, high: _HighOrders) -> _HighOrders:
     """Step 4: list the important terms, or all if the layout says so; the others of an order are summed."""
     layout, sets, clock = work.trees.layout, work.trees.leaf_sets, work.high_clock
     orders = range(layout.tensor_order + 1, layout.row_order + 1)
@@ -325,7 +319,7 @@ def _shares_at_rows(
     return shares
 
 
-def _give_low_orders(work: _Work, high: _HighOrders, low: Effects) -> tuple[_HighOrders, Effects]:
+def _pass_on_low_orders(work: _Work, high: _HighOrders, low: Effects) -> tuple[_HighOrders, Effects]:
     """Step 5: move low orders from terms to tables; nothing if that would take more than its share of limited time."""
     trees, rows = work.trees, work.trees.scored_soon(work.rows_as_given)
     per_table, per_value = costs.SECONDS_PER_LEFTOVER
@@ -377,6 +371,7 @@ def _certify(work: _Work, high: _HighOrders, pure: PureTerms) -> PureTerms:
 
 
 def _certificate_without_measures(work: _Work, high: _HighOrders) -> HigherCertificate:
+    """Return what the steps themselves state: numbers of terms, bins, what was skipped."""
     layout, correction = work.trees.layout, high.terms.correction
     bins = {
         order: max(binning.coarser_size(max_bins) for binning in correction.binnings)
@@ -396,7 +391,8 @@ def _certificate_without_measures(work: _Work, high: _HighOrders) -> HigherCerti
     )
 
 
-def _low_orders(terms: PureLeafTerms, n_jobs: int, progress: Progress) -> Effects:
+def _raw_tables(terms: PureLeafTerms, n_jobs: int, progress: Progress) -> Effects:
+    """Step 6: return the tables before purification: the closed form, plus what high orders move to them."""
     trees = terms.trees
     keys = trees.leaf_sets.subsets(range(1, trees.layout.tensor_order + 1))
 

@@ -18,13 +18,7 @@ from treeanova.core.arrays import Floats
 
 _GRADIENTS = ConjugateGradients()
 
-SOLVERS: tuple[Solver, ...] = (
-    Product(),
-    Elimination(),
-    Cholesky(iterative=_GRADIENTS),
-    _GRADIENTS,
-    MassMoving(),
-)
+SOLVERS: tuple[Solver, ...] = (Product(), Elimination(), Cholesky(iterative=_GRADIENTS), _GRADIENTS, MassMoving())
 """The first one that applies is taken: by its `reason` for "auto", else of those with the method asked for."""
 
 
@@ -40,7 +34,7 @@ def check_method(method: object) -> None:
 
 def method_for(sizes: Sequence[int], weights: Floats | None = None) -> MethodChoice:
     """Return the method that "auto" takes for this shape, and why; weights may be unknown."""
-    solver, reason = _automatic(sizes, weights)
+    solver, reason = _automatic_solver(sizes, weights)
     return MethodChoice(solver.method, reason)
 
 
@@ -59,8 +53,9 @@ def solve(term: Floats, weights: Floats, options: Options) -> Solution:
 
 
 def solver_for(weights: Floats, method: str) -> Solver:
+    """Return the first solver of a method that can solve terms with these weights; raise ValueError if none can."""
     if method == AUTO:
-        return _automatic(weights.shape, weights)[0]
+        return _automatic_solver(weights.shape, weights)[0]
     for solver in SOLVERS:
         if solver.method == method and solver.can_solve(weights):
             return solver
@@ -72,7 +67,8 @@ def solver_for(weights: Floats, method: str) -> Solver:
     )
 
 
-def _automatic(sizes: Sequence[int], weights: Floats | None) -> tuple[Solver, str]:
+def _automatic_solver(sizes: Sequence[int], weights: Floats | None) -> tuple[Solver, str]:
+    """Return the solver that "auto" takes for a shape and weights, if known, and the reason in words."""
     for solver in SOLVERS:
         reason = solver.reason(sizes, weights)
         if reason is not None:
@@ -81,4 +77,5 @@ def _automatic(sizes: Sequence[int], weights: Floats | None) -> tuple[Solver, st
 
 
 def remedy_for(name: str) -> str:
+    """Return what to do about inaccurate terms of a solver, given by its name in certificates."""
     return next((solver.remedy for solver in SOLVERS if solver.name == name), Solver.remedy)

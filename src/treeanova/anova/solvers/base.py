@@ -22,7 +22,7 @@ EPSILON = float(np.finfo(float).eps)
 
 class Options(NamedTuple):
     method: str = AUTO
-    tol: float = 1e-10
+    tol: float = 1e-10  # relative to the largest score
     max_iterations: int = 10_000
 
 
@@ -60,6 +60,7 @@ class Solution:
     trace: Floats | None = None  # unpurified mass before the first pass and after each
 
     def flipped(self) -> Solution:
+        """Return the solution of the transposed pair."""
         return dataclasses.replace(self, projections=self.projections[::-1])
 
 
@@ -95,23 +96,24 @@ class SeenBinsSolver(Solver):
     def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:
         bin_masses = support.marginals(weights)
         if all(masses.all() for masses in bin_masses):
-            return self._solve_tied(term, weights, options)
+            return self._solve_by_convention(term, weights, options)
         seen = [np.flatnonzero(masses) for masses in bin_masses]
         outputs = np.arange(len(term))
-        solution = self._solve_tied(term[np.ix_(outputs, *seen)], weights[np.ix_(*seen)], options)
+        solution = self._solve_by_convention(term[np.ix_(outputs, *seen)], weights[np.ix_(*seen)], options)
         projections = support.zero_projections(term)
         for axis, projection in enumerate(projections):
             projection[np.ix_(outputs, *seen[:axis], *seen[axis + 1 :])] = solution.projections[axis]
         support.extend_to_unseen(term, projections, bin_masses)
         return dataclasses.replace(solution, projections=projections)
 
-    def _solve_tied(self, term: Floats, weights: Floats, options: Options) -> Solution:
+    def _solve_by_convention(self, term: Floats, weights: Floats, options: Options) -> Solution:
         solution = self.solve_seen(term, weights, options)
         support.tie_support(term, solution.projections, weights)
         return solution
 
 
 def with_probe(term: Floats) -> Floats:
+    """Return a term with one more output, a probe of which exact projections leave nothing."""
     return np.concatenate([term, _probe(term.shape[1:])])
 
 
@@ -123,7 +125,7 @@ def without_probe(projections: Projections, shape: tuple[int, ...]) -> tuple[Pro
 
 
 def _probe(shape: tuple[int, ...]) -> Floats:
-    """Return one output of largest absolute value 1."""
+    """Return a random sum of functions of fewer axes, as one output of largest absolute value 1."""
     rng = np.random.default_rng(len(shape))
     values = np.zeros((1, *shape))
     for axis in range(len(shape)):

@@ -46,6 +46,8 @@ _ZERO = 1e-9  # entries of M are fractions with small denominators
 
 
 class Elimination(Solver):
+    """Small tensors of any order, by elimination over the heaviest cells."""
+
     method = "direct"
     name = "elimination"
 
@@ -65,10 +67,11 @@ class Elimination(Solver):
 
 def is_affordable(shape: tuple[int, ...]) -> bool:
     """Whether elimination takes about a second at most."""
-    return _dimension(shape) ** 2 * math.prod(shape) <= _MAX_STEPS
+    return _n_basis_cells(shape) ** 2 * math.prod(shape) <= _MAX_STEPS
 
 
-def _dimension(shape: tuple[int, ...]) -> int:
+def _n_basis_cells(shape: tuple[int, ...]) -> int:
+    """Return the dimension of the sums of functions of fewer axes."""
     return math.prod(shape) - math.prod(size - 1 for size in shape)
 
 
@@ -78,7 +81,7 @@ def eliminated_projections(values: Floats, weights: Floats) -> Projections:
     heaviest_first = np.lexsort((-logs, ranks))
     cells = values.reshape(len(values), -1)[:, heaviest_first]
     fitted = np.empty_like(cells)
-    fitted[:, heaviest_first] = _fit(cells, weights.shape, heaviest_first, ranks, logs)
+    fitted[:, heaviest_first] = _nearest_sum(cells, weights.shape, heaviest_first, ranks, logs)
     uniform = [np.ones(size) for size in weights.shape]
     return support.sweep_product(fitted.reshape(values.shape), uniform)
 
@@ -96,18 +99,18 @@ def graded_weights(weights: Floats) -> tuple[Ints, Floats]:
     return np.where(has_mass, 0, 1 + ranks).ravel(), logs.ravel()
 
 
-def _fit(cells: Floats, shape: tuple[int, ...], heaviest_first: Ints, ranks: Ints, logs: Floats) -> Floats:
-    """Return the function of fewer axes nearest to values of cells, all in the order of the cells."""
-    basis, matrix = _basis_cells(shape, heaviest_first)
+def _nearest_sum(cells: Floats, shape: tuple[int, ...], heaviest_first: Ints, ranks: Ints, logs: Floats) -> Floats:
+    """Return the sum of functions of fewer axes nearest to values (n_outputs, n_cells), both heaviest cells first."""
+    basis, matrix = _basis_cells(shape, heaviest_first)  # the module's docstring derives this system
     outside = np.setdiff1d(np.arange(cells.shape[1]), basis)
     ranks, logs = ranks[heaviest_first], logs[heaviest_first]
     is_comparable = (ranks[outside][:, None] == ranks[basis]) & (matrix != 0)
     ratios = np.exp(logs[outside][:, None] - logs[basis], out=np.zeros_like(matrix), where=is_comparable)
     weighted = matrix * ratios
-    left = cells[:, outside] - cells[:, basis] @ matrix.T
+    unexplained = cells[:, outside] - cells[:, basis] @ matrix.T
     system = weighted.T @ matrix
     system[np.diag_indices_from(system)] += 1.0
-    change = _solve_downwards(system, (left @ weighted).T).T
+    change = _solve_downwards(system, (unexplained @ weighted).T).T
     fitted = np.empty_like(cells)
     fitted[:, basis] = cells[:, basis] + change
     fitted[:, outside] = fitted[:, basis] @ matrix.T
@@ -115,22 +118,22 @@ def _fit(cells: Floats, shape: tuple[int, ...], heaviest_first: Ints, ranks: Int
 
 
 def _basis_cells(shape: tuple[int, ...], heaviest_first: Ints) -> tuple[Ints, Floats]:
-    """Return the places of the basis cells among the sorted ones, and M."""
+    """Return places of cells that determine all functions of fewer axes, and M, which maps them to the others."""
     table = support.slice_indicators(shape)[:, heaviest_first]  # row operations bring it to the form (1 | Mᵀ)
     basis: list[int] = []
     place = -1
-    while len(basis) < _dimension(shape):
+    while len(basis) < _n_basis_cells(shape):
         place += 1
-        done = len(basis)
-        pivot = done + int(np.abs(table[done:, place]).argmax())
+        row = len(basis)
+        pivot = row + int(np.abs(table[row:, place]).argmax())
         if abs(table[pivot, place]) <= _ZERO:
             continue
-        table[[done, pivot]] = table[[pivot, done]]
-        table[done] /= table[done, place]
+        table[[row, pivot]] = table[[pivot, row]]
+        table[row] /= table[row, place]
         factors = table[:, place].copy()
-        factors[done] = 0.0
-        touched = np.flatnonzero(np.abs(factors) > _ZERO)
-        table[touched] -= np.multiply.outer(factors[touched], table[done])
+        factors[row] = 0.0
+        changed = np.flatnonzero(np.abs(factors) > _ZERO)
+        table[changed] -= np.multiply.outer(factors[changed], table[row])
         basis.append(place)
     outside = np.setdiff1d(np.arange(table.shape[1]), basis)
     matrix = np.ascontiguousarray(table[: len(basis), outside].T)
@@ -164,6 +167,7 @@ def star_mesh_projections(values: Floats, weights: Floats) -> Projections:
 
 
 def _potentials(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Return potentials of rows and columns, (n_outputs, n_bins) each, that purify a pair with few rows."""
     shares = weights / weights.sum(axis=0)
     conductances = shares @ weights.T  # between rows, after eliminating all columns
     np.fill_diagonal(conductances, 0.0)
@@ -176,7 +180,7 @@ def _potentials(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
 
 
 def _row_potentials(conductances: Floats, voltages: Floats) -> Floats:
-    """Eliminate rows from the last to the first, in place; voltages[k, i, j] are to be x_i - x_j."""
+    """Return x, (n_outputs, n_rows), by star-mesh elimination in place; voltages[k, i, j] are to be x_i - x_j."""
     n_outputs, n_rows, _ = voltages.shape
     shares = np.zeros((n_rows, n_rows))
     for last in range(n_rows - 1, 0, -1):
@@ -198,7 +202,7 @@ def _row_potentials(conductances: Floats, voltages: Floats) -> Floats:
 
 
 MAX_BINS = 3_000  # of the shorter axis
-_ACCURATE = 1e-12
+_ACCURATE = 1e-12  # error relative to the largest score
 
 
 class Cholesky(SeenBinsSolver):
@@ -224,7 +228,7 @@ class Cholesky(SeenBinsSolver):
         error = EPSILON / max(1.0 - correlation**2, EPSILON)
         is_short = min(weights.shape) <= _MAX_STAR_BINS
         if error <= _ACCURATE or not is_short:
-            projections, change = _eliminate(term, weights)
+            projections, change = _cholesky_projections(term, weights)
             error = max(error, change)
             if error <= _ACCURATE or (error < 1.0 and not is_short):
                 return Solution(projections, self.name, 1, correlation, error=error)
@@ -235,7 +239,7 @@ class Cholesky(SeenBinsSolver):
         return self._iterative.solve_seen(term, weights, options)
 
 
-def _eliminate(term: Floats, weights: Floats) -> tuple[Projections, float]:
+def _cholesky_projections(term: Floats, weights: Floats) -> tuple[Projections, float]:
     """Return the projections of a pair with at least as many rows as columns, and their error; 1 without a factor."""
     values, projections = term.copy(), support.zero_projections(term)
     n_components, (_, labels) = support.bin_components(weights)

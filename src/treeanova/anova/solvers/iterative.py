@@ -19,10 +19,10 @@ from treeanova.anova.solvers.base import AUTO, Options, SeenBinsSolver, Solution
 from treeanova.anova.solvers.direct import FEW_CELLS, MAX_BINS, Elimination
 from treeanova.core.arrays import Floats, Projections
 
-_TOLERANCE = 1e-12
+_TOLERANCE = 1e-12  # of the residual, relative to the largest score
 _ROUNDS = 4
-_WEAKEST = 1e-4
-_ACCURATE = 1e-11
+_WEAKEST = 1e-4  # eigenvalue that tightens the tolerance
+_ACCURATE = 1e-11  # what is left of the probe
 _SAFETY = 10.0  # between what is left of one random probe and the error of any other function
 
 
@@ -61,7 +61,7 @@ class ConjugateGradients(SeenBinsSolver):
         n_iterations, smallest = 0, 1.0
         for output in range(len(values)):
             one = slice(output, output + 1)
-            n_steps, ritz_value = _purify(
+            n_steps, ritz_value = _purify_output(
                 values[one], [projection[one] for projection in projections], system, options.max_iterations
             )
             n_iterations, smallest = max(n_iterations, n_steps), min(smallest, ritz_value)
@@ -69,7 +69,7 @@ class ConjugateGradients(SeenBinsSolver):
         return Solution(projections, self.name, n_iterations, correlation)
 
 
-def _purify(
+def _purify_output(
     values: Floats, projections: Projections, system: _PairSystem | _TensorSystem, max_iterations: int
 ) -> tuple[int, float]:
     """Purify one output in place, in rounds for what rounding left; return iterations and smallest Ritz value."""
@@ -78,7 +78,7 @@ def _purify(
     n_steps, smallest = 0, 1.0
     for _ in range(_ROUNDS):
         moved = support.sweep(values, projections, means)
-        rhs = system.gather(values)
+        rhs = system.right_side(values)
         goal = _TOLERANCE * scale * max(smallest, _WEAKEST)  # bounds the error in the weakest direction found
         if np.linalg.norm(rhs) <= goal or n_steps >= max_iterations:
             if moved > support.PURE_ENOUGH * scale:
@@ -93,14 +93,13 @@ def _purify(
 
 
 class _PairSystem:
-    """The scaled Laplacian 1 - NᵀN of a pair, W sparse or dense."""
+    """Normal equations of a pair's column projection: the scaled Laplacian 1 - NᵀN, N = D_r^(-1/2) W D_c^(-1/2)."""
 
     def __init__(self, weights: Floats) -> None:
         self.weights = weights
         self._matrix, self._row_root, self._root = support.normalise(weights)
 
-    def gather(self, values: Floats) -> Floats:
-        """Return the right-hand side."""
+    def right_side(self, values: Floats) -> Floats:
         rows = support.slice_means(values, self.weights, 1)
         return np.asarray(support.slice_sums(values - support.spread(rows, 1), self.weights, 0)[0] / self._root)
 
@@ -108,11 +107,12 @@ class _PairSystem:
         return np.asarray(vector - self._matrix.T @ (self._matrix @ vector))
 
     def projections(self, vector: Floats) -> Projections:
+        """Return both projections of a solution of the system."""
         return [(vector / self._root)[None], -(self._matrix @ vector / self._row_root)[None]]
 
 
 class _TensorSystem:
-    """The same for a tensor: all projections in one vector, scaled by the roots of the slices' masses."""
+    """Normal equations of all projections of a tensor, in one vector, scaled by the roots of the slices' masses."""
 
     def __init__(self, weights: Floats) -> None:
         self.weights = weights
@@ -122,7 +122,7 @@ class _TensorSystem:
         self._inverse_root = np.sqrt(support.safe_inverse(masses))
         self._cells = np.empty((1, *weights.shape))
 
-    def gather(self, values: Floats) -> Floats:
+    def right_side(self, values: Floats) -> Floats:
         sums = [support.slice_sums(values, self.weights, axis).ravel() for axis in range(self.weights.ndim)]
         return np.concatenate(sums) * self._inverse_root
 
@@ -131,7 +131,7 @@ class _TensorSystem:
         np.add(support.spread(projections[0], 0), support.spread(projections[1], 1), out=self._cells)
         for axis in range(2, len(projections)):
             self._cells += support.spread(projections[axis], axis)
-        return self.gather(self._cells)
+        return self.right_side(self._cells)
 
     def projections(self, vector: Floats) -> Projections:
         blocks = np.split(vector * self._inverse_root, self._ends)
@@ -180,6 +180,8 @@ def unpurified_mass(values: Floats, weights: Floats) -> Floats:
 
 
 class Product(Solver):
+    """Weights that are a product of marginals: one sweep of slice means is exact."""
+
     method = name = "direct"
 
     def can_solve(self, weights: Floats) -> bool:

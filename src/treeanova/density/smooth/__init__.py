@@ -144,7 +144,7 @@ class SmoothDensity(Density):
             return self._bound_statistics.counts(key, binnings)
         if len(key) > 2:
             return self.joint.table(key, binnings)
-        self.prepare([key], None if binnings is None else {key: binnings})
+        self.prepare_tables([key], None if binnings is None else {key: binnings})
         return self._estimates[_pair_key(key, binnings)][0]
 
     def difference(self, key: Key, binnings: Binnings | None = None) -> Floats | None:
@@ -161,7 +161,9 @@ class SmoothDensity(Density):
     def _estimates(self) -> dict[tuple[Key, _BinningKey, _BinningKey], PairEstimate]:
         return memo_of(self, "estimates")
 
-    def prepare(self, keys: Sequence[Key], binnings: Mapping[Key, Binnings] | None = None, n_jobs: int = 1) -> None:
+    def prepare_tables(
+        self, keys: Sequence[Key], binnings: Mapping[Key, Binnings] | None = None, n_jobs: int = 1
+    ) -> None:
         new = {}
         for key in (key for key in keys if len(key) == 2):
             request = Request(key, None if binnings is None else binnings.get(key))

@@ -5,12 +5,9 @@ estimates of r over groups of bins, and of what they give each row if it is left
 known amount, so leave-one-out likelihoods need no second fit. Pairs whose margins have the same numbers of groups are
 estimated together as a `PairStack`, because for most pairs a numpy call takes longer than its work.
 
-Independence and the Gaussian copula are kept unless another estimate is likelier by more than its standard error.
-
 In scores or values z, a kernel estimate of the ratio is r = A C Bᵀ with the table C of row shares and the kernels A and
-B of both margins, which keeps marginals exact. A kernel estimate can start from a Gaussian copula or another parametric
-family and correct it, or from a kernel estimate, which removes most of its bias. The rows of a pair are counted once;
-every bandwidth then takes two matrix products.
+B of both margins, which keeps marginals exact. The rows of a pair are counted once; every bandwidth then takes two
+matrix products.
 """
 
 from __future__ import annotations
@@ -24,36 +21,25 @@ from typing import NamedTuple
 import numpy as np
 
 from treeanova.core.arrays import Bools, Floats, Ints
-from treeanova.density.smooth.margins import (
-    FAMILIES,
-    ROTATIONS,
-    SCALES,
-    TAU_RANGE,
-    Family,
-    KernelMatrix,
-    Margin,
-    Margins,
-    Scale,
-    kendall_tau,
-)
+from treeanova.density.smooth import margins
 from treeanova.density.table import rake_to_marginals
 
-_FLOOR = 0.01
+_FLOOR = 0.01  # share of independence in what an estimate gives a left-out row
 _TINY = 1e-300
-_SCALE_SUFFIX: dict[Scale, str] = {"ranks": "", "values": " of values"}
-_SMALLEST_START = 0.05
+_SCALE_SUFFIX: dict[margins.Scale, str] = {"ranks": "", "values": " of values"}
+_SMALLEST_START = 0.05  # ratio of an estimate that kernels correct
 _RAKING_TOLERANCE = 1e-6  # to compare candidates; the table of the one chosen is raked to its marginals exactly
-_TAU_STEPS = (0.1, 0.05, 0.025)
-_N_CORRELATIONS = 5
-_SAME_CORRELATION = 0.01
+_TAU_STEPS = (0.1, 0.05, 0.025)  # of a search for Kendall's τ, on the scale of Fisher's z
+_N_CORRELATIONS = 5  # that are tried
+_SAME_CORRELATION = 0.01  # difference, on the scale of Fisher's z, that does not matter
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PairStack:
     """Pairs of the same shape; arrays have one axis for the pairs, and then one for the groups of each feature."""
 
-    first: Margins
-    second: Margins
+    first: margins.Margins  # of the first features of all pairs
+    second: margins.Margins
     shares: Floats  # of the rows in the cells
     places: Ints  # numbers of the pairs in the whole stack they were taken from
 
@@ -71,12 +57,14 @@ class PairStack:
 
     @functools.cached_property
     def product(self) -> Floats:
+        """Masses of the cells if features are independent."""
         return outer_products(self.first.group_masses, self.second.group_masses)
 
     @functools.cached_property
     def coarse(self) -> PairStack:
+        """The same pairs on fewer groups."""
         first, second = self.first.coarse, self.second.coarse
-        if all(margins.distinct[0].binning.is_identity for margins in (first, second)):
+        if all(side.distinct[0].binning.is_identity for side in (first, second)):
             return PairStack(first, second, self.shares, self.places)
         pooled = first.pooling @ self.shares @ second.pooling.swapaxes(1, 2)
         return PairStack(first, second, pooled, self.places)
@@ -107,7 +95,7 @@ class Candidates(NamedTuple):
     """An estimate for each of some pairs."""
 
     names: list[str]
-    ratio: Floats
+    ratio: Floats  # of the estimate to independence, by pair and groups of both features
     left_out: Floats  # the ratio that the estimate gives a left-out row of each cell
     likelihoods: Floats  # leave-one-out log-likelihoods per row, relative to independence
     places: Ints  # numbers of the pairs in their whole stack
@@ -122,104 +110,110 @@ class Candidates(NamedTuple):
 def make_candidates(
     pairs: PairStack, names: str | Sequence[str], ratio: Floats, left_out: Floats, shrinkage: float = 0.0
 ) -> Candidates:
-    """Mix both ratios, in place, with independence: by `shrinkage`, and by at least 1 % for a left-out row."""
+    """Return candidates with both ratios mixed, in place, with independence: by `shrinkage`, left-out rows by ≥ 1 %."""
     share = max(shrinkage, _FLOOR)
     if shrinkage:
         ratio *= 1 - shrinkage
         ratio += shrinkage
     left_out *= 1 - share
     left_out += share
-    return judged(pairs, names, ratio, left_out)
+    return rated_candidates(pairs, names, ratio, left_out)
 
 
-def judged(pairs: PairStack, names: str | Sequence[str], ratio: Floats, left_out: Floats) -> Candidates:
-    each = [names] * len(pairs) if isinstance(names, str) else list(names)
-    return Candidates(each, ratio, left_out, pairs.mean(logs_of(left_out)), pairs.places)
+def rated_candidates(pairs: PairStack, names: str | Sequence[str], ratio: Floats, left_out: Floats) -> Candidates:
+    """Return candidates with their leave-one-out likelihoods; `names` may be one for all pairs."""
+    all_names = [names] * len(pairs) if isinstance(names, str) else list(names)
+    return Candidates(all_names, ratio, left_out, pairs.mean(logs_of(left_out)), pairs.places)
 
 
-def full_table(first: Margin, second: Margin, ratio: Floats) -> Floats:
+def full_table(first: margins.Margin, second: margins.Margin, ratio: Floats) -> Floats:
     """Return weights over the bins: marginals times the ratio of their groups, raked to exact marginals."""
     table = ratio[np.ix_(first.groups, second.groups)] * np.multiply.outer(first.masses, second.masses)
     return rake_to_marginals(table, first.masses, second.masses)
 
 
 def full_tables(pairs: PairStack, ratio: Floats) -> Floats:
-    """The same for pairs whose groups are the bins themselves."""
+    """Return `full_table` of each pair of a stack whose groups are the bins themselves."""
     return rake_to_marginals(ratio * pairs.product, pairs.first.group_masses, pairs.second.group_masses)
 
 
 def independent(pairs: PairStack) -> Candidates:
     ones = np.ones(pairs.shares.shape)
-    return judged(pairs, "independent", ones, ones)
+    return rated_candidates(pairs, "independent", ones, ones)
 
 
 def empirical(pairs: PairStack, shrinkage: float) -> Candidates:
+    """Return the shares of the rows, mixed with a share of independence."""
     inverse = np.divide(1.0, pairs.product, out=np.zeros_like(pairs.product), where=pairs.product > 0)
     ratio = pairs.shares * inverse
     name = f"shrinkage {shrinkage:g}" if shrinkage else "empirical"
-    left_out = _without_row(ratio, inverse / _others(pairs), pairs)
+    left_out = _leave_row_out(ratio, inverse / _n_other_rows(pairs), pairs)
     return make_candidates(pairs, name, ratio, left_out, shrinkage)
 
 
-def _others(pairs: PairStack) -> float:
+def _n_other_rows(pairs: PairStack) -> float:
     return max(pairs.n_rows - 1, 1.0)
 
 
-def _without_row(ratio: Floats, own: Floats, pairs: PairStack) -> Floats:
-    """Return a mean over rows without the row itself; `own` is its weight over the number of the others."""
-    mean = ratio * (pairs.n_rows / _others(pairs))
-    mean -= own
+def _leave_row_out(ratio: Floats, self_weight: Floats, pairs: PairStack) -> Floats:
+    """Return a mean over rows without a row of each cell, whose weight over the number of others is `self_weight`."""
+    mean = ratio * (pairs.n_rows / _n_other_rows(pairs))
+    mean -= self_weight
     return np.maximum(mean, 0.0, out=mean)
 
 
-def kernel(pairs: PairStack, bandwidth: float, shrinkage: float, scale: Scale = "ranks") -> Candidates:
-    """Bandwidths are in units of n^(-1/6); `shrinkage` is the share of independence mixed in."""
+def kernel(pairs: PairStack, bandwidth: float, shrinkage: float, scale: margins.Scale = "ranks") -> Candidates:
+    """Return kernel estimates; bandwidths are in units of n^(-1/6), `shrinkage` is the share of independence."""
     ratio, left_out = _smoothed(pairs, bandwidth, None, scale)
     name = f"kernel {bandwidth:g}{_SCALE_SUFFIX[scale]}" + (f", shrinkage {shrinkage:g}" if shrinkage else "")
     return make_candidates(pairs, name, ratio, left_out, shrinkage)
 
 
-def _kernels(pairs: PairStack, bandwidth: float, scale: Scale) -> tuple[KernelMatrix, KernelMatrix]:
+def _kernels(
+    pairs: PairStack, bandwidth: float, scale: margins.Scale
+) -> tuple[margins.KernelMatrix, margins.KernelMatrix]:
+    """Return the kernels of the first and the second features, for a bandwidth in units of n^(-1/6)."""
     width = bandwidth * pairs.n_rows ** (-1 / 6)
     return pairs.first.kernels(width, scale), pairs.second.kernels(width, scale)
 
 
-def _between(first: KernelMatrix, tables: Floats, second: KernelMatrix) -> Floats:
+def _smooth_both_axes(first: margins.KernelMatrix, tables: Floats, second: margins.KernelMatrix) -> Floats:  # A C Bᵀ
     return second.right(first.left(tables))
 
 
-def _self_weights(first: KernelMatrix, second: KernelMatrix, factor: float = 1.0) -> Floats:
+def _self_weights(first: margins.KernelMatrix, second: margins.KernelMatrix, factor: float = 1.0) -> Floats:
     """Return the weight of a row of each cell in the estimate there, times a factor."""
     return outer_products(factor * first.diagonal, second.diagonal)
 
 
 def _smoothed(
-    pairs: PairStack, bandwidth: float, start: Floats | None, scale: Scale = "ranks"
+    pairs: PairStack, bandwidth: float, start: Floats | None, scale: margins.Scale = "ranks"
 ) -> tuple[Floats, Floats]:
-    """Multiply the start (None for independence) by the kernel estimate of the rest; the same for left-out rows."""
-    a, b = _kernels(pairs, bandwidth, scale)
-    ratio = _between(a, pairs.shares, b) if start is None else start * _between(a, pairs.shares / start, b)
-    return ratio, _without_row(ratio, _self_weights(a, b, 1 / _others(pairs)), pairs)
+    """Return a start (None for independence) times the kernel estimate of what it lacks; the same for left-out rows."""
+    first, second = _kernels(pairs, bandwidth, scale)
+    ratio = _smooth_both_axes(first, pairs.shares if start is None else pairs.shares / start, second)
+    ratio = ratio if start is None else start * ratio
+    return ratio, _leave_row_out(ratio, _self_weights(first, second, 1 / _n_other_rows(pairs)), pairs)
 
 
 def corrected(pairs: PairStack, start: Candidates, bandwidth: float) -> Candidates:
-    """Multiply an estimate by the kernel estimate of the rest, with exact marginals."""
+    """Return estimates times the kernel estimate of what they lack, with exact marginals."""
     ratio, left_out = _smoothed(pairs, bandwidth, np.maximum(start.ratio, _SMALLEST_START))
     ratio, factors = _normalised(pairs, ratio)
     left_out *= factors
     return make_candidates(pairs, [f"{name} x kernel {bandwidth:g}" for name in start.names], ratio, left_out)
 
 
-def sharpened(pairs: PairStack, bandwidth: float, scale: Scale = "ranks") -> Candidates:
-    """Multiply a kernel estimate s by the kernel estimate of the rest, with exact marginals: less bias."""
+def sharpened(pairs: PairStack, bandwidth: float, scale: margins.Scale = "ranks") -> Candidates:
+    """Return a kernel estimate s times the kernel estimate of what it lacks, with exact marginals: less bias."""
     # Without row i, s(j) falls by K(j, i) / n; to first order the mean of K / s over others grows by that of K² / s².
     n = pairs.n_rows
     a, b = _kernels(pairs, bandwidth, scale)
-    start = np.maximum(_between(a, pairs.shares, b), 1e-12)
+    start = np.maximum(_smooth_both_axes(a, pairs.shares, b), 1e-12)
     quotient = pairs.shares / start
-    mean = _between(a, quotient, b)
+    mean = _smooth_both_axes(a, quotient, b)
     self_weight = _self_weights(a, b) / start
-    growth = _between(a.squares(), quotient / start, b.squares()) - self_weight * self_weight / n
+    growth = _smooth_both_axes(a.squares(), quotient / start, b.squares()) - self_weight * self_weight / n
     ratio, factors = _normalised(pairs, start * mean)
     start_without = np.maximum(n - self_weight, 0.0) * start
     left_out = start_without * np.maximum(n * mean - self_weight + growth, 0.0) / (n * max(n - 1, 1.0))
@@ -231,19 +225,20 @@ def gaussian(pairs: PairStack) -> Candidates:
     """Return the Gaussian copula of the ordered bins, independence elsewhere."""
     correlations, differ = _correlations(pairs)
     best = _gaussian_ratio(pairs, correlations[:, 0])
-    some = np.flatnonzero(differ)
-    if len(some):
-        few = pairs.take(some)
-        likelihoods = few.mean(logs_of(best[some]))
-        for r in correlations[some, 1:].T:
-            ratio = _gaussian_ratio(few, r)
-            attempts = few.mean(logs_of(ratio))
+    places = np.flatnonzero(differ)
+    if len(places):
+        differing = pairs.take(places)
+        likelihoods = differing.mean(logs_of(best[places]))
+        for r in correlations[places, 1:].T:
+            ratio = _gaussian_ratio(differing, r)
+            attempts = differing.mean(logs_of(ratio))
             better = attempts > likelihoods
-            best[some[better]], likelihoods[better] = ratio[better], attempts[better]
+            best[places[better]], likelihoods[better] = ratio[better], attempts[better]
     return _parametric(pairs, "gaussian", best, 1)
 
 
 def _gaussian_ratio(pairs: PairStack, correlations: Floats) -> Floats:
+    """Return the density of the Gaussian copula with one correlation per pair, averaged over each cell."""
     r = correlations[:, None]
     x, y = pairs.first.points, pairs.second.points
     scale = 2 * (1 - r * r)
@@ -271,13 +266,13 @@ def family(pairs: PairStack) -> Candidates:
     """Return the likeliest parametric family, rotated by the sign of Kendall's τ and chosen on coarse groups."""
     coarse = pairs.coarse
     n_a, n_b = coarse.first.n_ordered_groups, coarse.second.n_ordered_groups
-    tau = np.clip(kendall_tau(coarse.shares[:, :n_a, :n_b]), -TAU_RANGE[1], TAU_RANGE[1])
-    likelihoods = np.stack([_family_likelihood(coarse, law, tau) for law in FAMILIES])
+    tau = np.clip(margins.kendall_tau(coarse.shares[:, :n_a, :n_b]), -margins.TAU_RANGE[1], margins.TAU_RANGE[1])
+    likelihoods = np.stack([_family_likelihood(coarse, law, tau) for law in margins.FAMILIES])
     best_laws = likelihoods.argmax(axis=0)
     ratio = np.empty(pairs.shares.shape)
     names, n_parameters = [""] * len(pairs), np.empty(len(pairs))
     for number in np.unique(best_laws):
-        law, places = FAMILIES[number], np.flatnonzero(best_laws == number)
+        law, places = margins.FAMILIES[number], np.flatnonzero(best_laws == number)
         some, refined, likelihood = coarse.take(places), tau[places], likelihoods[number, places]
         for step in _TAU_STEPS:
             for neighbour in (np.tanh(np.arctanh(refined) - step), np.tanh(np.arctanh(refined) + step)):
@@ -287,27 +282,27 @@ def family(pairs: PairStack) -> Candidates:
         ratio[places] = _family_ratio(pairs.take(places), law, refined)
         n_parameters[places] = law.n_parameters
         for place, of_pair in zip(places, refined, strict=True):
-            names[place] = law.name + ROTATIONS.get((law.is_rotated, bool(of_pair >= 0)), "")
+            names[place] = law.name + margins.ROTATIONS.get((law.is_rotated, bool(of_pair >= 0)), "")
     return _parametric(pairs, names, ratio, n_parameters)
 
 
-def _family_ratio(pairs: PairStack, law: Family, tau: Floats) -> Floats:
-    """Return the family's ratio; for τ < 0 that of |τ| with the second feature reversed."""
+def _family_ratio(pairs: PairStack, law: margins.Family, tau: Floats) -> Floats:
+    """Return the density of a family's copula in each cell; for τ < 0 that of |τ| with the second feature reversed."""
     u = pairs.first.copula_scores(law.scores, is_reversed=bool(law.is_rotated))
     v, turned = (
         pairs.second.copula_scores(law.scores, is_reversed=turn) for turn in (bool(law.is_rotated), not law.is_rotated)
     )
     v = np.where(tau[:, None] < 0, turned, v)
-    bounded = np.clip(np.abs(tau), *TAU_RANGE)[:, None, None]
+    bounded = np.clip(np.abs(tau), *margins.TAU_RANGE)[:, None, None]
     return _cell_means(pairs, law.log_density_at(u[:, :, None], v[:, None, :], bounded))
 
 
-def _family_likelihood(pairs: PairStack, law: Family, tau: Floats) -> Floats:
+def _family_likelihood(pairs: PairStack, law: margins.Family, tau: Floats) -> Floats:  # per row, less its parameters
     return pairs.mean(logs_of(_family_ratio(pairs, law, tau))) - law.n_parameters / pairs.n_rows
 
 
 def _cell_means(pairs: PairStack, logs: Floats) -> Floats:
-    """Average a copula's density over the points of each cell; 1 if a bin has no order."""
+    """Return the mean of a copula's density, given by logarithms, over the points of each cell; 1 without order."""
     n_a, n_b = pairs.first.n_ordered_groups, pairs.second.n_ordered_groups
     densities = np.exp(logs, out=logs).reshape(len(logs), logs.shape[1] // n_a, n_a, logs.shape[2] // n_b, n_b)
     means: Floats = densities.mean(axis=(1, 3))
@@ -319,7 +314,7 @@ def _cell_means(pairs: PairStack, logs: Floats) -> Floats:
 
 
 def _parametric(pairs: PairStack, names: str | Sequence[str], ratio: Floats, n_parameters: Floats | int) -> Candidates:
-    """Rake to exact marginals; each parameter costs one unit of log-likelihood."""
+    """Return candidates raked to exact marginals; each parameter costs one unit of log-likelihood."""
     ratio, _ = _normalised(pairs, ratio)
     costs = np.exp(-np.broadcast_to(n_parameters, len(pairs)) / pairs.n_rows)
     return make_candidates(pairs, names, ratio, ratio * costs[:, None, None])
@@ -338,7 +333,7 @@ _SHARPENED_BANDWIDTHS = (*BANDWIDTHS[2:], 3.0, 4.0)  # two steps wider than each
 _CORRECTION_BANDWIDTHS = (0.5, 0.7, 1.0, 1.4, 2.0, 3.0)
 _SHRINKAGES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 _KERNEL_SHRINKAGES = (0.0, 0.05, 0.2, 0.5)
-_STRIDE = 3
+_STRIDE = 3  # of bandwidths that are tried first
 _SIMPLE = ("independent", "gaussian")
 
 _Make = Callable[[int, Ints, float], Candidates]
@@ -375,11 +370,11 @@ def choose(pairs: PairStack, candidates: Iterator[Candidates]) -> tuple[list[Cho
     shape, n_pairs = pairs.shares.shape, len(pairs)
     best = Candidates([""] * n_pairs, np.empty(shape), np.empty(shape), np.full(n_pairs, -np.inf), pairs.places)
     simple = dict[str, Candidates]()
-    for some in candidates:
-        _put(best, some, np.flatnonzero(some.likelihoods > best.likelihoods[some.places]))
-        if some.names[0] in _SIMPLE:
-            simple[some.names[0]] = some
-        del some  # before the next is made: tables of many categories are large
+    for candidate in candidates:
+        _replace_estimates(best, candidate, np.flatnonzero(candidate.likelihoods > best.likelihoods[candidate.places]))
+        if candidate.names[0] in _SIMPLE:
+            simple[candidate.names[0]] = candidate
+        del candidate  # before the next is made: tables of many categories are large
     undecided = np.arange(n_pairs)
     for name in (name for name in _SIMPLE if name in simple):
         gains = logs_of(best.left_out[undecided])
@@ -388,19 +383,20 @@ def choose(pairs: PairStack, candidates: Iterator[Candidates]) -> tuple[list[Cho
         means = some_pairs.mean(gains)
         gains -= means[:, None, None]
         is_near = means**2 * pairs.n_rows <= some_pairs.mean(np.square(gains, out=gains))  # at most one standard error
-        _put(best, simple[name], undecided[is_near])
+        _replace_estimates(best, simple[name], undecided[is_near])
         undecided = undecided[~is_near]
     over_empirical = best.likelihoods - empirical(pairs, 0.0).likelihoods
-    each = zip(best.names, best.likelihoods.tolist(), over_empirical.tolist(), strict=True)
-    return [Choice(*one) for one in each], best.ratio
+    choices = map(Choice, best.names, best.likelihoods.tolist(), over_empirical.tolist())
+    return list(choices), best.ratio
 
 
-def _put(best: Candidates, some: Candidates, numbers: Ints) -> None:
-    at = some.places[numbers]
-    best.likelihoods[at] = some.likelihoods[numbers]
-    best.ratio[at], best.left_out[at] = some.ratio[numbers], some.left_out[numbers]
-    for place, number in zip(at.tolist(), numbers.tolist(), strict=True):
-        best.names[place] = some.names[number]
+def _replace_estimates(best: Candidates, new: Candidates, numbers: Ints) -> None:
+    """Put some of the new estimates into `best`, in place, where their pairs are."""
+    places = new.places[numbers]
+    best.likelihoods[places] = new.likelihoods[numbers]
+    best.ratio[places], best.left_out[places] = new.ratio[numbers], new.left_out[numbers]
+    for place, number in zip(places.tolist(), numbers.tolist(), strict=True):
+        best.names[place] = new.names[number]
 
 
 def all_candidates(pairs: PairStack, *, families: bool = True) -> Iterator[Candidates]:
@@ -423,6 +419,7 @@ def all_candidates(pairs: PairStack, *, families: bool = True) -> Iterator[Candi
 
 
 def _parametric_candidates(pairs: PairStack, start: Candidates, *, families: bool) -> Iterator[Candidates]:
+    """Yield the likeliest family, and the likelier of it and the start with kernel corrections."""
     if families:
         of_family = family(pairs)
         yield of_family
@@ -446,7 +443,7 @@ def _likelier(first: Candidates, second: Candidates) -> Candidates:
 
 
 def kernel_candidates(
-    pairs: PairStack, bandwidths: Sequence[float] = BANDWIDTHS, scales: Sequence[Scale] = SCALES
+    pairs: PairStack, bandwidths: Sequence[float] = BANDWIDTHS, scales: Sequence[margins.Scale] = margins.SCALES
 ) -> Iterator[Candidates]:
     """Yield kernel estimates at several bandwidths; if one feature has no order, also shrunk towards independence."""
     if pairs.n_ordered == 0:  # a kernel estimate is the table of shares itself
@@ -473,9 +470,9 @@ def _search(make: _Make, bandwidths: Sequence[float], likelihoods: Floats) -> It
     n_forms, n_bandwidths, n_pairs = likelihoods.shape  # receives those of all candidates
 
     def attempt(form: int, i: int, places: Ints) -> Candidates:
-        some = make(form, places, bandwidths[i])
-        likelihoods[form, i, places] = some.likelihoods
-        return some
+        candidates = make(form, places, bandwidths[i])
+        likelihoods[form, i, places] = candidates.likelihoods
+        return candidates
 
     first = range(n_bandwidths > 1, n_bandwidths, _STRIDE)
     for form, i in itertools.product(range(n_forms), first):
@@ -488,7 +485,7 @@ def _search(make: _Make, bandwidths: Sequence[float], likelihoods: Floats) -> It
 
 
 def _likeliest(likelihoods: Floats) -> tuple[Ints, Ints]:
-    """Return the likeliest form and bandwidth of each pair."""
+    """Return the likeliest form and bandwidth of each pair, as positions; axes are form, bandwidth and pair."""
     _, n_bandwidths, n_pairs = likelihoods.shape
     forms, bandwidths = np.divmod(likelihoods.reshape(-1, n_pairs).argmax(axis=0), n_bandwidths)
     return forms, bandwidths

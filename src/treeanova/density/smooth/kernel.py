@@ -2,17 +2,14 @@
 
 w(x) = Σ_rows (1/n) Π_j K_j(x_j | bin of the row in j), with one kernel per feature that keeps the feature's masses. It
 is a mixture of products: tables of all orders agree, and rows can be drawn from it. A kernel is a matrix A over at most
-32 groups of bins (`margins`): Student's t in ranks or values for ordered bins, shrinkage towards the masses for others.
-A feature without a kernel is independent of all others. A millionth of the product of marginals is mixed in, so that
-rounding cannot decide whether a cell of bins with rows has mass.
+32 groups of bins (`margins`). A millionth of the product of marginals is mixed in, so that rounding cannot decide
+whether a cell of bins with rows has mass.
 
 Kernels are chosen feature by feature for the highest leave-one-out likelihood, summed over the pairs with other
 features; independence is kept unless it is beaten by more than one standard error. Three features may be dependent
 although every two are independent, so features that appear independent are also tested in triples, on eight groups.
-
 The kernels used are 1.5 times as wide as those that pairs choose, because rows are sparser in three and more
-dimensions. On models with interactions of three features, that reduced the error of effects by 5 to 14 %; twice as wide
-was worse.
+dimensions. On models with interactions of three features, that reduced the error of effects by 5 to 14 %.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ from treeanova.anova.support import outer
 from treeanova.core.arrays import BinIndices, Floats, Key, count_cells, single_threaded
 from treeanova.density import costs
 from treeanova.density.base import Joint, draw_bins
-from treeanova.density.counting import Binnings, merging, pool_masses
+from treeanova.density.counting import Binnings, none_if_unmerged, pool_masses
 from treeanova.density.smooth.margins import SCALES, KernelMatrix, Margin, stacked
 from treeanova.density.statistics import Points, Statistics
 
@@ -51,7 +48,7 @@ _Option = tuple[KernelMatrix, Callable[[], KernelMatrix]]
 """A kernel to compare by pairs, and a function that makes the one to use for all orders."""
 
 
-def searched_rows(statistics: Statistics) -> Statistics:
+def rows_to_search(statistics: Statistics) -> Statistics:
     n_rows = len(statistics.sample)
     if n_rows <= costs.MAX_SEARCH_ROWS and statistics.is_complete:
         return statistics
@@ -221,7 +218,7 @@ class KernelJoint(Joint):
         if not varied:
             return [None] * len(margins)
         with single_threaded():
-            rows = searched_rows(self.statistics)
+            rows = rows_to_search(self.statistics)
             dependent = _by_pairs(rows, margins, varied, n_rows)
             used = {j: make_used() for j, (_, make_used) in dependent.items()}
             used |= _by_triples(rows, margins, varied, [j for j in varied if j not in dependent], n_rows)
@@ -232,7 +229,7 @@ class KernelJoint(Joint):
         return sum(kernel is not None for kernel in self.kernels) < 2
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
-        binnings = merging(binnings)
+        binnings = none_if_unmerged(binnings)
         masses = [self.margins[j].masses for j in key]
         has_kernel = [self.kernels[j] is not None for j in key]
         if sum(has_kernel) < 2:
