@@ -40,6 +40,7 @@ from sklearn.preprocessing import (
 
 import treeanova
 from tests.support.training import fit
+from treeanova.data.files import read_table
 from treeanova.errors import UnsupportedModelError
 from treeanova.readers import read_for_rows
 from treeanova.readers.pipelines.maps import floats, ranks
@@ -378,6 +379,41 @@ def test_missing_categories_seen_in_training(missing):
     columns = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["town"]), remainder="passthrough")
     pipeline = fit(make_pipeline(columns, MODELS["forest"]()), frame, Z + 3 * frame["town"].isna())
     check(pipeline, mixed_rows(FRAME)[["age", "town"]])
+
+
+@pytest.mark.parametrize("kind", [["NaN"], ["None"], ["NaN", "None"]])
+@pytest.mark.parametrize("encoder", ["one-hot", "ordinal", "imputed"])
+def test_nulls_of_files_are_the_kind_of_missing_that_training_knew_else_what_pandas_reads(encoder, kind, tmp_path):
+    pl, pa = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    frame = FRAME[["age", "town"]].astype({"town": object})
+    missing = {"NaN": np.nan, "None": None}
+    for i, name in enumerate(kind):
+        frame.loc[i :: 7 * len(kind), "town"] = pd.Series([missing[name]], dtype=object).iloc[0]
+    step = {
+        "one-hot": OneHotEncoder(handle_unknown="ignore"),
+        "ordinal": OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-2, encoded_missing_value=-1),
+        "imputed": make_pipeline(
+            SimpleImputer(strategy="constant", fill_value="none", missing_values=missing[kind[0]]),
+            OneHotEncoder(handle_unknown="ignore"),
+        ),
+    }[encoder]
+    columns = make_column_transformer((step, ["town"]), remainder="passthrough", sparse_threshold=0)
+    pipeline = fit(make_pipeline(columns, MODELS["forest"]()), frame, Z + 9 * frame["town"].isna())
+    fx = treeanova.decompose(pipeline, frame, density="independent")
+    frame.to_parquet(tmp_path / "rows.parquet")
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    one_kind = pd.Series(np.where(frame["town"].isna(), missing[kind[0]], frame["town"]), dtype=object)
+    rows = frame.assign(town=one_kind) if len(kind) == 1 else pd.read_parquet(tmp_path / "rows.parquet")
+    expected = pipeline.predict(rows)
+    close(fx.decision_function(pa.Table.from_pandas(frame)), expected)
+    close(treeanova.decompose(pipeline, tmp_path / "rows.parquet", density="empirical").intercept, expected.mean())
+    fx.save(tmp_path / "fx.tav")
+    for library in ("polars", "pyarrow", "pandas"):
+        schema = treeanova.load(tmp_path / "fx.tav").schema
+        table = read_table(tmp_path / "rows.csv", schema, library=library)
+        close(fx.decision_function(table), expected)
+    polars_rows = pl.DataFrame({name: frame[name].where(frame[name].notna(), None).tolist() for name in frame})
+    close(fx.decision_function(polars_rows), pipeline.predict(polars_rows))
 
 
 @pytest.mark.parametrize("encoder", [OneHotEncoder, OrdinalEncoder])

@@ -18,7 +18,7 @@ import scipy.sparse
 
 from treeanova.core.arrays import Floats
 from treeanova.data.dates import date_column, found_dates, with_dates
-from treeanova.data.features import Schema
+from treeanova.data.features import Feature, Schema
 
 _LIBRARIES = ("pandas", "polars", "pyarrow")
 _LONGEST_CELL = 60
@@ -106,11 +106,18 @@ def _raw_columns(data: Any, schema: Schema) -> tuple[Sequence[npt.NDArray[Any]],
     if isinstance(data, np.ndarray) or not nw.dependencies.is_into_dataframe(data):
         array = _as_matrix(data, schema)
         return [array[:, j] for j in range(array.shape[1])], len(array)
-    table, columns = as_table(data), []
-    for feature, j in zip(schema.features, column_positions(table.columns, schema), strict=True):
-        dates = date_column(table[:, j]) if feature.encoder.date_unit else None
-        columns.append(feature.encoder.of_table(raw_column(table[:, j]), feature.name) if dates is None else dates)
+    table = as_table(data)
+    positions = column_positions(table.columns, schema)
+    columns = [_of_feature(table[:, j], feature) for feature, j in zip(schema.features, positions, strict=True)]
     return columns, len(table)
+
+
+def _of_feature(series: nw.Series[Any], feature: Feature) -> npt.NDArray[Any]:
+    dates = date_column(series) if feature.encoder.date_unit else None
+    if dates is not None:
+        return dates
+    column = feature.encoder.of_table(raw_column(series), feature.name)
+    return feature.encoder.with_nulls(column) if series.implementation.is_pyarrow() else column
 
 
 def as_table(data: Any) -> nw.DataFrame[Any]:

@@ -71,6 +71,10 @@ class Encoder(_Value, abc.ABC):
         """Prepare a table's column for `encode`: numbers may be labels, unlike a matrix's; TypeError if ambiguous."""
         return column
 
+    def with_nulls(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Give nulls of a file or an Arrow table, which are None in a raw column, the meaning they had in training."""
+        return column
+
     @abc.abstractmethod
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
         """Return the column as float64; `name` is used in error messages."""
@@ -250,6 +254,7 @@ class Labels(Encoder):
     missing: tuple[Hashable, ...] = ()  # other values that mean missing
     numbers_are_codes: bool = False  # columns of plain numbers hold positions of labels
     is_ordered: bool = False  # splits compare the positions as numbers; unseen labels are then missing
+    null_is_nan: bool = False  # nulls of files and of Arrow tables are NaN; else None
 
     def __post_init__(self) -> None:
         _check_choice("spelling", self.spelling, tuple(_SPELLINGS))
@@ -279,6 +284,12 @@ class Labels(Encoder):
         if self.numbers_are_codes and column.dtype.kind in "biuf" and could_be_labels(self.names):
             raise _codes_or_labels(column, name)
         return column
+
+    def with_nulls(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        if not self.null_is_nan or column.dtype != object:
+            return column
+        is_null = np.array([value is None for value in column], dtype=bool)
+        return np.where(is_null, np.nan, column)
 
     def _check_types(self, unseen: Sequence[Any], name: str) -> None:
         """Raise TypeError for a text that spells a label that is a number, and for a number that a label spells."""

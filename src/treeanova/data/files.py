@@ -368,7 +368,10 @@ def _fit(column: nw.Series[Any], feature: Feature, library: str) -> nw.Series[An
     texts = {cell for cell in cells if isinstance(cell, str)}
     words = [word for word in MISSING_WORDS if word in texts and _share_known([word], feature) < 1]  # not its labels
     present = [None if is_missing(cell) or cell in words else cell for cell in cells]
-    return _series(column.name, _best_reading(present, feature), library)
+    reading = _best_reading(present, feature)
+    if isinstance(reading, list) and library != "pyarrow":  # in whose tables nulls get their meaning when they are read
+        reading = feature.encoder.with_nulls(np.array([*reading, None], dtype=object)[:-1]).tolist()
+    return _series(column.name, reading, library)
 
 
 def _best_reading(cells: list[Any], feature: Feature) -> Reading:
@@ -476,7 +479,7 @@ def _series(name: str, values: Reading, library: str) -> nw.Series[Any]:
     """Return a column of floats, of text, or of other objects, which no library may convert to numbers."""
     if isinstance(values, np.ndarray):
         return nw.new_series(name, values, nw.Float64, backend=library)  # type: ignore[arg-type]
-    if all(value is None or isinstance(value, str) for value in values):
+    if library != "pandas" and all(value is None or isinstance(value, str) for value in values):
         return nw.new_series(name, values, nw.String, backend=library)  # type: ignore[arg-type]
     module = importlib.import_module(library)
     if library == "polars":

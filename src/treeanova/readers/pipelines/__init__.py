@@ -253,7 +253,8 @@ class _Pulled:
 
     def forest(self) -> Forest:
         nodes = Nodes(self._forest, self._source)
-        categories = maps.category_maps(self._transformation, self._labels, self._as_objects, self._outputs)
+        nan_nulls = {j for j in self._labels if self._walk.raw[j].null_is_nan}
+        categories = maps.category_maps(self._transformation, self._labels, self._as_objects, self._outputs, nan_nulls)
         for j, mapped in categories.items():
             for output in self._outputs[j].tolist():
                 which, kinds, pattern = self._patterns(output)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import importlib.util
 import warnings
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.data.columns import encode
-from treeanova.data.features import Labels, Schema
+from treeanova.data.features import Labels, Schema, is_missing
 from treeanova.errors import UnsupportedModelError
 from treeanova.readers.sklearn import is_sklearn
 
@@ -34,6 +35,7 @@ class RawColumn:
     as_objects: bool = False  # whether an encoder has seen them in a column of objects (text), not of numbers
     probes: list[float] = dataclasses.field(default_factory=list)  # numbers at which a transformer may jump
     sentinels: list[Hashable] = dataclasses.field(default_factory=list)  # missing to an imputer, besides NaN
+    missing: set[str] = dataclasses.field(default_factory=set)  # kinds that transformers know: "None", "NaN"
     may_turn: bool = False  # whether a transformer is known not to be monotone; it then turns at probes only
 
     def add_labels(self, categories: npt.NDArray[Any]) -> None:
@@ -42,7 +44,24 @@ class RawColumn:
                 f"an encoder of dates or of other categories ({categories.dtype}); turn these into text first"
             )
         self.labels = dict.fromkeys([*(self.labels or ()), *categories.tolist()])
+        self.missing |= {_kind_of_missing(label) for label in self.labels if is_missing(label)}
         self.as_objects |= categories.dtype.kind in "OSU"
+
+    @property
+    def null_is_nan(self) -> bool:
+        """Whether nulls of files are NaN: the one kind of missing that transformers know, else what pandas reads."""
+        if len(self.missing) == 1:
+            return "NaN" in self.missing
+        return importlib.util.find_spec("pandas") is not None and _text_has_nan()
+
+
+def _kind_of_missing(value: Any) -> str:
+    return "None" if value is None else "NaN"
+
+
+def _text_has_nan() -> bool:
+    """Whether pandas makes columns of text in which a missing value is NaN, as by default from version 3 on."""
+    return bool(importlib.import_module("pandas").Series(["text"]).dtype != object)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,10 +148,12 @@ def _note_sentinel(walk: Walk, sentinel: Any, columns: Sequence[Origin]) -> None
             raise refused("an imputer of values that other steps made")
     elif isinstance(sentinel, (int, float)) and not np.isnan(sentinel):
         _add_jumps(walk, columns, [[float(sentinel)]] * len(columns))
-    else:
-        return
     for column in columns:
-        walk.raw[column.source].sentinels.append(sentinel)
+        raw = walk.raw[column.source]
+        if is_missing(sentinel):
+            raw.missing.add(_kind_of_missing(sentinel))
+        else:
+            raw.sentinels.append(sentinel)
 
 
 def _add_jumps(walk: Walk, columns: Sequence[Origin], jumps: Sequence[Iterable[float]]) -> None:
@@ -388,6 +409,7 @@ def category_maps(
     labels: Mapping[int, Sequence[Hashable]],
     as_objects: Container[int],
     outputs: Mapping[int, Ints],
+    nan_nulls: Container[int],
 ) -> dict[int, CategoryMap]:
     """Ask for the labels of columns, one that is not among them, NaN and, in columns of objects, None."""
     queries: dict[int, npt.NDArray[Any]] = {}
@@ -406,7 +428,7 @@ def category_maps(
             none = _none(answers[j], outputs[j])
         if none == "category" and None not in names:
             rows, names = [*range(n), n + 2, n], [*names, None]
-        encoder = Labels(tuple(names), none=none, refuses_na=True)
+        encoder = Labels(tuple(names), none=none, refuses_na=True, null_is_nan=j in nan_nulls)
         result[j] = CategoryMap(encoder, values[rows], values[n + 1], not is_refused[n], not is_refused[n + 1])
     return result
 
