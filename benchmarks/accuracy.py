@@ -24,7 +24,7 @@ import numpy as np
 import treeanova
 from benchmarks import deep
 from treeanova.core.arrays import Floats, Key
-from treeanova.decomposition.answers import weights_of
+from treeanova.decomposition.answers import table_weights_of
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.predictions import function_of
 from treeanova.density import Auto, Density, Empirical, Independent
@@ -267,7 +267,7 @@ def error(fx: Decomposition, truth: Decomposition, *, shape: bool = False) -> fl
     """
     wrong = right = 0.0
     for key, true in function_of(truth).effects.terms.items():
-        weights = weights_of(truth)[key][..., None]
+        weights = table_weights_of(truth)[key][..., None]
         gap = function_of(fx).effects.terms[key] - true
         wrong += float((weights * (gap - (weights * gap).sum() * shape) ** 2).sum())
         right += float((weights * true**2).sum())
@@ -470,7 +470,7 @@ def _interpret_terms(fx: Decomposition, fresh: Floats) -> Floats:
     tensor = np.zeros(fx.grid.sizes) + raw.intercept[0]
     for key, values in parts.items():
         tensor += values[..., 0] if len(key) == 2 else np.expand_dims(values[..., 0], 1 - key[0])
-    interaction, mains, _ = purify(tensor, weights_of(fx)[0, 1], is_randomized=False)
+    interaction, mains, _ = purify(tensor, table_weights_of(fx)[0, 1], is_randomized=False)
     codes = fx.grid.index(fresh)
     columns = [np.asarray(values)[codes[:, axis]] for (axis,), values in sorted(mains, key=lambda main: main[0])]
     return np.column_stack([*columns, np.asarray(interaction)[codes[:, 0], codes[:, 1]]])

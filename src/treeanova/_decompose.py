@@ -23,7 +23,7 @@ from treeanova.data.features import Schema, check_texts
 from treeanova.data.sources import Batches, batches_of
 from treeanova.decomposition.bags import Bag
 from treeanova.decomposition.comparison import Sensitivity, sensitivity
-from treeanova.decomposition.decomposition import Decomposition, counted_for, decomposed, mean
+from treeanova.decomposition.decomposition import Decomposition, decomposed, mean, statistics_for
 from treeanova.density.counting import Request
 from treeanova.density.kinds import density_of
 from treeanova.density.statistics import Statistics, check_weighted_rows, checked_weights, statistics_of
@@ -161,7 +161,7 @@ def decompose(
         if isinstance(content, Effects):
             plan_of_effects(content).check(budget)
             source: Source = AdditiveModel(TermSet(content))
-            bound = kind.bind(source.grid, counted_for(source, kind, X, sample_weight))
+            bound = kind.bind(source.grid, statistics_for(source, kind, X, sample_weight))
             fx = decomposed(source, bound, settings, model=model, progress=report)
             return fx if max_order is None else fx.truncate(max_order)
         with one_step(report, "leaves of the trees"):
@@ -172,7 +172,7 @@ def decompose(
             layout = limits.layout(sets, n_rows=_n_known_rows(X), seconds=clock.left)
         marginals = None if layout.max_bins is None else _marginals(X, sets, sample_weight)
         source = source_of_forest(forest, sets, layout, marginals)
-        bound = kind.bind(source.grid, counted_for(source, kind, X, sample_weight))
+        bound = kind.bind(source.grid, statistics_for(source, kind, X, sample_weight))
         oracle = None if bound.statistics is None else forest.score
         fx = decomposed(source, bound, settings, model=model, oracle=oracle, progress=report, clock=clock)
         return fx.truncate(layout.row_order)
@@ -180,6 +180,8 @@ def decompose(
 
 @dataclasses.dataclass(frozen=True)
 class _Limits:
+    """The user's limits of orders, terms and memory, checked."""
+
     max_order: int | None
     tensor_order: int | None
     terms: str | Collection[Collection[str]]
@@ -237,6 +239,7 @@ def _with_labels(schema: Schema, X: Any, head: Any) -> Schema:
 
 
 def _marginals(X: Any, sets: LeafSets, sample_weight: Any) -> Statistics | None:
+    """Count the rows in each bin of each feature, by which bins are merged; None without rows."""
     if X is None:
         return None
     if isinstance(X, Batches) and not X.is_rereadable:
@@ -497,6 +500,7 @@ def bag(
 def _bag_of_models(
     models: list[Any], X: Any, rng: np.random.Generator, progress: Progress, options: dict[str, Any]
 ) -> Bag:
+    """Decompose models under resampled rows; their mean takes the place of a model of all rows."""
     if len(models) < 2:
         raise ValueError(f"`fit` must be a function or a list of at least two models, got {len(models)}; add models.")
     n_rows, shown = n_rows_of(X), counted(progress, "models", models, len(models))

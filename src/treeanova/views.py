@@ -64,6 +64,12 @@ def percent(share: float) -> str:
     return f"{100 * share:.{digits}f}\u00a0%".replace("-", "−")
 
 
+def first_texts(texts: Iterable[str], most: int = 6) -> str:
+    """Join the first texts by commas, with "…" for the others."""
+    listed = list(texts)
+    return ", ".join(listed[:most] + ["…"] * (len(listed) > most))
+
+
 def rows_words(n_rows: int, row: str = "row") -> str:
     """Return, for example, "1 row" or "1,000 old rows"."""
     return f"{n_rows:,} {row}{'' if n_rows == 1 else 's'}"
@@ -119,6 +125,7 @@ def response_words(schema: Schema, output: str | None, base: float | None, *, is
 
 
 def of_output(schema: Schema, output: str | None) -> str:
+    """Return " (yes)" for the output "yes"; empty if there is only one."""
     return f" ({output})" if output is not None and len(schema.outputs) > 1 else ""
 
 

@@ -26,7 +26,7 @@ from tests.support.recorded import Recorded
 from tests.support.simulated import boosted, dependent_rows, interacting, named_rows
 from tests.support.training import fit
 from treeanova.data.features import Feature, Schema
-from treeanova.decomposition.answers import adding_up
+from treeanova.decomposition.answers import sum_error_words
 from treeanova.decomposition.explanation import Explanation
 from treeanova.density import Empirical, Laplace, Uniform
 from treeanova.model.axes import IntervalAxis
@@ -307,9 +307,9 @@ def test_a_repr_tells_the_truth(fx, several):
     assert lines[:3] == [
         "Decomposition of 6 terms: 3 of order 1, 3 of order 2",
         "  density empirical, link identity: prediction",
-        f"  orders 1 and 2 pure to {found.impurity:.1e}; {adding_up(fx)}",
+        f"  orders 1 and 2 pure to {found.impurity:.1e}; {sum_error_words(fx)}",
     ]
-    assert adding_up(fx) == f"sum of terms within {found.reconstruction_error:.1e} of the model"
+    assert sum_error_words(fx) == f"sum of terms within {found.reconstruction_error:.1e} of the model"
     assert "link softmax: class score, outputs u, v, w" in repr(several)
     assert "density laplace" in repr(fx.with_density("laplace"))
 

@@ -10,11 +10,11 @@ import scipy.stats
 from treeanova.decomposition.evidence import curve_columns, evidence_of, slope_of
 from treeanova.decomposition.held_out import LossRows, Question, held_out
 from treeanova.decomposition.losses import (
-    FunctionLoss,
     LogLoss,
     MulticlassLogLoss,
     PinballLoss,
     TweedieLoss,
+    UserLoss,
     named_losses,
     pseudo_huber_loss,
     squared_loss,
@@ -61,7 +61,7 @@ def by_hand(rows, terms, x, tested, *, without=None):
     w, loss = rows.row_weights, rows.loss
 
     def total(theta):
-        return w @ loss.at((design @ theta)[:, None], rows.outcome)
+        return w @ loss.per_row((design @ theta)[:, None], rows.outcome)
 
     def gradient(theta):
         return design.T @ (w * loss.gradient((design @ theta)[:, None], rows.outcome)[:, 0])
@@ -69,7 +69,7 @@ def by_hand(rows, terms, x, tested, *, without=None):
     start = np.zeros(design.shape[1])
     theta = scipy.optimize.minimize(total, start, jac=gradient, method="BFGS", options={"gtol": 1e-7}).x
     score = design @ theta
-    bend = w * loss.curved(score[:, None], rows.outcome, np.ones((N_ROWS, 1)))[:, 0]
+    bend = w * loss.second_derivative_times(score[:, None], rows.outcome, np.ones((N_ROWS, 1)))[:, 0]
     inverse = np.linalg.inv(design.T @ (bend[:, None] * design))
     hat = np.linalg.inv(whole.T @ (bend[:, None] * whole))
     leverage = bend * np.einsum("ij,jk,ik->i", whole, hat, whole)
@@ -221,7 +221,7 @@ def test_hazards_are_tested_by_the_partial_likelihood():
 
 
 def test_functions_have_no_p_values():
-    question = Question([0], FunctionLoss(lambda s, y: np.abs(s - y[:, 0])), "")
+    question = Question([0], UserLoss(lambda s, y: np.abs(s - y[:, 0])), "")
     rows, terms, x = case(squared_loss())
     function = held_out(question, rows.score, rows.outcome, rows.row_weights, None)
     found = evidence_of(function, terms, KEYS, x, SCHEMA)

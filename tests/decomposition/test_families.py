@@ -23,7 +23,7 @@ def test_terms_become_terms_of_families():
 def test_without_families_features_stay_by_themselves():
     families = families_of(None, FEATURES)
     assert families.names == tuple(FEATURES)
-    assert families.key((1, 3)) == (1, 3)
+    assert families.key_of_families((1, 3)) == (1, 3)
 
 
 def test_a_family_may_have_the_name_of_one_of_its_features():

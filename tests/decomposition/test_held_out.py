@@ -8,7 +8,7 @@ import scipy.stats
 
 from tests.support.training import train
 from treeanova.decomposition.held_out import CoxRows, Question, RankedRows, held_out, mean_and_error
-from treeanova.decomposition.losses import FunctionLoss, named_losses
+from treeanova.decomposition.losses import UserLoss, named_losses
 
 
 def rows_of(text, score, outcome, weights=None, group=None):
@@ -113,9 +113,11 @@ def test_derivatives_are_those_of_the_sum_of_all_losses(rows):
     bends = [
         (rows.gradient(rows.score + step * d) - rows.gradient(rows.score - step * d)) / (2 * step) for d in directions
     ]
-    assert rows.curved(rows.score, directions) == pytest.approx(np.array(bends), abs=1e-5)
-    shrinkage = [np.eye(len(one)) for one in rows._rows] if isinstance(rows, RankedRows) else np.ones(len(rows.score))
-    parts = rows.by_unit(rows.score, directions[0], shrinkage)
+    assert rows.second_derivative_times(rows.score, directions) == pytest.approx(np.array(bends), abs=1e-5)
+    shrinkage = (
+        [np.eye(len(one)) for one in rows._rows_by_group] if isinstance(rows, RankedRows) else np.ones(len(rows.score))
+    )
+    parts = rows.derivative_by_unit(rows.score, directions[0], shrinkage)
     assert parts.sum() == pytest.approx((rows.gradient(rows.score) * directions[0]).sum())
 
 
@@ -123,7 +125,7 @@ def test_contributions_to_the_partial_likelihood_are_what_a_row_changes():
     """The derivative of the gradient by the weight of a row, which Lin and Wei (1989) call a score residual."""
     score, times = cox_case(60)
     direction = np.random.default_rng(3).normal(size=(60, 1))
-    found = rows_of("cox", score, times).by_unit(score, direction, np.ones(60))
+    found = rows_of("cox", score, times).derivative_by_unit(score, direction, np.ones(60))
     step = 1e-5
     expected = []
     for i in np.argsort(np.abs(times), kind="stable"):
@@ -144,7 +146,7 @@ def jackknife(changes):
 def test_errors_of_the_partial_likelihood_are_those_of_the_jackknife():
     score, times = cox_case(800)
     without = score + 0.5 * np.random.default_rng(4).normal(size=score.shape)
-    _, error = rows_of("cox", score, times).change(without)
+    _, error = rows_of("cox", score, times).loss_change(without)
     changes = []
     for i in range(800):
         kept = np.arange(800) != i
@@ -156,7 +158,7 @@ def test_errors_of_the_partial_likelihood_are_those_of_the_jackknife():
 def test_errors_of_rankings_are_those_of_the_jackknife_over_groups():
     score, grades, group, _ = ranking_case(60)
     without = score + 0.5 * np.random.default_rng(4).normal(size=score.shape)
-    mean, error = rows_of("pairwise", score, grades, group=group).change(without)
+    mean, error = rows_of("pairwise", score, grades, group=group).loss_change(without)
     old, new = (ranking_by_loops(one, grades, group) for one in (score, without))
     changes = np.array([new[name] - old[name] for name in old])
     left_out = np.array([np.delete(changes, i).mean() for i in range(len(changes))])
@@ -168,9 +170,9 @@ def test_errors_are_the_deviations_over_repeated_samples():
     found = {"cox": [], "pairwise": []}
     for seed in range(300):
         score, times = cox_case(200, seed)
-        found["cox"].append(rows_of("cox", score, times).change(0.5 * score))
+        found["cox"].append(rows_of("cox", score, times).loss_change(0.5 * score))
         score, grades, group, _ = ranking_case(40, seed)
-        found["pairwise"].append(rows_of("pairwise", score, grades, group=group).change(0.5 * score))
+        found["pairwise"].append(rows_of("pairwise", score, grades, group=group).loss_change(0.5 * score))
     for changes, errors in (np.transpose(one) for one in found.values()):
         assert errors.mean() == pytest.approx(changes.std(ddof=1), rel=0.12)
 
@@ -180,13 +182,13 @@ def test_leaving_out_a_group_is_what_shrinkage_stands_for():
     score, grades, group, weights = ranking_case(20)
     rows = rows_of("pairwise", score, grades, weights, group)
     columns = np.random.default_rng(5).normal(size=(4, *score.shape))
-    flat, curved = columns.reshape(4, -1), rows.curved(score, columns)
+    flat, curved = columns.reshape(4, -1), rows.second_derivative_times(score, columns)
     matrix = flat @ curved.reshape(4, -1).T
     inverse = np.linalg.inv(matrix)
     direction = np.tensordot(inverse[2], columns, axes=1)
-    found = rows.by_unit(score, direction, rows.shrinkage(score, columns, curved, inverse))
+    found = rows.derivative_by_unit(score, direction, rows.shrinkage(score, columns, curved, inverse))
     slopes = rows.gradient(score)[:, 0]
-    for place, own in enumerate(rows._rows):
+    for place, own in enumerate(rows._rows_by_group):
         block = flat[:, own] @ rows._laplacian(score)[own][:, own] @ flat[:, own].T
         expected = np.linalg.solve(matrix - block, flat[:, own] @ slopes[own])[2]
         assert found[place] == pytest.approx(expected)
@@ -198,7 +200,7 @@ def test_errors_of_means_are_those_of_the_paired_differences():
 
 
 def test_functions_have_no_best_constant():
-    question = Question([0], FunctionLoss(lambda s, y: np.abs(s - y)), "")
+    question = Question([0], UserLoss(lambda s, y: np.abs(s - y)), "")
     rows = held_out(question, np.zeros((4, 1)), np.arange(4.0), np.ones(4), None)
     assert not rows.is_differentiable
     assert rows.mean_loss(rows.score) == 1.5

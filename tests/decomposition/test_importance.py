@@ -246,7 +246,7 @@ def test_shares_at_few_rows_are_those_at_all_but_for_their_error(slow, deep, mon
 
 def test_rows_are_added_until_the_error_is_small(slow, deep, monkeypatch):
     errors = iter([0.5, 0.3, 0.1])
-    monkeypatch.setattr(importance, "_largest_error", lambda values, n_tables: next(errors))
+    monkeypatch.setattr(importance, "_error_of_shares", lambda values, n_tables: next(errors))
     monkeypatch.setattr(importance, "_ERROR", 0.2)
     fx = treeanova.decompose(*deep, density="empirical")
     slow.clear()
@@ -258,7 +258,7 @@ def test_the_error_is_that_of_the_most_uncertain_share_without_a_table():
     values = np.random.default_rng(0).normal(size=(5, 300, 1)) * np.array([9.0, 1.0, 2.0, 3.0, 1.0])[:, None, None]
     score = values[..., 0].sum(axis=0)
     expected = max(standard_error(part, score, 300) for part in values[1:, :, 0])
-    assert importance._largest_error(values.swapaxes(0, 1), 1) == pytest.approx(expected)
+    assert importance._error_of_shares(values.swapaxes(0, 1), 1) == pytest.approx(expected)
     assert standard_error(values[0, :, 0], score, 300) > 2 * expected  # of a table, whose share is exact
 
 

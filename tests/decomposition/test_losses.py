@@ -9,7 +9,7 @@ import scipy.special
 import scipy.stats
 
 from tests.support.training import train
-from treeanova.decomposition.losses import FunctionLoss, MulticlassLogLoss, PinballLoss, named_losses
+from treeanova.decomposition.losses import MulticlassLogLoss, PinballLoss, UserLoss, named_losses
 
 SMOOTH = [
     "squared",
@@ -56,11 +56,11 @@ def test_derivatives_are_those_of_the_loss(text):
     loss = named(text)
     score, outcome = case(loss)
     direction, step = np.random.default_rng(1).normal(size=score.shape), 1e-5
-    low, high = (loss.at(score + t * direction, outcome) for t in (-step, step))
+    low, high = (loss.per_row(score + t * direction, outcome) for t in (-step, step))
     slope = (loss.gradient(score, outcome) * direction).sum(axis=1)
     assert (high - low) / (2 * step) == pytest.approx(slope, abs=1e-6)
     low, high = (loss.gradient(score + t * direction, outcome) for t in (-step, step))
-    assert (high - low) / (2 * step) == pytest.approx(loss.curved(score, outcome, direction), abs=1e-6)
+    assert (high - low) / (2 * step) == pytest.approx(loss.second_derivative_times(score, outcome, direction), abs=1e-6)
 
 
 @pytest.mark.parametrize("text", [*SMOOTH, *KINKED])
@@ -68,10 +68,10 @@ def test_no_constant_is_better_than_the_best(text):
     loss = named(text)
     score, outcome = case(loss)
     weights = np.random.default_rng(2).uniform(0.5, 2, 60)
-    best = loss.constant(outcome, weights)
-    lowest = weights @ loss.at(np.broadcast_to(best, score.shape), outcome)
+    best = loss.best_constant(outcome, weights)
+    lowest = weights @ loss.per_row(np.broadcast_to(best, score.shape), outcome)
     for change in np.random.default_rng(3).normal(size=(30, score.shape[1])) / 5:
-        assert weights @ loss.at(np.broadcast_to(best + change, score.shape), outcome) >= lowest - 1e-9
+        assert weights @ loss.per_row(np.broadcast_to(best + change, score.shape), outcome) >= lowest - 1e-9
 
 
 @pytest.mark.parametrize("text", ["absolute", "pinball:0.2"])
@@ -80,29 +80,31 @@ def test_smooth_losses_come_close_to_the_loss_and_have_derivatives(text):
     rng = np.random.default_rng(0)
     score, outcome = np.zeros((100_000, 1)), rng.normal(size=(100_000, 1))
     smooth = loss.smooth(score, outcome)
-    assert smooth.at(score, outcome).mean() == pytest.approx(loss.at(score, outcome).mean(), rel=0.01)
+    assert smooth.per_row(score, outcome).mean() == pytest.approx(loss.per_row(score, outcome).mean(), rel=0.01)
     few, y, step = rng.normal(size=(50, 1)), rng.normal(size=(50, 1)), 1e-5
-    slopes = (smooth.at(few + step, y) - smooth.at(few - step, y)) / (2 * step)
+    slopes = (smooth.per_row(few + step, y) - smooth.per_row(few - step, y)) / (2 * step)
     assert slopes == pytest.approx(smooth.gradient(few, y)[:, 0], abs=1e-6)
     bends = (smooth.gradient(few + step, y) - smooth.gradient(few - step, y)) / (2 * step)
-    assert bends == pytest.approx(smooth.curved(few, y, np.ones((50, 1))), abs=1e-5)
+    assert bends == pytest.approx(smooth.second_derivative_times(few, y, np.ones((50, 1))), abs=1e-5)
 
 
 def test_losses_are_those_of_scikit_learn():
     metrics = pytest.importorskip("sklearn.metrics")
     score, outcome = case(named("log"))
-    found = named("log").at(score, outcome).mean()
+    found = named("log").per_row(score, outcome).mean()
     assert found == pytest.approx(metrics.log_loss(outcome.ravel(), scipy.special.expit(score).ravel()))
     score, outcome = case(named("multiclass"))
-    found = named("multiclass").at(score, outcome).mean()
+    found = named("multiclass").per_row(score, outcome).mean()
     assert found == pytest.approx(metrics.log_loss(outcome.argmax(axis=1), scipy.special.softmax(score, axis=1)))
     score, outcome = case(named("squared"))
     expected = metrics.mean_pinball_loss(outcome, score, alpha=0.9)
-    assert named("pinball:0.9").at(score, outcome).mean() == pytest.approx(expected)
-    assert named("absolute").at(score, outcome).mean() == pytest.approx(metrics.mean_absolute_error(outcome, score))
+    assert named("pinball:0.9").per_row(score, outcome).mean() == pytest.approx(expected)
+    assert named("absolute").per_row(score, outcome).mean() == pytest.approx(
+        metrics.mean_absolute_error(outcome, score)
+    )
     larger = 1 + outcome  # below 1, libraries divide by 1
     expected = metrics.mean_absolute_percentage_error(larger, score)
-    assert named("mape").at(score, larger).mean() == pytest.approx(expected)
+    assert named("mape").per_row(score, larger).mean() == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("text", "power"), [("poisson", 1), ("gamma", 2), ("tweedie:1.4", 1.4)])
@@ -112,17 +114,17 @@ def test_losses_of_logarithms_of_means_are_half_the_deviance(text, power):
     if power < 2:
         outcome[:5] = 0
     deviance = metrics.mean_tweedie_deviance(outcome, np.exp(score), power=power)
-    assert 2 * named(text).at(score, outcome).mean() == pytest.approx(deviance)
+    assert 2 * named(text).per_row(score, outcome).mean() == pytest.approx(deviance)
     positive = outcome[outcome > 0][:, None]
-    assert named(text).at(np.log(positive), positive) == pytest.approx(np.zeros(len(positive)), abs=1e-12)
+    assert named(text).per_row(np.log(positive), positive) == pytest.approx(np.zeros(len(positive)), abs=1e-12)
 
 
 def test_robust_losses_are_those_of_scipy():
     score, outcome = case(named("squared"))
     gap = (score - outcome)[:, 0]
-    assert named("huber:0.7").at(score, outcome) == pytest.approx(scipy.special.huber(0.7, gap))
-    assert named("pseudo_huber:0.7").at(score, outcome) == pytest.approx(scipy.special.pseudo_huber(0.7, gap))
-    assert named("log_cosh").at(score, outcome) == pytest.approx(np.log(np.cosh(gap)))
+    assert named("huber:0.7").per_row(score, outcome) == pytest.approx(scipy.special.huber(0.7, gap))
+    assert named("pseudo_huber:0.7").per_row(score, outcome) == pytest.approx(scipy.special.pseudo_huber(0.7, gap))
+    assert named("log_cosh").per_row(score, outcome) == pytest.approx(np.log(np.cosh(gap)))
 
 
 DISTRIBUTIONS = {"normal": scipy.stats.norm, "logistic": scipy.stats.logistic, "extreme": scipy.stats.gumbel_l}
@@ -140,7 +142,7 @@ def test_failure_times_have_the_likelihood_of_their_distribution(name):
         else:
             below = of_log.cdf(np.log(low)) if low > 0 else 0.0
             expected.append(-np.log((of_log.cdf(np.log(high)) if np.isfinite(high) else 1.0) - below))
-    assert loss.at(score, outcome) == pytest.approx(expected)
+    assert loss.per_row(score, outcome) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
@@ -155,7 +157,7 @@ def test_failure_times_have_the_metric_of_xgboost(name):
     options = {"objective": "survival:aft", "aft_loss_distribution": name, "aft_loss_distribution_scale": 1.0}
     booster = train(xgboost, {**options, "eta": 0, "base_score": 1.0}, rows, 1)
     found = float(booster.eval(rows).partition("aft-nloglik:")[2])
-    assert loss.at(score, outcome).mean() == pytest.approx(found, rel=1e-5)
+    assert loss.per_row(score, outcome).mean() == pytest.approx(found, rel=1e-5)
 
 
 def test_likelihoods_far_out_stay_finite():
@@ -164,22 +166,22 @@ def test_likelihoods_far_out_stay_finite():
         for shift in (-15.0, 15.0):
             score = np.full((3, 1), shift)
             loss = named(text)
-            assert np.isfinite(loss.at(score, outcome)).all()
+            assert np.isfinite(loss.per_row(score, outcome)).all()
             assert np.isfinite(loss.gradient(score, outcome)).all()
-            assert np.isfinite(loss.curved(score, outcome, np.ones((3, 1)))).all()
+            assert np.isfinite(loss.second_derivative_times(score, outcome, np.ones((3, 1)))).all()
 
 
 def test_class_scores_that_are_shifted_together_change_nothing():
     loss = MulticlassLogLoss()
     score, outcome = case(loss)
-    assert loss.at(loss.invariant(score), outcome) == pytest.approx(loss.at(score, outcome))
-    assert loss.invariant(score).sum(axis=1) == pytest.approx(np.zeros(60))
+    assert loss.per_row(loss.without_invariant_part(score), outcome) == pytest.approx(loss.per_row(score, outcome))
+    assert loss.without_invariant_part(score).sum(axis=1) == pytest.approx(np.zeros(60))
 
 
 def test_quantiles_are_weighted():
     outcome, weights = np.array([[1.0], [2.0], [3.0], [4.0]]), np.array([1.0, 1.0, 1.0, 9.0])
-    assert PinballLoss(0.5).constant(outcome, weights).tolist() == [4.0]
-    assert PinballLoss(0.5).constant(outcome, np.ones(4)).tolist() == [2.0]
+    assert PinballLoss(0.5).best_constant(outcome, weights).tolist() == [4.0]
+    assert PinballLoss(0.5).best_constant(outcome, np.ones(4)).tolist() == [2.0]
 
 
 def test_several_outputs_may_have_levels_of_their_own():
@@ -208,8 +210,8 @@ def test_bad_parameters_are_refused(text, message):
 
 def test_functions_must_return_a_loss_per_row():
     score, y = np.zeros((4, 1)), np.ones(4)
-    assert FunctionLoss(lambda s, y: (s - y) ** 2).at(score, y).tolist() == [1, 1, 1, 1]
+    assert UserLoss(lambda s, y: (s - y) ** 2).per_row(score, y).tolist() == [1, 1, 1, 1]
     with pytest.raises(ValueError, match=r"`loss` must return one finite loss per row, shape \(4,\), got shape \(\)"):
-        FunctionLoss(lambda s, y: ((s - y) ** 2).mean()).at(score, y)
+        UserLoss(lambda s, y: ((s - y) ** 2).mean()).per_row(score, y)
     with pytest.raises(ValueError, match="got losses that are not finite"):
-        FunctionLoss(lambda s, y: s + y + np.inf).at(score, y)
+        UserLoss(lambda s, y: s + y + np.inf).per_row(score, y)

@@ -92,9 +92,11 @@ def stop_after(n_rows):
 def explained_rows(monkeypatch, work):
     """Number of rows that are explained by some work."""
     lengths = []
-    make = parquet_rows._table
+    make = parquet_rows._arrow_table
     monkeypatch.setattr(
-        parquet_rows, "_table", lambda explained, kept: lengths.append(len(explained.values)) or make(explained, kept)
+        parquet_rows,
+        "_arrow_table",
+        lambda explained, kept: lengths.append(len(explained.values)) or make(explained, kept),
     )
     work()
     monkeypatch.undo()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.plot.bars import Bars, bars_of, frame_of, leaves, with_rest, write_numbers
+from treeanova.plot.bars import Bars, bars_of, frame_of, leaves_frame, with_rest, write_numbers
 
 
 def test_rows_of_one_output_and_the_rest():
@@ -22,8 +22,8 @@ def test_rows_of_one_output_and_the_rest():
 def test_frames_show_terms_where_sums_are_far_longer(head, is_cut):
     ends = [(min(head, 0.0), max(head, 0.0)), (0.0, 1.0), (-0.5, 0.0)]
     frame = frame_of(ends, n_heads=1)
-    assert leaves(ends[0], frame) == is_cut
-    assert not any(leaves(end, frame) for end in ends[1:])
+    assert leaves_frame(ends[0], frame) == is_cut
+    assert not any(leaves_frame(end, frame) for end in ends[1:])
     assert frame_of([(0.0, 0.0)], n_heads=1) == (-0.18, 0.18)
 
 

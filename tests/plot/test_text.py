@@ -42,8 +42,8 @@ def test_long_text_loses_its_middle():
 
 
 def test_the_label_of_a_bin_is_shortened_before_its_name():
-    assert text.bin_name("red or unseen or missing", 30) == "red or unseen or missing"
-    assert text.bin_name("red or unseen or missing", 20) == "red or other"
+    assert text.short_bin_name("red or unseen or missing", 30) == "red or unseen or missing"
+    assert text.short_bin_name("red or unseen or missing", 20) == "red or other"
 
 
 def test_numbers_have_a_sign_and_a_true_minus():
@@ -56,17 +56,17 @@ def test_dollars_are_no_formula():
 
 def test_names_that_differ_in_the_middle_stay_distinct():
     labels = [f"a very long category name number {i}, with a comma" for i in range(90)]
-    short = text.bin_names(labels, 28)
+    short = text.short_bin_names(labels, 28)
     assert len(set(short)) == 90
     assert max(map(len, short)) <= 28
     assert all(str(i) in name for i, name in enumerate(short))
-    assert text.bin_names(["one", "two"], 28) == ["one", "two"]
-    assert text.bin_names(["same" * 20, "same" * 20], 28) == [text.bin_name("same" * 20, 28)] * 2
+    assert text.short_bin_names(["one", "two"], 28) == ["one", "two"]
+    assert text.short_bin_names(["same" * 20, "same" * 20], 28) == [text.short_bin_name("same" * 20, 28)] * 2
 
 
 def test_features_keep_what_they_differ_in():
     names = [f"customer_lifetime_value_{kind}_last_12_months_eur" for kind in ("net", "gross", "returns")]
-    short = text.feature_names([*names, "age"], 24)
+    short = text.short_feature_names([*names, "age"], 24)
     assert short["age"] == "age"
     assert [short[name] for name in names] == [
         "customer_lifetime_v…net…", "customer_lifetime…gross…", "customer_lifeti…returns…"

@@ -40,14 +40,14 @@ def test_terms_have_axes_of_their_own(fx):
     ("names", "thresholds"), [(("x",), [[1.0, 2.0]]), (("y",), [[1.0, 2.0, 3.0]]), (("x", "y"), [[2.0], [3.0]])]
 )
 def test_common_axes_have_the_thresholds_of_all_forms(forms, names, thresholds):
-    table = forms.table(names)
+    table = forms.common_table(names)
     assert [axis.thresholds.tolist() for axis in table.axes] == thresholds
     assert forms.sizes(names) == tuple(len(own) + 1 for own in thresholds)
 
 
 @pytest.mark.parametrize("names", [("x",), ("y",), ("x", "y")])
 def test_values_on_common_axes_are_those_at_rows(forms, names):
-    table = forms.table(names)
+    table = forms.common_table(names)
     cells = np.indices(table.rows.shape).reshape(len(names), -1)
     points = np.column_stack([(axis.examples() - 0.5)[bins] for axis, bins in zip(table.axes, cells, strict=True)])
     points[np.isinf(points)] = 3.5
@@ -57,7 +57,7 @@ def test_values_on_common_axes_are_those_at_rows(forms, names):
 
 @pytest.mark.parametrize("names", [("x",), ("y",), ("x", "y")])
 def test_rows_and_weights_on_common_axes(forms, rows, names):
-    table = forms.table(names)
+    table = forms.common_table(names)
     columns = rows[:, ["xy".index(name) for name in names]]
     bins = [np.searchsorted(axis.thresholds, columns[:, i]) for i, axis in enumerate(table.axes)]
     counts = np.zeros(table.rows.shape)

@@ -9,7 +9,7 @@ import pytest
 
 import treeanova
 from tests.support.forests import chains
-from treeanova.report.payload import call_of, model_name, versions
+from treeanova.report.payload import model_name, python_call_of, versions
 
 
 def test_the_model_goes_by_its_class_or_file(fx):
@@ -19,10 +19,10 @@ def test_the_model_goes_by_its_class_or_file(fx):
 
 
 def test_the_call_has_the_highest_order_of_a_truncated_decomposition(fx):
-    assert call_of(fx) == 'treeanova.decompose(model, X, density="auto")'
+    assert python_call_of(fx) == 'treeanova.decompose(model, X, density="auto")'
     weighted = treeanova.decompose(chains([(0, 0.5)]), np.eye(3), density="empirical", sample_weight=[1, 2, 3])
-    assert call_of(weighted) == 'treeanova.decompose(model, X, density="empirical", sample_weight=weights)'
-    assert call_of(fx.truncate(1)) == 'treeanova.decompose(model, X, density="auto", max_order=1)'
+    assert python_call_of(weighted) == 'treeanova.decompose(model, X, density="empirical", sample_weight=weights)'
+    assert python_call_of(fx.truncate(1)) == 'treeanova.decompose(model, X, density="auto", max_order=1)'
 
 
 def test_versions_name_the_library_of_the_model(fx):

@@ -20,19 +20,19 @@ from treeanova.report.static import (
     decimals_of,
     digest,
     element,
+    join_markup,
     numbers,
     picture,
-    rows_of_table,
     section,
     signed,
     static_page,
-    together,
+    table_element,
 )
 
 
 def test_a_page_runs_nothing_loads_nothing_and_escapes_names():
     name = HOSTILE_NAMES[0] + HOSTILE_NAMES[1]
-    parts = [section(name, rows_of_table([name, "n"], [[name, "1"]])), numbers((name, name, name))]
+    parts = [section(name, table_element([name, "n"], [[name, "1"]])), numbers((name, name, name))]
     text = static_page(name, name, name, parts)
     page = ParsedPage(text)
     assert page.scripts == []
@@ -87,14 +87,14 @@ def test_markup_stays_and_names_of_attributes_are_spelt_as_in_html():
     assert element("p", inner, "&", class_="a", text_anchor="end", x=1, id=None) == (
         '<p class="a" text-anchor="end" x="1"><b>&lt;</b>&amp;</p>'
     )
-    assert isinstance(together(inner, "<"), Markup)
+    assert isinstance(join_markup(inner, "<"), Markup)
 
 
 # Tables.
 
 
 def test_all_columns_but_the_first_are_numbers():
-    table = rows_of_table(["term", "gap"], [["a", "1"]], "contributions")
+    table = table_element(["term", "gap"], [["a", "1"]], "contributions")
     assert [attrs.get("class") for tag, attrs in ParsedPage(table).tags if tag in {"th", "td"}] == [None, "number"] * 2
 
 

@@ -20,7 +20,7 @@ def ranked(outputs=("low", "top")):
 
 
 def test_terms_go_by_their_features_and_the_remainder_has_none():
-    ranking = ranked(("score",)).of("score")
+    ranking = ranked(("score",)).standings_of("score")
     assert [term.features for term in ranking] == [("a", "b"), ("b",), ()]
     assert [term.is_remainder for term in ranking] == [False, False, True]
     assert ranking[0] == Standing(("a", "b"), "a × b", 2, 0.5, 0.4, 1.0)
@@ -41,7 +41,7 @@ def test_every_output_has_a_ranking_and_the_table_has_its_order():
 
 def test_features_with_a_sign_in_their_names_are_not_interactions():
     ranking = Ranking("term", ["a × b", '"a × b"'], [("a", "b"), ("a × b",)], [2, 1], ("score",), *np.ones((3, 2, 1)))
-    assert [term.key for term in ranking.of("score")] == [("a", "b"), ("a × b",)]
+    assert [term.key for term in ranking.standings_of("score")] == [("a", "b"), ("a × b",)]
 
 
 def test_standings_are_the_table_of_importance():

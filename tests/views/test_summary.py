@@ -14,7 +14,7 @@ from tests.support.forests import chains
 from tests.support.models import boosted_product
 from tests.support.pages import HOSTILE_NAMES, ParsedPage
 from tests.support.remainders import main_effects_and_remainder, model_with_a_feature_called_remainder
-from treeanova.decomposition.answers import adding_up, caveats, headline, html_summary, ranking_of, summary_text
+from treeanova.decomposition.answers import caveats, headline, html_summary, ranking_of, sum_error_words, summary_text
 from treeanova.decomposition.importance import Standing
 from treeanova.errors import DensityWarning
 from treeanova.report.payload import checks
@@ -131,8 +131,8 @@ def test_html_summary_is_small_escaped_and_without_script(fx):
 
 
 def test_a_selection_does_not_claim_to_add_up(fx):
-    assert adding_up(fx).startswith("sum of terms within ")
-    assert adding_up(fx.select(order=1)) == ""
+    assert sum_error_words(fx).startswith("sum of terms within ")
+    assert sum_error_words(fx.select(order=1)) == ""
 
 
 def test_a_remainder_is_a_caveat(fx):

@@ -36,7 +36,7 @@ from treeanova.density.kinds import KINDS
 from treeanova.density.statistics import statistics_of
 from treeanova.errors import DensityWarning
 from treeanova.readers import read_for_rows, unpickled
-from treeanova.views import effect_words, scale_of
+from treeanova.views import effect_words, first_texts, scale_of
 
 _GIGABYTE = 10**9
 RAW = "raw"
@@ -88,12 +88,12 @@ def _check_writable(path: Path) -> None:
 def term_named(text: str, fx: Decomposition) -> Names:
     """Parse "a", "a,b", "a × b" or "a x b"; quoted names may hold commas."""
     labelled = fx.terms.labels.get(text.strip(), ())
-    typed = ((text,), _listed(text), split_label(text), labelled)
+    typed = ((text,), _split_csv(text), split_label(text), labelled)
     readings = dict.fromkeys(tuple(sorted(name.strip() for name in names)) for names in typed)
     terms = {tuple(sorted(names)): names for names in fx.terms}
     matches = [terms[reading] for reading in readings if reading in terms]
     if not matches:
-        raise ValueError(f"`--term` must be a term that has a table, got {text!r}; {_near(text, fx)}.")
+        raise ValueError(f"`--term` must be a term that has a table, got {text!r}; {_near_terms_text(text, fx)}.")
     if len(matches) > 1:
         lines = (",".join(map(quoted, names)) for names in matches)  # lines of CSV, which can be read in one way only
         raise ValueError(f"`--term` must name one term, got {text!r}; write {' or '.join(lines)}.")
@@ -106,7 +106,7 @@ def term_named(text: str, fx: Decomposition) -> Names:
     return names
 
 
-def _near(text: str, fx: Decomposition) -> str:
+def _near_terms_text(text: str, fx: Decomposition) -> str:
     labels = [",".join(names) for names, term in fx.terms.items() if term.has_table]
     by_lower = {label.lower(): label for label in labels}
     near = difflib.get_close_matches(text.lower(), by_lower, n=3, cutoff=0.4)
@@ -116,7 +116,7 @@ def _near(text: str, fx: Decomposition) -> str:
     return f"{meant}there are {'; '.join(listed)} ({len(labels)} in all)"
 
 
-def _listed(text: str) -> Names:
+def _split_csv(text: str) -> Names:
     try:
         return tuple(next(csv.reader([text], skipinitialspace=True), []))
     except csv.Error:  # a line break outside quotes
@@ -150,6 +150,7 @@ def open_model(path: Path, request: Request, progress: Progress) -> ModelFile:
 
 
 def rows_to_explain(rows: Path | None, data: Path | None, rows_out: Path | None) -> Path:
+    """Return the file of the rows for --rows-out; raise ValueError if options do not go together."""
     if rows is not None and rows_out is None:
         raise ValueError(f"`--rows` must come with --rows-out, got {str(rows)!r} without; add the file to write.")
     if rows_out is not None and rows is None and data is None:
@@ -187,10 +188,8 @@ def refuse_idle_rows(model: ModelFile, request: Request) -> None:
 
 
 def decomposed(model: ModelFile, request: Request, density: str | None, progress: Progress) -> Decomposition:
-    """Decompose a model file under a density of the rows, or return a saved decomposition.
-
-    A saved one keeps its density, unless another kind or `--density-from` is given: never the rows of `--data`.
-    """
+    """Decompose a model file under a density of the rows, or return a saved decomposition."""
+    # A saved one keeps its density, unless another kind or `--density-from` is given: never the rows of `--data`.
     if model.saved is not None:
         return _saved(model.saved, model.name, request, density, progress)
     check_density(density)
@@ -203,6 +202,7 @@ def check_has_rows(request: Request, density: str) -> None:
 
 
 def _saved(fx: Decomposition, name: str, request: Request, density: str | None, progress: Progress) -> Decomposition:
+    """Return a saved decomposition up to the order and under the density of the request."""
     if request.seconds is not None:
         raise ValueError(
             f"`--seconds` must come with the file of a model, got the saved decomposition {name}; leave it out."
@@ -236,6 +236,7 @@ def _has_rows(fx: Decomposition) -> bool:
 
 
 def _read_rows(request: Request, schema: Schema, progress: Progress) -> tuple[Any, Any]:
+    """Return the table of the rows and their weights; None for both without rows."""
     if request.data is None:
         return None, None
     with one_step(progress, f"reading {request.data.name}"):
@@ -263,8 +264,8 @@ def _decomposed_model(file: ModelFile, request: Request, density: str, progress:
     return dataclasses.replace(fx, model=model)
 
 
-def check_density(density: str | None, *more: str) -> None:
-    names = [*KINDS, *more]
+def check_density(density: str | None, *other_names: str) -> None:
+    names = [*KINDS, *other_names]
     if density is not None and density not in names:
         near = difflib.get_close_matches(density.lower(), names, n=1)
         remedy = f"did you mean {near[0]}?" if near else "choose one of them."
@@ -274,9 +275,6 @@ def check_density(density: str | None, *more: str) -> None:
 def table_words(fx: Decomposition, term: Names, *, is_raw: bool) -> str:
     pure, raw = effect_words(fx.schema), f"contribution to {scale_of(fx.schema)}, before purification"
     return printable(f"{labels_of([term], fx.schema.names)[0]}: value is the {raw if is_raw else pure}")
-
-
-# For change.
 
 
 def change_between(
@@ -310,11 +308,10 @@ def _rows_of_both(old: Decomposition, new: Decomposition, requests: Sequence[Req
     return {"X_old": requests[0].table(old.schema), "X_new": requests[1].table(new.schema)}
 
 
-# For gap.
-
-
 @dataclasses.dataclass(frozen=True)
 class Groups:
+    """Two groups of rows: those with `value` in a column, and those with `against`, or all others."""
+
     column: str
     value: str | None = None
     against: str | None = None
@@ -345,7 +342,8 @@ def _label_text(label: Any) -> str | None:
 
 
 def _compared_rows(labels: Any, groups: Groups) -> tuple[Any, Any, tuple[str, str]]:
-    values = sorted({label for label in labels if label is not None}, key=_sort_key)
+    """Return which rows are compared, which of these are in the second group, and the names of both groups."""
+    values = sorted({label for label in labels if label is not None}, key=_numbers_first_key)
     groups = dataclasses.replace(
         groups,
         value=_label_named("--value", groups.value, groups.column, values),
@@ -360,7 +358,7 @@ def _compared_rows(labels: Any, groups: Groups) -> tuple[Any, Any, tuple[str, st
     if groups.value is None and (groups.against is not None or len(values) != 2):
         raise ValueError(
             f"`--group` must be a column of two values, or come with --value, got {len(values)} in {groups.column} "
-            f"({_some(values)}); add --value {values[0]!r}, and --against to compare it with one other."
+            f"({first_texts(values)}); add --value {values[0]!r}, and --against to compare it with one other."
         )
     second = values[1] if groups.value is None else groups.value
     first = values[0] if groups.value is None else groups.against
@@ -376,34 +374,29 @@ def _label_named(option: str, text: str | None, column: str, values: Sequence[st
     """Return the value that a text is, or the only one that means the same: true is True, 1 is 1.0."""
     if text is None or text in values:
         return text
-    equal = [value for value in values if _meaning(value) == _meaning(text)]
+    equal = [value for value in values if _parsed_value(value) == _parsed_value(text)]
     if len(equal) != 1:
-        raise ValueError(f"`{option}` must be a value of {column}, got {text!r}; there are {_some(values) or 'none'}.")
+        raise ValueError(
+            f"`{option}` must be a value of {column}, got {text!r}; there are {first_texts(values) or 'none'}."
+        )
     return equal[0]
 
 
-def _meaning(text: str) -> Any:
+def _parsed_value(text: str) -> Any:
     for read in (float, dt.datetime.fromisoformat):
         with contextlib.suppress(ValueError):
             return read(text)
     return text.lower() if text.lower() in {"true", "false"} else text
 
 
-def _sort_key(text: str) -> tuple[bool, float, str]:
-    number = _meaning(text)
+def _numbers_first_key(text: str) -> tuple[bool, float, str]:
+    number = _parsed_value(text)
     is_number = isinstance(number, float) and math.isfinite(number)
     return not is_number, number if is_number else 0.0, text
 
 
 def _name_of_group(value: str, groups: Groups) -> str:
     return value if any(map(str.isalpha, value)) else f"{groups.column} = {value}"
-
-
-def _some(values: Sequence[str]) -> str:
-    return ", ".join(values[:6]) + (", …" if len(values) > 6 else "")
-
-
-# For reasons.
 
 
 def decomposed_for_reasons(
@@ -438,9 +431,6 @@ def reasons_for(fx: Decomposition, request: Request, row: int, reference: int | 
             )
     row_of, *references = (nw.to_native(table[[number]]) for number in numbers.values())
     return fx.explain(row_of, reference=references[0] if references else None)
-
-
-# For compare.
 
 
 def check_different(models: Sequence[Path]) -> None:
@@ -512,6 +502,7 @@ def _name_of_member(
 
 
 def rows_to_compare(models: Sequence[ModelFile], request: Request, schema: Schema) -> dict[str, Any]:
+    """Return arguments of `compare`: rows, unless they are those of the densities already."""
     is_density = request.density_from is None and all(model.saved is None for model in models)
     if request.data is None or is_density:
         return {}

@@ -26,7 +26,7 @@ from treeanova.cli.options import (
     option,
     rows_of,
 )
-from treeanova.cli.terminal import as_csv, as_json, prepare, progress, run_app, say
+from treeanova.cli.terminal import as_csv, as_json, prepare_process, progress, run_app, say
 from treeanova.core.files import write_text
 from treeanova.core.progress import one_step, within
 
@@ -127,7 +127,7 @@ def explain(
             files["decomposition"] = str(save)
         files |= _write_page(fx, out, "report", title=model.name, progress=report)
         if rows_out is not None:
-            drop = request.others(fx.schema) if rows is None else ()
+            drop = request.other_columns(fx.schema) if rows is None else ()
             fx.explain_to(rows_out, rows_of(explained_rows, fx.schema, drop), progress=report)
             files["rows"] = str(rows_out)
         content = plain_summary(fx, model.name) | {"files": files}
@@ -314,7 +314,7 @@ def validate(
     """
     from treeanova.cli import answers  # noqa: PLC0415  slow to load
 
-    data, target = _needed("--data", request.data), _needed("--target", request.target)
+    data, target = _required("--data", request.data), _required("--target", request.target)
     answers.check_outputs({"--out": out}, {"MODEL": model, **answers.inputs_of(request)})
     held_out = dataclasses.replace(request, target=[*target, group] if group else target)
     with progress() as report:
@@ -330,7 +330,7 @@ def validate(
     _print(validation.to_dict(), lambda: f"{validation:{top}}", json=json, files=files)
 
 
-def _needed(name: str, value: Any) -> Any:
+def _required(name: str, value: Any) -> Any:
     if not value:
         raise ValueError(f"`{name}` must be given, got none; add the held-out rows and the column with the outcome.")
     return value
@@ -394,5 +394,5 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def main() -> None:
-    prepare()
+    prepare_process()
     sys.exit(run(sys.argv[1:]))

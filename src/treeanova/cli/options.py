@@ -81,17 +81,18 @@ class Request:
     def rows_of_density(self) -> Request:
         return self if self.density_from is None else dataclasses.replace(self, data=self.density_from)
 
-    def others(self, schema: Schema) -> list[str]:
+    def other_columns(self, schema: Schema) -> list[str]:
         """Return the columns that are not features; weights may be one that the model has by name."""
         is_feature = schema.named and any(self.weight in spelling for spelling in schema.spellings)
         weight = [self.weight] if self.weight and not is_feature else []
         return list(dict.fromkeys([*(self.target or []), *weight]))
 
     def table(self, schema: Schema) -> Any:
+        """Return the rows of --data without other columns: a table, or batches; None without --data."""
         if self.data is None:
             return None
         targets = self.target or []
-        columns = targets if is_in_batches(self.data) else self.others(schema)
+        columns = targets if is_in_batches(self.data) else self.other_columns(schema)
         return rows_of(self.data, schema, columns, may_lack=targets if self.density_from is not None else ())
 
     def table_in_memory(self, schema: Schema) -> Any:
@@ -99,7 +100,7 @@ class Request:
 
         if self.data is None or not is_in_batches(self.data):
             return self.table(schema)
-        return parquet_files(self.data).reading(Selection(schema, drop=tuple(self.others(schema)))).in_memory()
+        return parquet_files(self.data).reading(Selection(schema, drop=tuple(self.other_columns(schema)))).in_memory()
 
     def weights(self) -> Any:
         """Return the weights of the rows, or the name of their column if rows are read in batches."""
@@ -148,6 +149,7 @@ def is_in_batches(path: Path) -> bool:
 
 
 def rows_of(path: Path, schema: Schema, drop: Sequence[str] = (), *, may_lack: Sequence[str] = ()) -> Any:
+    """Return the rows of a file, or batches of a folder or pattern; columns of `may_lack` need not exist."""
     from treeanova.data.files import read_table  # noqa: PLC0415  slow to load
     from treeanova.data.sources import Selection, parquet_files  # noqa: PLC0415
 

@@ -114,7 +114,7 @@ def _stop(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def prepare() -> None:
+def prepare_process() -> None:
     """Make Ctrl-C stop soon; closed streams and characters that a terminal lacks raise no errors."""
     signal.signal(signal.SIGINT, _stop)
     for name in ("stdout", "stderr"):
@@ -123,9 +123,6 @@ def prepare() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-
-
-# Answers as text, CSV and JSON.
 
 
 def aligned(rows: Sequence[Row]) -> str:

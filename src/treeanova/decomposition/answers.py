@@ -38,19 +38,23 @@ from treeanova.views import MAIN, percent, rows_words, scale_of, share_words, su
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Answers(Predictions):
+    """Questions that a `Decomposition`, its only subclass, answers."""
+
     @functools.cached_property
-    def _weights(self) -> Mapping[Key, Floats]:
+    def _cell_weights(self) -> Mapping[Key, Floats]:
+        """Weights of the cells of each table under the density; those that the terms lack are computed."""
         terms = self._function.terms
         missing = [key for key in terms.effects.terms if key not in terms.weights]
         return {**terms.weights, **{key: self._table_weights(key) for key in missing}}
 
     @functools.cached_property
     def _moments(self) -> Moments:
+        """Variances and covariances of all components of the score, from the file or computed once."""
         if self._saved_moments is not None:
             return self._saved_moments
         with single_threaded():
             return moments_of_terms(
-                self._function, self.density, self.certificate, self._weights, self._settings.random_state
+                self._function, self.density, self.certificate, self._cell_weights, self._settings.random_state
             )
 
     @functools.cached_property
@@ -59,9 +63,10 @@ class Answers(Predictions):
         return rows_of_density(self._function, self.density, self._settings.random_state)
 
     def _ranking(self, by: str = "term", groups: Mapping[str, Collection[str]] | None = None) -> Ranking:
+        """Rank terms or features (`by`), with terms of the same families of features added up."""
         families = families_of(groups, self.schema.names)
         with single_threaded():
-            sums = Sums(self._function, self.density, self._weights, lambda: self._density_rows)
+            sums = Sums(self._function, self.density, self._cell_weights, lambda: self._density_rows)
             return rank_terms(self._function, self._moments, families, by, None if groups is None else sums)
 
     def variance_share(self, key: str | Collection[str]) -> float | Floats:
@@ -91,9 +96,9 @@ class Answers(Predictions):
         else:
             codes, weights = self._density_rows
             score = function.score(Rows.in_bins(function.grid, codes))
-            both = np.stack([function.at(codes, [term])[:, 0], score], axis=1)
-            of_term, of_score = moments_of_values(both, weights).variance
-            share = np.divide(of_term, of_score, out=np.zeros_like(of_term), where=of_score > 0)
+            term_and_score = np.stack([function.at(codes, [term])[:, 0], score], axis=1)
+            term_variance, score_variance = moments_of_values(term_and_score, weights).variance
+            share = np.divide(term_variance, score_variance, out=np.zeros_like(term_variance), where=score_variance > 0)
         return per_output(share)
 
     def importance(
@@ -308,7 +313,7 @@ class Answers(Predictions):
         rng = np.random.default_rng(self._settings.random_state if random_state is None else checked_seed(random_state))
         with reporting(progress) as report:
             errors = self._errors_of_tables(n_resamples, rng, report)
-        return {self._names(key): e[..., 0] if self._has_one_output else e for key, e in errors.items()}
+        return {self._names(key): table[..., 0] if self._has_one_output else table for key, table in errors.items()}
 
     def _errors_of_tables(self, n_resamples: int, rng: np.random.Generator, progress: Progress) -> dict[Key, Floats]:
         """Return bootstrap standard deviations; with m of n rows in memory, those of m rows times √(m / n)."""
@@ -328,7 +333,7 @@ class Answers(Predictions):
         effects = function.effects
         if not statistics.is_complete:
             density = density.with_fixed_tuning
-        totals = {key: np.zeros((2, *values.shape)) for key, values in effects.terms.items()}
+        totals = {key: np.zeros((2, *values.shape)) for key, values in effects.terms.items()}  # of changes, squares
         with one_step(progress, "tables before purification"):
             raw = function.source.tables_to_purify(function.terms)
         for _ in counted(progress, "bootstrap resamples", range(n_resamples), n_resamples):
@@ -430,15 +435,13 @@ def moments_of(fx: Answers) -> Moments:
     return fx._moments  # noqa: SLF001
 
 
-def weights_of(fx: Answers) -> Mapping[Key, Floats]:
-    return fx._weights  # noqa: SLF001
+def table_weights_of(fx: Answers) -> Mapping[Key, Floats]:
+    return fx._cell_weights  # noqa: SLF001
 
 
 def density_rows_of(fx: Answers) -> Points:
     return fx._density_rows  # noqa: SLF001
 
-
-# The decomposition in short.
 
 _MOST_ROWS = 10  # of the table for notebooks
 _LEAST_VARIANCE = 0.01  # of a term that a headline counts
@@ -446,6 +449,7 @@ _LEAST_MOVE = 0.005  # of the share of pairs, for a headline to mention it
 
 
 def shares_by_order(ranking: Iterable[Standing]) -> tuple[float, float, float]:
+    """Return the total shares of variance of main effects, of pairs, and of all higher orders."""
     totals = [0.0, 0.0, 0.0]
     for term in ranking:
         totals[min(max(term.order, 1), 3) - 1] += term.share
@@ -453,17 +457,15 @@ def shares_by_order(ranking: Iterable[Standing]) -> tuple[float, float, float]:
 
 
 def headline(ranking: Sequence[Standing], raw: Sequence[Standing] | None = None, *, is_part: bool = False) -> str:
-    """Say how many terms are not small, and which are the strongest; `is_part`: relative to the sum of the terms.
-
-    `raw` is the ranking before purification: used without deeper terms, whose raw form is a matter of chance.
-    """
+    """Say how many terms are not small, and which are the strongest; `is_part`: relative to the sum of the terms."""
+    # `raw` is the ranking before purification: used without deeper terms, whose raw form is a matter of chance.
     if not any(term.variance for term in ranking):
         if ranking or is_part:
             return "No term varies under this density." if ranking else "No term is listed."
         return "The model is constant: no term has any variance."
-    clauses = [_n_strong(ranking, "that of their sum" if is_part else "the score's"), _strongest(ranking)]
+    clauses = [_strong_clause(ranking, "that of their sum" if is_part else "the score's"), _strongest_clause(ranking)]
     if raw is not None and has_readable_raw_form([*ranking, *raw]):
-        clauses.append(_moved(shares_by_order(raw)[1], shares_by_order(ranking)[1]))
+        clauses.append(_moved_share_clause(shares_by_order(raw)[1], shares_by_order(ranking)[1]))
     return "; ".join(filter(None, clauses)) + "."
 
 
@@ -472,18 +474,18 @@ def has_readable_raw_form(ranking: Sequence[Standing]) -> bool:
     return all(term.order <= 2 and not term.is_remainder for term in ranking)
 
 
-def _n_strong(ranking: Sequence[Standing], whole: str) -> str:
+def _strong_clause(ranking: Sequence[Standing], reference: str) -> str:
     terms = [term for term in ranking if not term.is_remainder]
     if not terms:
         return "No term is listed"
     if len(terms) == 1:
-        return f"The only term has a variance of {percent(terms[0].variance)} of {whole}"
+        return f"The only term has a variance of {percent(terms[0].variance)} of {reference}"
     n_strong = sum(term.variance >= _LEAST_VARIANCE for term in terms)
     count, verb = "One" if n_strong == 1 else n_strong or "None", "have" if n_strong > 1 else "has"
-    return f"{count} of {len(terms)} terms {verb} a variance of at least {percent(_LEAST_VARIANCE)} of {whole}"
+    return f"{count} of {len(terms)} terms {verb} a variance of at least {percent(_LEAST_VARIANCE)} of {reference}"
 
 
-def _strongest(ranking: Sequence[Standing]) -> str:
+def _strongest_clause(ranking: Sequence[Standing]) -> str:
     terms = [term for term in ranking if not term.is_remainder]
     interaction = next((term for term in terms if term.order > 1), None)
     strongest = f"the strongest is {_with_variance(terms[0])}" if len(terms) > 1 else ""
@@ -500,7 +502,7 @@ def _with_variance(term: Standing) -> str:
     return f"{label} ({percent(term.variance)})"
 
 
-def _moved(before: float, after: float) -> str:
+def _moved_share_clause(before: float, after: float) -> str:
     """Say how purification changed the share of pairs; empty if raw terms cancel: shares are not parts of a whole."""
     if abs(after - before) < _LEAST_MOVE or not 0 <= before <= 1:
         return ""
@@ -508,7 +510,7 @@ def _moved(before: float, after: float) -> str:
     return f"purification {way} the share of pairs from {percent(before)} to {percent(after)}"
 
 
-def adding_up(fx: Answers) -> str:
+def sum_error_words(fx: Answers) -> str:
     """Return, for example, "sum of terms within 1.9e-16 of the model"; empty for selected terms."""
     if function_of(fx).scope.is_part:
         return ""
@@ -519,7 +521,7 @@ def adding_up(fx: Answers) -> str:
 def caveats(fx: Answers) -> list[str]:
     """Explain the certificate, one line each: purity and sum, accuracy of high orders, copies of rows, remainder."""
     certificate = fx.certificate
-    lines = ["; ".join(filter(None, (certificate.purity, adding_up(fx))))]
+    lines = ["; ".join(filter(None, (certificate.purity, sum_error_words(fx))))]
     if certificate.higher is not None and certificate.higher.accuracy:
         lines.append(certificate.higher.accuracy)
     lines += certificate.uniqueness
@@ -545,10 +547,8 @@ def one_cell_words(density: str) -> str:
     )
 
 
-# For the command line.
-
-
-def plain_summary(fx: Answers, name: str) -> dict[str, Any]:
+def plain_summary(fx: Answers, model_name: str) -> dict[str, Any]:
+    """Return the summary as plain data that JSON can hold."""
     statistics, ranking = fx.density.statistics, ranking_of(fx)
     columns = columns_of(ranking.table(backend_of_tables(fx)))
     features = [list(term.features) or None for terms in ranking.standings.values() for term in terms]
@@ -559,7 +559,7 @@ def plain_summary(fx: Answers, name: str) -> dict[str, Any]:
     if function_of(fx).scope.is_part:
         certificate["reconstruction_error"] = None
     content = {
-        "model": name,
+        "model": model_name,
         "density": fx.density.name,
         "n_rows": None if statistics is None else statistics.n_rows,
         "features": list(fx.schema.names),
@@ -573,19 +573,19 @@ def plain_summary(fx: Answers, name: str) -> dict[str, Any]:
     return plain(content)
 
 
-def summary_text(fx: Answers, name: str, top: int) -> str:
+def summary_text(fx: Answers, model_name: str, top: int) -> str:
     statistics = fx.density.statistics
     rows = "" if statistics is None else f", {rows_words(statistics.n_rows)}"
     scale = printable(scale_of(fx.schema))
-    blocks = [f"{name}: {len(fx.schema.names)} features, density {fx.density.name}{rows}, {scale}"]
+    blocks = [f"{model_name}: {len(fx.schema.names)} features, density {fx.density.name}{rows}, {scale}"]
     for output, terms in ranking_of(fx).standings.items():
         of = f"{output}: " if len(fx.outputs) > 1 else ""
         sentence = printable(headline(terms, is_part=function_of(fx).scope.is_part))
-        blocks.append(f"{of}{sentence}\n\n{_first_terms(terms, top)}")
+        blocks.append(f"{of}{sentence}\n\n{_table_of_strongest(terms, top)}")
     return "\n\n".join([*blocks, "\n".join(caveats(fx))])
 
 
-def _first_terms(terms: Sequence[Standing], top: int) -> str:
+def _table_of_strongest(terms: Sequence[Standing], top: int) -> str:
     rows = [
         {
             "term": term.label,
@@ -596,18 +596,16 @@ def _first_terms(terms: Sequence[Standing], top: int) -> str:
         }
         for term in terms[:top]
     ]
-    left = terms[top:]
-    sums = percent(sum(term.variance for term in left)), percent(sum(term.share for term in left))
-    more = f"{len(left)} more terms: variance {sums[0]}, share {sums[1]}" if left else ""
-    return "\n".join(filter(None, (aligned_rows(rows, top), more, _notes(terms, top))))
+    omitted = terms[top:]
+    sums = percent(sum(term.variance for term in omitted)), percent(sum(term.share for term in omitted))
+    more = f"{len(omitted)} more terms: variance {sums[0]}, share {sums[1]}" if omitted else ""
+    return "\n".join(filter(None, (aligned_rows(rows, top), more, _notes_on_sums(terms, top))))
 
 
-def _notes(terms: Sequence[Standing], n_shown: int) -> str:
+def _notes_on_sums(terms: Sequence[Standing], n_shown: int) -> str:
+    """Explain why variances do not add up to 100 %, and shares unlike variances; empty if they do."""
     shown = share_words((term.variance, term.share) for term in terms[:n_shown])
     return "\n".join(filter(None, (sum_words(term.variance for term in terms), shown)))
-
-
-# For notebooks.
 
 
 def html_summary(fx: Answers) -> str:
@@ -623,18 +621,18 @@ def html_summary(fx: Answers) -> str:
 
 def _html_table(terms: Sequence[Standing]) -> str:
     largest = max((term.variance for term in terms), default=0.0) or 1.0
-    shown, left = terms[:_MOST_ROWS], terms[_MOST_ROWS:]
+    shown, omitted = terms[:_MOST_ROWS], terms[_MOST_ROWS:]
     rows = "".join(_html_row(html.escape(term.label), [term], 8 * term.variance / largest) for term in shown)
-    if left:
-        rows += _html_row(f"<em>{len(left)} more</em>", left, 0.0)
+    if omitted:
+        rows += _html_row(f"<em>{len(omitted)} more</em>", omitted, 0.0)
     head = '<tr><th style="text-align:left">term</th><th>variance</th><th>share</th><th></th></tr>'
-    note = _notes(terms, _MOST_ROWS).replace("\n", " ")
+    note = _notes_on_sums(terms, _MOST_ROWS).replace("\n", " ")
     foot = f"<p><small>{html.escape(note)}</small></p>" if note else ""
     return f"<table><thead>{head}</thead><tbody>{rows}</tbody></table>{foot}"
 
 
-def _html_row(name: str, terms: Sequence[Standing], width: float) -> str:
+def _html_row(label_html: str, terms: Sequence[Standing], bar_ems: float) -> str:
     measures = (sum(term.variance for term in terms), sum(term.share for term in terms))
     cells = "".join(f'<td style="text-align:right">{percent(measure)}</td>' for measure in measures)
-    bar = f'<div style="background:{MAIN};height:.7em;width:{max(0.0, width):.2f}em"></div>'
-    return f'<tr><td style="text-align:left">{name}</td>{cells}<td style="text-align:left">{bar}</td></tr>'
+    bar = f'<div style="background:{MAIN};height:.7em;width:{max(0.0, bar_ems):.2f}em"></div>'
+    return f'<tr><td style="text-align:left">{label_html}</td>{cells}<td style="text-align:left">{bar}</td></tr>'

@@ -71,7 +71,7 @@ class Bag(Result):
     def __repr__(self) -> str:
         return f"Bag of {len(self.members)} decompositions of {len(self.fx.terms)} terms"
 
-    def _content(self) -> dict[str, Any]:
+    def _content_of_dict(self) -> dict[str, Any]:
         errors = self._errors
         terms = [
             {"term": label, "values": self.fx.terms[names].values, "errors": errors[names]}
@@ -80,7 +80,7 @@ class Bag(Result):
         ]
         return {"n_members": len(self.members), "outputs": list(self.fx.outputs), "terms": terms}
 
-    def _text(self, top: int) -> str:
+    def _text_of_top(self, top: int) -> str:
         rows = [
             {
                 "term": label,
@@ -121,7 +121,7 @@ class Bag(Result):
         term = self.fx.terms[key]
         if not term.has_table:
             raise ValueError(f"`key` must be a term with a table, got {term.features!r}, which is known at rows only.")
-        points = _points(self.fx, term)
+        points = _values_in_bins(self.fx, term)
         return np.stack([_at_cells(self.fx, member, term, points) for member in self.members])
 
     def standard_errors(self) -> dict[Names, Floats]:
@@ -146,6 +146,7 @@ class Bag(Result):
 
     @functools.cached_property
     def _errors(self) -> Mapping[Names, Floats]:
+        """Standard deviations over members at the cells of each table of `fx`."""
         tables = [names for names, term in self.fx.terms.items() if term.has_table]
         return {names: self.values(names).std(axis=0, ddof=1) for names in tables}
 
@@ -186,11 +187,8 @@ class Bag(Result):
         return frame(columns, backend_of_tables(self.fx))
 
 
-# Members at the cells of another decomposition.
-
-
-def _points(fx: Decomposition, term: Term) -> list[Floats]:
-    """Return an encoded value in each bin of a term: the mean of its rows, or a value at its end."""
+def _values_in_bins(fx: Decomposition, term: Term) -> list[Floats]:
+    """Return, per feature of a term, an encoded value in each bin: the mean of its rows, or a value at its end."""
     points = []
     for name, axis in zip(term.features, term.axes, strict=True):
         inside = axis.examples()
@@ -236,4 +234,5 @@ def _at_cells(fx: Decomposition, member: Decomposition, term: Term, points: Sequ
 
 
 def errors_by_term(errors: Mapping[Names, Floats] | Bag | None) -> Mapping[Names, Floats] | None:
+    """Return standard errors by names of features, from what users may pass as `errors`."""
     return errors.standard_errors() if isinstance(errors, Bag) else errors

@@ -41,10 +41,8 @@ Score = Callable[[Rows], Floats]
 def certify(
     function: Function, pure: PureTerms, density: Density, options: Options, oracle: Score | None, *, clock: Clock
 ) -> Certificate:
-    """Return the certificate of pure terms; warn if a table is not pure to the tolerance.
-
-    The sum of terms is compared with the scores of `oracle`, such as trees walked node by node, or of the source.
-    """
+    """Return the certificate of pure terms; warn if a table is not pure to the tolerance."""
+    # The sum of terms is compared with the scores of `oracle`, such as trees walked node by node, or of the source.
     steps = min(_STEPS, clock.left * _STEPS_PER_SECOND)
     names, statistics = function.grid.schema.names, density.statistics
     n_sampled = len(statistics.sample) if statistics is not None and statistics.is_estimated else None
@@ -70,10 +68,8 @@ def certify(
 
 
 def _aliases(grid: Grid, density: Density) -> tuple[Names, ...]:
-    """Return groups of features that determine each other in the rows; none if independent by definition.
-
-    They do so by their values or, under densities that do not smooth rows, by the model's bins.
-    """
+    """Return groups of features that determine each other in the rows; none if independent by definition."""
+    # They do so by their values or, under densities that do not smooth rows, by the model's bins.
     statistics = density.statistics
     if statistics is None or density.is_product or not len(statistics.sample):
         return ()
@@ -84,17 +80,17 @@ def _aliases(grid: Grid, density: Density) -> tuple[Names, ...]:
         tables: list[Floats | BinIndices] = [values]
         if not density.smooths_rows:
             tables.append(grid.index(Rows(values)))
-        groups = [group for candidates in groups for group in _determining_each_other(tables, candidates)]
+        groups = [group for candidates in groups for group in _groups_determining_each_other(tables, candidates)]
     names = grid.schema.names
     return tuple(tuple(names[j] for j in group) for group in groups)
 
 
-def _determining_each_other(tables: Sequence[Floats | BinIndices], features: Sequence[int]) -> list[list[int]]:
+def _groups_determining_each_other(tables: Sequence[Floats | BinIndices], features: Sequence[int]) -> list[list[int]]:
     """Group features that divide the rows alike by their values or by their bins."""
     groups: list[list[int]] = []
     group_of_mark: dict[bytes, list[int]] = {}
     for j in features:
-        marks = [mark for table in tables if (mark := _division_of(table[:, j])) is not None]
+        marks = [mark for table in tables if (mark := _mark_of_division(table[:, j])) is not None]
         group = next((group_of_mark[mark] for mark in marks if mark in group_of_mark), None)
         if group is None:
             groups.append(group := [])
@@ -103,12 +99,10 @@ def _determining_each_other(tables: Sequence[Floats | BinIndices], features: Seq
     return [group for group in groups if len(group) > 1]
 
 
-def _division_of(column: Floats | BinIndices) -> bytes | None:
-    """Return how a column divides the rows, equal for all columns that determine each other.
-
-    If most values are distinct, any two columns determine each other; these count only if their order is the same or
-    reversed. None if columns would divide the rows alike by chance: very few rows, or nearly all values the same.
-    """
+def _mark_of_division(column: Floats | BinIndices) -> bytes | None:
+    """Return how a column divides the rows, equal for all columns that determine each other."""
+    # If most values are distinct, any two columns determine each other; these count only if their order is the same or
+    # reversed. None if columns would divide the rows alike by chance: very few rows, or nearly all values the same.
     _, first, places, counts = np.unique(column, return_index=True, return_inverse=True, return_counts=True)
     places, is_order = places.ravel(), 2 * len(counts) > len(column)
     n_alike = 2 if is_order else len(counts)  # classes that may be exchanged: both directions, or all values
@@ -158,17 +152,15 @@ def _marginal_gap(tables: TermSet) -> float:
 def _reconstruction_error(
     function: Function, statistics: Statistics | None, oracle: Score | None, steps: float
 ) -> float:
-    """Return the largest difference between sum of terms and model, relative to the largest score.
-
-    It is absolute if the score is zero up to rounding, such as the difference of two equal models. The scores of the
-    source are compared too: remainders are computed from them.
-    """
+    """Return the largest difference between sum of terms and model, relative to the largest score."""
+    # It is absolute if the score is zero up to rounding, such as the difference of two equal models. The scores of the
+    # source are compared too: remainders are computed from them.
     score = function.score if oracle is None else oracle
     if statistics is None or not len(statistics.sample):
         codes = np.stack([np.arange(_COMPARED_ROWS) % size for size in function.grid.sizes], axis=1).astype(np.int32)
         rows = Rows.in_bins(function.grid, codes)
     else:
-        n_checked = _n_rows(function, _CHECKED_ROWS, steps)
+        n_checked = _n_affordable_rows(function, _CHECKED_ROWS, steps)
         rows = Rows(statistics.rows(_COMPARED_ROWS if oracle is None else n_checked)[0])
     expected = score(rows)
     total = function.terms.intercept + function.all_at(rows.bins(function.grid)).sum(axis=1)
@@ -178,7 +170,8 @@ def _reconstruction_error(
     return float(difference / largest_score) if is_real else float(difference)
 
 
-def _n_rows(function: Function, limits: tuple[int, int], steps: float) -> int:
+def _n_affordable_rows(function: Function, limits: tuple[int, int], steps: float) -> int:
+    """Return how many rows `steps` products of terms allow, within limits."""
     return int(np.clip(steps / max(function.terms.row_cost, 1.0), *limits))
 
 
@@ -187,7 +180,7 @@ def remainder_share(function: Function, density: Density, steps: float = _STEPS)
     statistics = density.statistics
     if statistics is None or not len(statistics.sample) or not function.has_remainder:
         return None
-    rng, n_rows = np.random.default_rng(0), _n_rows(function, _REMAINDER_ROWS, steps)
+    rng, n_rows = np.random.default_rng(0), _n_affordable_rows(function, _REMAINDER_ROWS, steps)
     codes, weights = some_of(function.terms.points(density.population, n_rows, rng), n_rows, rng)
     values = function.all_at(codes)
     both = np.stack([values[:, -1], values.sum(axis=1)], axis=1)

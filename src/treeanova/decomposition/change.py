@@ -60,9 +60,8 @@ class Change(Result):
 
     Examples
     --------
-    >>> import treeanova
-    >>> from treeanova.testing import example
-    >>> fx, X = example()  # the logical "and" of x0 and x1, on four rows
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()  # the logical "and" of x0 and x1, on four rows
     >>> change = treeanova.change(fx, fx, X_new=X[2:])  # x0 is always 1 in the new rows
     >>> print(change)
     mean prediction 0.25 before, 0.5 after
@@ -86,12 +85,12 @@ class Change(Result):
     old_rows: Statistics
     new_rows: Statistics
 
-    def _content(self) -> dict[str, Any]:
+    def _content_of_dict(self) -> dict[str, Any]:
         sums = {name: getattr(self, name) for name in ("old_mean", "new_mean", "population", "model", "total")}
         table = records(self.table)
         return {"scale": scale_of(self.old.schema), "outputs": list(self.old.outputs), **sums, "table": table}
 
-    def _text(self, top: int) -> str:
+    def _text_of_top(self, top: int) -> str:
         columns = (self.old_mean, self.new_mean, self.total, self.population, self.model)
         table, blocks = records(self.table), []
         for k, output in enumerate(self.old.outputs):
@@ -143,22 +142,21 @@ def change(
 
     Examples
     --------
-    >>> import treeanova
-    >>> from treeanova.testing import example
-    >>> fx, X = example()  # the logical "and" of x0 and x1, on four rows
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()  # the logical "and" of x0 and x1, on four rows
     >>> change = treeanova.change(fx, fx, X_new=X[2:])  # x0 is always 1 in the new rows
     >>> change.total, change.population, change.model
     (0.25, 0.25, 0.0)
     >>> [float(value) for value in change.table["population"]]
     [0.0, 0.25, 0.0, 0.0]
     """
-    _check_alike(old, new)
+    _check_same_features_and_outputs(old, new)
     with reporting(progress) as report:
         with one_step(report, "bins of the rows"):
             old_rows, rows_for_new = (_rows_of(old, reader, X_old, "X_old") for reader in (old, new))
             rows_for_old, new_rows = (_rows_of(new, reader, X_new, "X_new") for reader in (old, new))
-        comparable = _comparable(old, new, rows_for_new, report)
-        return _change(old, comparable, old_rows, rows_for_old, new_rows)
+        new_under_old = _under_old_density(old, new, rows_for_new, report)
+        return _change(old, new_under_old, old_rows, rows_for_old, new_rows)
 
 
 def _rows_of(owner: Decomposition, reader: Decomposition, X: Any, argument: str) -> Statistics:
@@ -190,7 +188,7 @@ def _rows_of(owner: Decomposition, reader: Decomposition, X: Any, argument: str)
         ) from error
 
 
-def _check_alike(old: Any, new: Any) -> None:
+def _check_same_features_and_outputs(old: Any, new: Any) -> None:
     for name, fx in {"old": old, "new": new}.items():
         if not isinstance(fx, Decomposition):
             kind = type(fx).__name__
@@ -213,7 +211,7 @@ def _differing(old: Decomposition, new: Decomposition) -> str:
     return " and ".join(only) or f"the orders {', '.join(before)} and {', '.join(after)}"
 
 
-def _comparable(old: Decomposition, new: Decomposition, rows: Statistics, progress: Progress) -> Decomposition:
+def _under_old_density(old: Decomposition, new: Decomposition, rows: Statistics, progress: Progress) -> Decomposition:
     """Return the new model under the density of the old one: `old` itself if the model is the same."""
     if function_of(new).source is function_of(old).source and function_of(new).scope == function_of(old).scope:
         return old
@@ -225,9 +223,9 @@ def _change(
 ) -> Change:
     """Return the change; `rows_for_old` are the new rows as the old model reads them."""
     components = components_of(function_of(old), function_of(new))
-    before, moved = (_means(old, rows, components) for rows in (old_rows, rows_for_old))
-    after = moved if new is old else _means(new, new_rows, components)
-    population, model = moved - before, after - moved
+    before, old_at_new_rows = (_mean_contributions(old, rows, components) for rows in (old_rows, rows_for_old))
+    after = old_at_new_rows if new is old else _mean_contributions(new, new_rows, components)
+    population, model = old_at_new_rows - before, after - old_at_new_rows
     totals = [population.sum(axis=0), model.sum(axis=0), before.sum(axis=0), after.sum(axis=0)]
     of_population, of_model, old_mean, new_mean, total = map(per_output, (*totals, totals[0] + totals[1]))
     labels = components.labels(old.schema.names)
@@ -242,7 +240,7 @@ def _change(
     return Change(table, of_population, of_model, total, old_mean, new_mean, old, new, old_rows, new_rows)
 
 
-def _means(fx: Decomposition, rows: Statistics, components: Components) -> Floats:
+def _mean_contributions(fx: Decomposition, rows: Statistics, components: Components) -> Floats:
     """Return the intercept, then means of all components, shape (1 + n_components, n_outputs)."""
     function = function_of(fx)
     return np.concatenate([function.terms.intercept[None], mean_components(function, rows, components)])
@@ -268,16 +266,14 @@ def effect_sides(change: Change, name: str) -> tuple[EffectSide, EffectSide]:
         [axis], values = grids[i].axes, tables[i]
         if not axis.is_ordered:
             axis, values = rows_axis, values[old_bins]
-        shares = _shares(models[i], j, rows_axis, rows[i], (old_bins, binnings[i]))
+        shares = _shares_of_rows(models[i], j, rows_axis, rows[i], (old_bins, binnings[i]))
         sides.append(EffectSide(axis, values, rows_axis, shares))
     return sides[0], sides[1]
 
 
 def _main_effect(fx: Decomposition, j: int) -> tuple[Grid, Floats, Ints]:
-    """Return a grid of one feature with the bins of its main effect, its values, and its bin of each bin of the model.
-
-    Without a main effect, the bins are those of the model, and the values are zero.
-    """
+    """Return a grid of one feature with the bins of its main effect, its values, and its bin per bin of the model."""
+    # Without a main effect, the bins are those of the model, and the values are zero.
     effects, axis = function_of(fx).effects, fx.grid.axes[j]
     values, bins = np.zeros((axis.size, effects.n_outputs)), np.arange(axis.size)
     if (j,) in effects.terms:
@@ -286,12 +282,10 @@ def _main_effect(fx: Decomposition, j: int) -> tuple[Grid, Floats, Ints]:
     return Grid(dataclasses.replace(fx.schema, features=(fx.schema.features[j],)), (axis,)), values, bins
 
 
-def _shares(fx: Decomposition, j: int, axis: Axis, statistics: Statistics, maps: tuple[Ints, Ints]) -> Floats:
-    """Return the share of the rows in each bin of the axis of both models.
-
-    `maps` are its bins in the main effect, and those of the main effect in the model. If the models number categories
-    differently, bins that only the other model distinguishes stay with the first.
-    """
+def _shares_of_rows(fx: Decomposition, j: int, axis: Axis, statistics: Statistics, maps: tuple[Ints, Ints]) -> Floats:
+    """Return the share of the rows in each bin of the axis of both models."""
+    # `maps` are its bins in the main effect, and those of the main effect in the model. If the models number categories
+    # differently, bins that only the other model distinguishes stay with the first.
     labels = fx.schema.features[j].encoder.labels
     if axis.is_ordered or labels == getattr(axis, "categories", None):
         axes = (*fx.grid.axes[:j], axis, *fx.grid.axes[j + 1 :])

@@ -19,7 +19,7 @@ from treeanova.core.progress import Progress, reporting, within
 from treeanova.data.columns import frame, printable
 from treeanova.data.features import recoded_column
 from treeanova.data.files import records
-from treeanova.decomposition.answers import density_rows_of, moments_of, weights_of
+from treeanova.decomposition.answers import density_rows_of, moments_of, table_weights_of
 from treeanova.decomposition.decomposition import Decomposition, check_decompositions
 from treeanova.decomposition.function import check_same_outputs, labels_by_key
 from treeanova.decomposition.importance import strongest_first
@@ -67,9 +67,8 @@ class Comparison(Result):
 
     Examples
     --------
-    >>> import treeanova
-    >>> from treeanova.testing import example
-    >>> fx, X = example()
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()
     >>> comparison = treeanova.compare({"pure": fx, "raw": fx.raw})
     >>> list(comparison.ranks)
     ['term', 'pure', 'raw']
@@ -81,15 +80,15 @@ class Comparison(Result):
     ranks: Any
     notes: tuple[str, ...] = ()
 
-    def _content(self) -> dict[str, Any]:
+    def _content_of_dict(self) -> dict[str, Any]:
         tables = {name: records(getattr(self, name)) for name in ("distance", "signs", "ranks")}
         return {"names": list(self.names), "notes": list(self.notes), **tables}
 
-    def _text(self, top: int) -> str:
-        content = self._content()
+    def _text_of_top(self, top: int) -> str:
+        content = self._content_of_dict()
         first, *compared_names = content["names"]
         by_name = [{"term": row["term"], row["decomposition"]: row["relative"]} for row in content["distance"]]
-        distances, signs = _largest(by_name, compared_names), _largest(content["signs"], compared_names)
+        distances, signs = _largest_by_term(by_name, compared_names), _largest_by_term(content["signs"], compared_names)
         ranks = {row["term"]: [(name, row[name]) for name in content["names"]] for row in content["ranks"]}
         lines = [
             {"term": term}
@@ -106,7 +105,7 @@ class Comparison(Result):
         )
 
 
-def _largest(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[str, dict[str, float]]:
+def _largest_by_term(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[str, dict[str, float]]:
     """Return the largest number per term and name; NaN if one of them is NaN."""
     largest: dict[str, dict[str, float]] = {}
     for row in rows:
@@ -146,9 +145,8 @@ def compare(
     --------
     The raw tree of x0 AND x1 has one term, the interaction; its main effects are zero before purification:
 
-    >>> import treeanova
-    >>> from treeanova.testing import example
-    >>> fx, X = example()
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()
     >>> distance = treeanova.compare({"pure": fx, "raw": fx.raw}).distance
     >>> [round(float(value), 2) for value in distance["distance"]]
     [0.43, 0.25, 0.25]
@@ -167,14 +165,15 @@ def compare(
         statistics = None if X is None else statistics_of(X, grid, sample_weight)
         for name, fx in decompositions.items():
             fx.importance(progress=within(report, name))
-        return _compared(names, members, statistics)
+        return _comparison_of(names, members, statistics)
 
 
 Pair = tuple[Decomposition, Decomposition]
 Gaps = dict[Key, Floats]  # mean square difference of a term, and share of rows with opposite signs, (2, n_outputs)
 
 
-def _compared(names: list[str], members: list[Decomposition], statistics: Statistics | None) -> Comparison:
+def _comparison_of(names: list[str], members: list[Decomposition], statistics: Statistics | None) -> Comparison:
+    """Compare all members with the first: at rows of `statistics`, or at the rows of both."""
     keys = sorted({key for fx in members for key in function_of(fx).terms.keys}, key=lambda key: (len(key), key))
     labels = labels_by_key(keys, members[0].schema.names)
     gaps: dict[str, Gaps] = {}
@@ -183,52 +182,56 @@ def _compared(names: list[str], members: list[Decomposition], statistics: Statis
         pair = members[0], fx
         row_sets = _row_sets(pair) if statistics is None else [statistics]
         gaps[name] = _gaps(pair, row_sets, keys)
-        notes += [f"{name}: {note}" for note in _notes(pair, row_sets, gaps[name])]
+        notes += [f"{name}: {note}" for note in _notes_on_rows(pair, row_sets, gaps[name])]
     distances, signs = _distances(members[0], labels, gaps), _signs(members[0], labels, gaps)
     return Comparison(tuple(names), distances, signs, _ranks(names, members, labels), tuple(notes))
 
 
 def _row_sets(pair: Pair) -> list[Statistics]:
+    """Return the rows of both decompositions, once if they are the same."""
     candidates = [fx.density.statistics for fx in pair]
     row_sets = [statistics for statistics in candidates if statistics is not None and len(statistics.sample)]
     return row_sets[:1] if len(row_sets) == 2 and row_sets[0] is row_sets[1] else row_sets
 
 
-def _n_rows_without_tables(pair: Pair) -> int:
+def _n_affordable_rows(pair: Pair) -> int:
+    """Return at how many rows terms without a table can be evaluated in reasonable time."""
     cost = max(function_of(fx).terms.row_cost for fx in pair)
     return max(_FEWEST_ROWS, int(affordable(_STEPS) / max(cost, 1.0)))
 
 
 def _gaps(pair: Pair, row_sets: Sequence[Statistics], keys: Sequence[Key]) -> Gaps:
+    """Average the gaps of each term over sets of rows; by weights of cells without rows, NaN if neither is possible."""
     at_rows = {key for fx in pair for key in function_of(fx).terms.keys_at_rows}
     in_tables, without_tables = [key for key in keys if key not in at_rows], [key for key in keys if key in at_rows]
     by_key: dict[Key, list[Floats]] = {key: [] for key in keys}
     for statistics in row_sets:
-        for n_rows, some in ((statistics.n_rows, in_tables), (_n_rows_without_tables(pair), without_tables)):
-            for key, gap in _gaps_at(pair, statistics, n_rows, some):
+        for n_rows, some_keys in ((statistics.n_rows, in_tables), (_n_affordable_rows(pair), without_tables)):
+            for key, gap in _gaps_at(pair, statistics, n_rows, some_keys):
                 by_key[key].append(gap)
-    one, other = pair
+    first, second = pair
     for key in in_tables:
         if not by_key[key]:
-            by_weights = (_gap_by_weights(one, other, key), _gap_by_weights(other, one, key))
+            by_weights = (_gap_by_weights(first, second, key), _gap_by_weights(second, first, key))
             by_key[key] = [gap for gap in by_weights if gap is not None]
-    unknown = np.full((2, function_of(one).terms.n_outputs), np.nan)
+    unknown = np.full((2, function_of(first).terms.n_outputs), np.nan)
     return {key: np.mean(gaps, axis=0) if gaps else unknown for key, gaps in by_key.items()}
 
 
 def _gaps_at(pair: Pair, statistics: Statistics, n_rows: int, keys: list[Key]) -> Iterator[tuple[Key, Floats]]:
+    """Yield keys and gaps at rows, (2, n_outputs): mean square difference, share of rows with opposite signs."""
     if not keys:
         return
-    bins, weights, uncertain = _rows_of(statistics, n_rows, pair)
+    bins, weights, uncertain = _rows_for_both(statistics, n_rows, pair)
     n_outputs = function_of(pair[0]).terms.n_outputs
-    for some in chunks([key for key in keys if len(weights) and uncertain.isdisjoint(key)]):
-        sums = np.zeros((2, len(some), n_outputs))
-        step = max(1, _VALUES_AT_ONCE // (len(some) * n_outputs))
+    for some_keys in chunks_of_keys([key for key in keys if len(weights) and uncertain.isdisjoint(key)]):
+        sums = np.zeros((2, len(some_keys), n_outputs))
+        step = max(1, _VALUES_AT_ONCE // (len(some_keys) * n_outputs))
         for start in range(0, len(weights), step):
             block = slice(start, start + step)
-            first, second = (_values_at(fx, codes[block], some) for fx, codes in zip(pair, bins, strict=True))
+            first, second = (_values_at(fx, codes[block], some_keys) for fx, codes in zip(pair, bins, strict=True))
             sums += _gap_sums(first, second, weights[block])
-        yield from zip(some, sums.swapaxes(0, 1), strict=True)
+        yield from zip(some_keys, sums.swapaxes(0, 1), strict=True)
 
 
 def _gap_sums(first: Floats, second: Floats, weights: Floats) -> Floats:
@@ -238,7 +241,8 @@ def _gap_sums(first: Floats, second: Floats, weights: Floats) -> Floats:
     return np.stack([np.einsum("ntk,n->tk", measure, weights) for measure in measures])
 
 
-def _notes(pair: Pair, row_sets: Sequence[Statistics], gaps: Gaps) -> list[str]:
+def _notes_on_rows(pair: Pair, row_sets: Sequence[Statistics], gaps: Gaps) -> list[str]:
+    """Say how many terms cannot be compared, and which were compared at fewer rows."""
     notes = []
     n_unknown = sum(bool(np.isnan(gap[0]).any()) for gap in gaps.values())
     if n_unknown:
@@ -247,7 +251,7 @@ def _notes(pair: Pair, row_sets: Sequence[Statistics], gaps: Gaps) -> list[str]:
             "pass X"
         )
     at_rows = any(function_of(fx).terms.keys_at_rows for fx in pair)
-    limit = _n_rows_without_tables(pair) if at_rows else np.inf
+    limit = _n_affordable_rows(pair) if at_rows else np.inf
     for statistics in row_sets:
         if len(statistics.sample) < statistics.n_rows:
             notes.append(f"at {len(statistics.sample):,} of {statistics.n_rows:,} rows")
@@ -256,8 +260,8 @@ def _notes(pair: Pair, row_sets: Sequence[Statistics], gaps: Gaps) -> list[str]:
     return list(dict.fromkeys(notes))
 
 
-def _rows_of(statistics: Statistics, n_rows: int, pair: Pair) -> tuple[list[BinIndices], Floats, set[int]]:
-    """Return rows in the bins of each model, without those that one of them refuses, weights, uncertain features."""
+def _rows_for_both(statistics: Statistics, n_rows: int, pair: Pair) -> tuple[list[BinIndices], Floats, set[int]]:
+    """Return bins in each model of rows that both accept, their weights, and features with uncertain bins."""
     values, weights = statistics.rows(n_rows)
     bins, uncertain = [], set[int]()
     for fx in pair:
@@ -295,7 +299,7 @@ def _values_at(fx: Decomposition, bins: BinIndices, keys: list[Key]) -> Floats:
     return values
 
 
-def chunks(keys: list[Key]) -> Iterator[list[Key]]:
+def chunks_of_keys(keys: list[Key]) -> Iterator[list[Key]]:
     for start in range(0, len(keys), _TERMS_AT_ONCE):
         yield keys[start : start + _TERMS_AT_ONCE]
 
@@ -305,7 +309,7 @@ def _gap_by_weights(owner: Decomposition, other: Decomposition, key: Key) -> Flo
     ours, theirs = function_of(owner).effects, function_of(other).effects
     if key not in ours.terms:
         return None
-    values, weights = ours.terms[key], weights_of(owner)[key]
+    values, weights = ours.terms[key], table_weights_of(owner)[key]
     compared = np.zeros_like(values)
     if key in theirs.terms:
         places = [bins_within(*axes) for axes in zip(ours.axes_of(key), theirs.axes_of(key), strict=True)]
@@ -319,6 +323,7 @@ def _gap_by_weights(owner: Decomposition, other: Decomposition, key: Key) -> Flo
 
 
 def _distances(first: Decomposition, labels: Mapping[Key, str], gaps_by_name: Mapping[str, Gaps]) -> Any:
+    """Return a data frame of root mean square differences by term, output and decomposition, largest first."""
     spread = np.sqrt(moments_of(first).score_variance)
     rows: list[tuple[Any, ...]] = []
     for name, gaps in gaps_by_name.items():
@@ -332,18 +337,19 @@ def _distances(first: Decomposition, labels: Mapping[Key, str], gaps_by_name: Ma
 
 
 def _signs(first: Decomposition, labels: Mapping[Key, str], gaps_by_name: Mapping[str, Gaps]) -> Any:
+    """Return a data frame of the shares of rows at which main effects have opposite signs."""
     mains = [key for key in labels if len(key) == 1]
     columns: dict[str, list[Any]] = {"term": [labels[key] for key in mains for _ in first.outputs]}
     columns["output"] = [output for _ in mains for output in first.outputs]
     for name, gaps in gaps_by_name.items():
         columns[name] = [float(share) for key in mains for share in gaps[key][1]]
     largest = np.max([columns[name] for name in gaps_by_name], axis=0, initial=0.0)
-    return frame(_sorted(columns, -largest), backend_of_tables(first))
+    return frame(_sorted_by(columns, -largest), backend_of_tables(first))
 
 
-def _sorted(columns: Mapping[str, list[Any]], keys: Sequence[float] | Floats) -> dict[str, list[Any]]:
+def _sorted_by(columns: Mapping[str, list[Any]], numbers: Sequence[float] | Floats) -> dict[str, list[Any]]:
     """Sort rows by a number each; NaN last."""
-    order = np.argsort(keys, kind="stable")
+    order = np.argsort(numbers, kind="stable")
     return {name: [column[i] for i in order] for name, column in columns.items()}
 
 
@@ -357,8 +363,9 @@ def _ranks(names: list[str], members: list[Decomposition], labels: dict[Key, str
         columns[name] = [rank_of_key.get(key) for key in labels]
     best = [min(rank for rank in ranks if rank) for ranks in zip(*(columns[name] for name in names), strict=True)]
     first = [np.inf if rank is None else rank for rank in columns[names[0]]]
+    # by rank in the first decomposition, then by the best rank in any
     places: Floats = np.lexsort((best, first)).argsort().astype(np.float64)
-    return frame(_sorted(columns, places), backend_of_tables(members[0]))
+    return frame(_sorted_by(columns, places), backend_of_tables(members[0]))
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -379,9 +386,8 @@ class Sensitivity(Result):
 
     Examples
     --------
-    >>> import treeanova
-    >>> from treeanova.testing import example
-    >>> fx, X = example()
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()
     >>> sensitivity = treeanova.density_sensitivity(fx.model, X, ["uniform", "empirical"])
     >>> list(sensitivity.decompositions)
     ['uniform', 'empirical']
@@ -393,25 +399,27 @@ class Sensitivity(Result):
     table: Any
     mains: Any
 
-    def _content(self) -> dict[str, Any]:
+    def _content_of_dict(self) -> dict[str, Any]:
         tables = {"table": records(self.table), "mains": records(self.mains)}
         return {"densities": list(self.decompositions), **tables}
 
-    def _text(self, top: int) -> str:
+    def _text_of_top(self, top: int) -> str:
         return aligned_rows(records(self.table), top)
 
 
 def sensitivity(decompositions: Mapping[str, Decomposition], base: Decomposition) -> Sensitivity:
+    """Measure how the terms of one model differ between densities, on average over the density of `base`."""
     return Sensitivity(decompositions, _sensitivity_table(decompositions, base), _main_effects(decompositions, base))
 
 
 def _sensitivity_table(decompositions: Mapping[str, Decomposition], base: Decomposition) -> Any:
+    """Return a row per term and output with the largest differences between any two densities."""
     spread = np.sqrt(moments_of(base).score_variance)
     labels = labels_by_key(function_of(base).terms.keys, base.schema.names)
     names = list(itertools.combinations(decompositions, 2))
     shares = {name: _shares_by_key(fx) for name, fx in decompositions.items()}
     rows: list[dict[str, Any]] = []
-    for key, values, weights in _under_each(decompositions, base):
+    for key, values, weights in _terms_under_each(decompositions, base):
         pairs, axes = list(itertools.combinations(values, 2)), weights.ndim
         gaps = np.array([np.tensordot(weights, (a - b) ** 2, axes=axes) for a, b in pairs])
         gap = np.sqrt(gaps.max(axis=0))
@@ -426,34 +434,36 @@ def _sensitivity_table(decompositions: Mapping[str, Decomposition], base: Decomp
     return frame({column: [row[column] for row in rows] for column in rows[0]} if rows else {}, backend_of_tables(base))
 
 
-def _under_each(
+def _terms_under_each(
     decompositions: Mapping[str, Decomposition], base: Decomposition
 ) -> Iterator[tuple[Key, Sequence[Floats], Floats]]:
     """Yield each term, its values under each density, and weights: over cells, or over rows without a table."""
     functions = [function_of(fx) for fx in decompositions.values()]
     for key in function_of(base).effects.terms:
-        yield key, [function.effects.terms[key] for function in functions], weights_of(base)[key]
+        yield key, [function.effects.terms[key] for function in functions], table_weights_of(base)[key]
     higher = list(function_of(base).terms.keys_at_rows)
     if higher:
         codes, weights = density_rows_of(base)
-        for some in chunks(higher):
+        for some in chunks_of_keys(higher):
             values = [function.at(codes, some) for function in functions]
             yield from ((key, [one[:, i] for one in values], weights) for i, key in enumerate(some))
 
 
 def _shares_by_key(fx: Decomposition) -> dict[Key, Floats]:
+    """Return each listed term's share of the score's variance, covariances included, shape (n_outputs,)."""
     moments, total = moments_of(fx), moments_of(fx).score_variance
     shares = (moments.variance + moments.covariance) / np.where(total > 0, total, 1.0)
     return dict(zip(function_of(fx).terms.keys, shares, strict=False))  # sums and a remainder have no key
 
 
 def _main_effects(decompositions: Mapping[str, Decomposition], base: Decomposition) -> Any:
+    """Return a data frame with the value and weight of each main effect by density, bin and output."""
     effects, rows = function_of(base).effects, []
     mains = [key for key in effects.terms if len(key) == 1]
     for (name, fx), key in itertools.product(decompositions.items(), mains):
-        [axis], values, weights = effects.axes_of(key), function_of(fx).effects.terms[key], weights_of(fx)[key]
-        for b, k in itertools.product(range(axis.size), range(effects.n_outputs)):
-            named = (axis.name, b, axis.labels[b], name, base.schema.outputs[k])
-            rows.append((*named, float(values[b, k]), float(weights[b])))
+        [axis], values, weights = effects.axes_of(key), function_of(fx).effects.terms[key], table_weights_of(fx)[key]
+        for i, k in itertools.product(range(axis.size), range(effects.n_outputs)):
+            names_of_row = (axis.name, i, axis.labels[i], name, base.schema.outputs[k])
+            rows.append((*names_of_row, float(values[i, k]), float(weights[i])))
     columns = ("term", "bin", "label", "density", "output", "value", "weight")
     return frame({column: [row[i] for row in rows] for i, column in enumerate(columns)}, backend_of_tables(base))

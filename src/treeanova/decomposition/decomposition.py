@@ -23,7 +23,7 @@ from treeanova.decomposition.function import (
     combined_source,
     factors_of,
     response_effects,
-    scaled,
+    scaled_terms,
 )
 from treeanova.decomposition.importance import moments_take_long
 from treeanova.decomposition.predictions import function_of
@@ -90,6 +90,7 @@ class Decomposition(Answers):
         return self._with(terms=dataclasses.replace(terms, weights=weights), scope=scope, certificate=certificate)
 
     def _weights_on(self, key: Key, binnings: Sequence[Binning] | None) -> Floats:
+        """Return weights of the cells of a term on given bins: those of its table if the bins are the same."""
         ours = self._function.effects.binnings.get(key)
         is_same = ours is None if binnings is None else ours is not None and all(map(Binning.equals, ours, binnings))
         return self._table_weights(key) if is_same else self._shown_density.table(key, binnings)
@@ -129,8 +130,6 @@ class Decomposition(Answers):
 
     __hash__ = None  # type: ignore[assignment]
 
-    # Others made from it.
-
     def select(
         self,
         *,
@@ -169,10 +168,8 @@ class Decomposition(Answers):
         """
         orders = None if order is None else self._checked_orders(order)
         names = None if features is None else self._checked_names(features)
-        if isinstance(terms, str):
-            raise TypeError(f"`terms` must be a list of terms, got {terms!r}; pass [{terms!r}].")
-        keys = None if terms is None else {self._positions(self.terms.names_of(term)) for term in terms}
-        return self._keep(
+        keys = None if terms is None else self._keys("terms", terms)
+        return self._with_keys(
             lambda key: (
                 (orders is None or len(key) in orders)
                 and (names is None or names.issuperset(self._names(key)))
@@ -204,15 +201,15 @@ class Decomposition(Answers):
         """
         lists = ((entry,) if isinstance(entry, str) else entry for entry in features)
         names = self._checked_names([name for entry in lists for name in entry])
-        return self._keep(lambda key: names.isdisjoint(self._names(key)))
+        return self._with_keys(lambda key: names.isdisjoint(self._names(key)))
 
     def _checked_orders(self, order: int | Collection[int]) -> set[int]:
         orders = {order} if isinstance(order, str) or not isinstance(order, Iterable) else set(order)
-        top = len(self.schema.names)
-        for one in orders:
-            if checked_whole("order", one, 1, "leave it out for all orders") > top:
+        n_features = len(self.schema.names)
+        for number in orders:
+            if checked_whole("order", number, 1, "leave it out for all orders") > n_features:
                 raise ValueError(
-                    f"`order` must be at most {top}, the number of features, got {one}; choose a lower one."
+                    f"`order` must be at most {n_features}, the number of features, got {number}; choose a lower one."
                 )
         return orders
 
@@ -228,10 +225,11 @@ class Decomposition(Answers):
 
     @property
     def _n_terms_of_model(self) -> int:
+        """Number of the model's terms, also after a selection."""
         return self._function.scope.n_terms or len(self._function.components)
 
-    def _keep(self, is_kept: Callable[[Key], bool]) -> Decomposition:
-        terms = self._function.terms.keep(is_kept)
+    def _with_keys(self, is_selected: Callable[[Key], bool]) -> Decomposition:
+        terms = self._function.terms.keep(is_selected)
         scope, source = Scope(n_terms=self._n_terms_of_model, edits=self.history), AdditiveModel(terms)
         return self._with(source=source, terms=terms, scope=scope, certificate=self._certificate_of(terms))
 
@@ -326,13 +324,127 @@ class Decomposition(Answers):
                 raise ValueError(f"`term` must name each term once, got {label_of(names)!r} twice; leave one out.")
             named[names] = value
         by_key = {self._positions(name): value for name, value in named.items()}
-        terms = scaled(self._function.terms, by_key, self._names)
+        terms = scaled_terms(self._function.terms, by_key, self._names)
         labels = labels_of(named, self.schema.names)
         edits = (f"{label} times {value:g}" for label, value in zip(labels, named.values(), strict=True))
         history = (*self.history, *edits)
         certificate = dataclasses.replace(self.certificate, edits=history)
         scope = Scope(n_terms=self._n_terms_of_model, edits=history)
         return self._with(source=AdditiveModel(terms), terms=terms, scope=scope, certificate=certificate, model=None)
+
+    def simplify(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        max_terms: int | None = None,
+        max_order: int = 2,
+        keep: Collection[str | Collection[str]] = (),
+        drop: Collection[str | Collection[str]] = (),
+        max_steps: int | None = None,
+        min_bin: float = 0.0,
+        round_cuts: bool = False,
+        monotone: Mapping[str, int] | None = None,
+        loss: str | None = None,
+        group: Any = None,
+        cv: int = 5,
+        random_state: int = 0,
+        progress: bool | Progress | None = None,
+    ) -> Simplification:
+        """Find the fewest terms, in tables of few cells, whose loss on held-out rows is not worse.
+
+        The answer is a path of models, from all terms down to none, with a decomposition of each. Terms have strengths:
+        factors near 1 that are fitted to the outcome.
+
+        Parameters
+        ----------
+        X
+            Rows that the model was not trained on, at least 30: at the rows of training, noise looks real.
+        y
+            Their outcome, as for training.
+        sample_weight
+            Weights of the rows.
+        max_terms
+            The most terms to choose; no limit by default.
+        max_order
+            The highest order of the terms.
+        keep, drop
+            Terms that must stay, and terms that must go, each given by names or by its label.
+        max_steps
+            The most steps of a main effect, and of each axis of an interaction; as many as held-out rows need by
+            default.
+        min_bin
+            The smallest share of the density that a step may have; missing values keep a step of their own.
+        round_cuts
+            Whether cuts move to round numbers nearby, at most past a tenth of the lighter step; `notes` says how many
+            rows that concerns. This needs the rows of the density, which a file does not have.
+        monotone
+            Names of features to 1 or -1, for main effects that must not fall or not rise. Interactions may still do so.
+        loss, group
+            As for `validate`; the loss must be a name. Rows of a group are in one fold.
+        cv
+            Number of folds of the rows.
+        random_state
+            Seed of the folds.
+        progress
+            As for `decompose`.
+
+        Returns
+        -------
+        Simplification
+
+        Raises
+        ------
+        ValueError
+            If the model has several targets, or does not state its objective; pass `loss` then.
+
+        Notes
+        -----
+        Strengths are fitted without one fold of the rows, and judged on it, for each number of terms. The smallest
+        model whose loss is at most one standard error above the smallest loss is chosen, where the error is that of the
+        difference. The tables are divided before, by the density alone.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from treeanova.testing import example
+        >>> fx, X = example()  # the logical "and" of x0 and x1
+        >>> rng = np.random.default_rng(0)
+        >>> rows = rng.integers(0, 2, size=(200, 2))
+        >>> y = rows[:, 0] + 0.1 * rng.normal(size=200)  # the outcome depends on x0 only
+        >>> fx.simplify(rows, y).chosen.history
+        ('simplified to 1 term',)
+        """
+        options = SimplifyOptions(
+            None if max_terms is None else checked_whole("max_terms", max_terms, 0, "leave it out for no limit"),
+            checked_whole("max_order", max_order, 1, "1 has main effects only"),
+            self._keys("keep", keep),
+            self._keys("drop", drop),
+            None if max_steps is None else checked_whole("max_steps", max_steps, 1, "leave it out for no limit"),
+            checked_share("min_bin", min_bin),
+            bool(round_cuts),
+            {self._positions((name,)): sign for name, sign in checked_signs(monotone, self.schema.names).items()},
+            checked_whole("cv", cv, 2, "5 is the default"),
+            checked_seed(random_state),
+        )
+        held = held_rows(self.schema, X, y, loss=loss, group=group, sample_weight=sample_weight)
+        function, density, settings = self._function, self.density, self._settings
+        with reporting(progress) as report, single_threaded():
+            weights = self._cell_weights
+            return simplify(
+                function, density, weights, held, options, make=self._edited, settings=settings, progress=report
+            )
+
+    def _edited(self, terms: TermSet, density: Density, edit: str) -> Decomposition:
+        """Return other terms, which have tables and weights, and an edit that says how they were made."""
+        history = (*self.history, edit)
+        of_terms = self._certificate_of(terms)
+        certificate = measured_again(of_terms, self._names, terms.effects.terms, terms.weights)
+        certificate = dataclasses.replace(certificate, edits=history)
+        scope = Scope(n_terms=self._n_terms_of_model, edits=history)
+        function = dataclasses.replace(self._function, source=AdditiveModel(terms), terms=terms, scope=scope)
+        return Decomposition(function, density, certificate, self._settings)
 
     @property
     def history(self) -> tuple[str, ...]:
@@ -418,8 +530,8 @@ class Decomposition(Answers):
         check_weighted_rows(X, sample_weight)
         with reporting(progress) as report:
             kind = density_of(density)
-            counted = self.statistics if X is None else counted_for(self._function.source, kind, X, sample_weight)
-            return purified_again(self, kind.bind(self.grid, counted), report)
+            statistics = self.statistics if X is None else statistics_for(self._function.source, kind, X, sample_weight)
+            return purified_again(self, kind.bind(self.grid, statistics), report)
 
     def __add__(self, other: Decomposition) -> Decomposition:
         """Add two models; terms are pure under the density of the first."""
@@ -435,8 +547,6 @@ class Decomposition(Answers):
         if not isinstance(other, Decomposition):
             return NotImplemented
         return _combined([self, other], [1.0, -1.0])
-
-    # Files.
 
     def save(self, path: str | os.PathLike[str], *, rows: bool = True) -> None:
         """Write the decomposition, without the model, to one file; `treeanova.load` reads it.
@@ -458,9 +568,8 @@ class Decomposition(Answers):
 
         Examples
         --------
-        >>> import pathlib, tempfile, treeanova
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
+        >>> import pathlib, tempfile, treeanova.testing
+        >>> fx, X = treeanova.testing.example()
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "fx.tav"
         >>> fx.save(path)
         >>> treeanova.load(path) == fx
@@ -468,7 +577,7 @@ class Decomposition(Answers):
         """
         check_suffix(path, ARCHIVE)
         check_folder(path, "fx.tav")
-        codec.write(path, *pack(self._saved(self.density, self._known_moments(rows=rows)), rows=rows))
+        codec.write(path, *pack(self._saved(self.density, self._moments_to_save(with_rows=rows)), rows=rows))
 
     def _saved(self, density: Density, moments: Moments | None) -> Saved:
         function = self._function
@@ -482,12 +591,12 @@ class Decomposition(Answers):
         statistics = kept(self.statistics, function.grid, function.source.needed_tables())
         weights = function.terms.weights
         density = restore_density(describe_density(self.density), function.effects, weights, statistics)
-        return _decomposition, (self._saved(density, self._known_moments()),)
+        return _decomposition_of, (self._saved(density, self._moments_to_save()),)
 
-    def _known_moments(self, *, rows: bool = True) -> Moments | None:
+    def _moments_to_save(self, *, with_rows: bool = True) -> Moments | None:
         """Return moments for a file; None if they take long and follow from its rows, or if rows are gone."""
-        is_known = "_moments" in self.__dict__ or self._saved_moments is not None
-        if rows and not is_known and self.statistics is not None and moments_take_long(self._function):
+        is_computed = "_moments" in self.__dict__ or self._saved_moments is not None
+        if with_rows and not is_computed and self.statistics is not None and moments_take_long(self._function):
             return None
         try:
             return self._moments
@@ -501,7 +610,7 @@ class Decomposition(Answers):
         return self
 
 
-def counted_for(source: Source, kind: Density, X: Any, sample_weight: Any) -> Statistics | None:
+def statistics_for(source: Source, kind: Density, X: Any, sample_weight: Any) -> Statistics | None:
     """Count what a source needs under a kind of density; None without data."""
     if X is None:
         return None
@@ -531,7 +640,7 @@ def decomposed(
         pure, scope = pure._replace(terms=pure.terms.up_to(limit), higher=higher), Scope(order=limit)
     function = Function(source, pure.terms, scope, settings.n_jobs)
     certificate = certify(function, pure, density, settings.options, oracle, clock=clock)
-    if density.ranks_on_population:
+    if density.ranks_on_population:  # terms are pure under one density, and ranked by weights of another
         effects = function.effects
         tables = {key: density.population.table(key, effects.binnings.get(key)) for key in effects.terms}
         function = dataclasses.replace(function, terms=dataclasses.replace(pure.terms, weights=tables))
@@ -543,19 +652,19 @@ def purified_again(fx: Decomposition, density: Density, progress: Progress = qui
     function = function_of(fx)
     order = function.scope.order
     source = function.source if order is None else function.source.up_to(order)
-    again = decomposed(source, density, settings_of(fx), model=fx.model, progress=progress)
-    again = _with_scope_of(fx, again)
-    return again if order is None else again.truncate(order)
+    purified = decomposed(source, density, settings_of(fx), model=fx.model, progress=progress)
+    purified = _with_scope_of(fx, purified)
+    return purified if order is None else purified.truncate(order)
 
 
-def _with_scope_of(fx: Decomposition, again: Decomposition) -> Decomposition:
-    """Copy the scope if the terms are not all terms of a model."""
-    scope = dataclasses.replace(function_of(fx).scope, order=None)
+def _with_scope_of(original: Decomposition, fx: Decomposition) -> Decomposition:
+    """Return `fx` with the scope and edits of `original` if that has not all terms of its model."""
+    scope = dataclasses.replace(function_of(original).scope, order=None)
     if not scope.is_part:
-        return again
-    certificate = dataclasses.replace(again.certificate, edits=fx.history)
-    function = dataclasses.replace(function_of(again), scope=scope)
-    return dataclasses.replace(again, _function=function, certificate=certificate)
+        return fx
+    certificate = dataclasses.replace(fx.certificate, edits=original.history)
+    function = dataclasses.replace(function_of(fx), scope=scope)
+    return dataclasses.replace(fx, _function=function, certificate=certificate)
 
 
 def settings_of(fx: Decomposition) -> Settings:
@@ -579,9 +688,8 @@ def mean(decompositions: Iterable[Decomposition], *, progress: bool | Progress |
 
     Examples
     --------
-    >>> import treeanova
-    >>> from treeanova.testing import example
-    >>> fx, X = example()
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()
     >>> treeanova.mean([fx, fx]).intercept
     0.25
     """
@@ -604,10 +712,8 @@ def check_decompositions(argument: str, members: Iterable[Any]) -> None:
 
 
 def _combined(members: Sequence[Decomposition], factors: Sequence[float], progress: Progress = quiet) -> Decomposition:
-    """Purify a weighted sum of models, on the union of their bins, under the density of the first.
-
-    With equal densities and bins, its terms are weighted sums of terms: purification is linear.
-    """
+    """Purify a weighted sum of models, on the union of their bins, under the density of the first."""
+    # With equal densities and bins, its terms are weighted sums of terms: purification is linear.
     functions = [function_of(fx) for fx in members]
     with one_step(progress, "sum of the models"):
         first, statistics = members[0], members[0].density.statistics
@@ -638,9 +744,8 @@ def load(path: str | os.PathLike[str]) -> Decomposition:
 
     Examples
     --------
-    >>> import pathlib, tempfile, treeanova
-    >>> from treeanova.testing import example
-    >>> fx, X = example()
+    >>> import pathlib, tempfile, treeanova.testing
+    >>> fx, X = treeanova.testing.example()
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "fx.tav"
     >>> fx.save(path)
     >>> treeanova.load(path).intercept
@@ -648,13 +753,13 @@ def load(path: str | os.PathLike[str]) -> Decomposition:
     """
     header, arrays = codec.read(path)
     try:
-        return _decomposition(unpack(header, arrays))
+        return _decomposition_of(unpack(header, arrays))
     except _DAMAGE as error:
         name = pathlib.Path(path).name
         raise ArchiveError(f"{name} must be a whole file saved by treeanova, got one that does not fit.") from error
 
 
-def _decomposition(saved: Saved) -> Decomposition:
+def _decomposition_of(saved: Saved) -> Decomposition:
     """Return the decomposition in a file; raise ValueError if its moments belong to other terms."""
     source, terms, density, certificate, scope, settings, moments = saved
     function = Function(source, terms, scope, settings.n_jobs)

@@ -54,13 +54,15 @@ def slope_of(held: HeldOut, values: Floats) -> float:
         return np.nan
     offset = held.score - values
     if held.is_differentiable and not (isinstance(held, LossRows) and held.is_kinked):
-        return float(_fitted(held, values[None], offset, np.ones(1))[0][0])
+        return float(_fit_coefficients(held, values[None], offset, np.ones(1))[0][0])
     best = scipy.optimize.minimize_scalar(lambda slope: held.mean_loss(offset + slope * values), bracket=(0, 1))
     return float(best.x)
 
 
-def _fitted(held: HeldOut, columns: Floats, offset: Floats, start: Floats) -> tuple[Floats, bool]:
-    """Return coefficients with the smallest loss, by Newton's method with step halving, and whether it converged.
+def _fit_coefficients(held: HeldOut, columns: Floats, offset: Floats, start: Floats) -> tuple[Floats, bool]:
+    """Return coefficients of columns, added to scores `offset`, with the smallest loss, and whether the fit converged.
+
+    Columns have shape (n_columns, n_rows, n_outputs). Newton's method with step halving begins at `start`.
 
     If a curve has rows of some classes only at its end, its coefficient grows without bound, but the loss soon gains
     nothing by it: that counts as converged.
@@ -87,7 +89,7 @@ def _fitted(held: HeldOut, columns: Floats, offset: Floats, start: Floats) -> tu
 def _newton_step(held: HeldOut, columns: Floats, score: Floats) -> tuple[Floats, float]:
     """Return the step, and the mean loss that it gains if the loss is quadratic."""
     n = len(columns)
-    flat, curved = columns.reshape(n, -1), held.curved(score, columns).reshape(n, -1)
+    flat, curved = columns.reshape(n, -1), held.second_derivative_times(score, columns).reshape(n, -1)
     slopes = flat @ held.gradient(score).ravel()
     step = -_inverse(flat @ curved.T) @ slopes
     return step, -float(slopes @ step) / (2 * held.n_units)
@@ -112,27 +114,25 @@ class Evidence(NamedTuple):
 
 
 def evidence_of(held: HeldOut, values: Floats, keys: Sequence[Key | None], encoded: Floats, schema: Schema) -> Evidence:
-    """Test terms of shape (n_terms, n_rows, n_outputs); `keys` are None for sums of terms.
-
-    Standard errors are robust (HC3; HC2 for hazards and quantiles): they hold for any variance of the outcome.
-    """
+    """Test terms of shape (n_terms, n_rows, n_outputs); `keys` are None for sums of terms."""
+    # Standard errors are robust (HC3; HC2 for hazards and quantiles): they hold for any variance of the outcome.
     if not held.is_differentiable:
         return _no_evidence(len(values), f"{held.loss.name} has no derivatives, by which the regression is fitted")
     rows = held.smooth() if isinstance(held, LossRows) else held
-    values = rows.loss.invariant(values)
-    most = int(min(rows.n_units, rows.n_informative(rows.score)) / _UNITS_PER_COLUMN)
-    regression = _Regression(rows, _design(rows, values, keys, encoded, schema, most=most), values)
-    while not regression.is_determined and most > _FEWEST_COLUMNS:
-        most = max(most // 2, _FEWEST_COLUMNS)
-        regression = _Regression(rows, _design(rows, values, keys, encoded, schema, most=most), values)
+    values = rows.loss.without_invariant_part(values)
+    max_columns = int(min(rows.n_units, rows.n_informative(rows.score)) / _UNITS_PER_COLUMN)
+    regression = _Regression(rows, _design(rows, values, keys, encoded, schema, max_columns=max_columns), values)
+    while not regression.is_determined and max_columns > _FEWEST_COLUMNS:
+        max_columns = max(max_columns // 2, _FEWEST_COLUMNS)
+        regression = _Regression(rows, _design(rows, values, keys, encoded, schema, max_columns=max_columns), values)
     if not regression.has_converged:
         reason = "the regression on all terms and curves has no finite solution at these rows, which are too few for it"
         return _no_evidence(len(values), reason)
-    tests = [_tested(regression, u, key) for u, key in enumerate(keys)]
+    tests = [_test_term(regression, position, key) for position, key in enumerate(keys)]
     return Evidence(
         np.array([p for p, _, _ in tests]),
-        [one.partners for _, _, one in tests],
-        [one.features for _, _, one in tests],
+        [hypothesis.partners for _, _, hypothesis in tests],
+        [hypothesis.features for _, _, hypothesis in tests],
         [reason for _, reason, _ in tests],
     )
 
@@ -150,11 +150,11 @@ class _Hypothesis(NamedTuple):
     features: tuple[int, ...]
 
 
-def _tested(regression: _Regression, u: int, key: Key | None) -> tuple[float, str, _Hypothesis]:
+def _test_term(regression: _Regression, term: int, key: Key | None) -> tuple[float, str, _Hypothesis]:
     """Return the p-value, why there is none, and what was tested."""
     main_key = key if key is not None and len(key) == 1 else ()
-    alone = _Hypothesis(u, (), tuple(main_key))
-    if not regression.size(u) > 0:
+    alone = _Hypothesis(term, (), tuple(main_key))
+    if not regression.size_of_term(term) > 0:
         return 1.0, "", alone
     hypothesis = alone
     while regression.inflation(hypothesis) > _MOST_INFLATION:
@@ -175,41 +175,44 @@ class _Design:
     feature: Ints  # of columns of curves and main effects; -1 for others
     is_curve: Bools
 
-    def without(self, hypothesis: _Hypothesis) -> Bools:
+    def is_in_null(self, hypothesis: _Hypothesis) -> Bools:
+        """Return which columns stay in the regression under a null hypothesis."""
         terms = (hypothesis.term, *hypothesis.partners)
         return ~(np.isin(self.term, terms) | (self.is_curve & np.isin(self.feature, hypothesis.features)))
 
     @property
-    def is_constant(self) -> Bools:
+    def is_intercept(self) -> Bools:
         return (self.term < 0) & ~self.is_curve
 
 
 class _Metric:
-    """Columns of a regression, weighted by the second derivative of the loss at a score."""
+    """Columns of a regression and their inner products, weighted by the second derivative of the loss at a score."""
 
     def __init__(self, held: HeldOut, columns: Floats, score: Floats) -> None:
         self._held, self._columns, self.score = held, columns, score
         self.flat = columns.reshape(len(columns), -1)
-        self.curved = held.curved(score, columns).reshape(len(columns), -1)
+        self.curved = held.second_derivative_times(score, columns).reshape(len(columns), -1)
         self._matrix = self.flat @ self.curved.T
         self.inverse = _inverse(self._matrix)
 
     @functools.cached_property
     def shrinkage(self) -> Any:
+        """How much the regression shrinks the residual of each row or group; see `HeldOut.shrinkage`."""
         curved = self.curved.reshape(self._columns.shape)
         return self._held.shrinkage(self.score, self._columns, curved, self.inverse)
 
-    def curve(self, column: Floats) -> Floats:
-        return self._held.curved(self.score, column.reshape(1, *self.score.shape)).ravel()
+    def weighted(self, column: Floats) -> Floats:
+        return self._held.second_derivative_times(self.score, column.reshape(1, *self.score.shape)).ravel()
 
     def residual_size(self, column: Floats, is_fitted: Bools) -> tuple[float, Floats]:
         """Return the squared norm of a column's residual on the fitted columns, and their coefficients."""
-        curved = self.curve(column)
+        curved = self.weighted(column)
         cross = self.flat[is_fitted] @ curved
         coefficients = self.inverse_of(is_fitted) @ cross
         return float(column @ curved - cross @ coefficients), coefficients
 
     def inverse_of(self, is_fitted: Bools) -> Floats:
+        """Return the inverse of the normal equations of fitted columns, by an update if that keeps its digits."""
         dropped = np.flatnonzero(~is_fitted)
         if len(dropped) == 1 and self.inverse[dropped, dropped] * self._matrix[dropped, dropped] < _SAFE_INFLATION:
             cross = self.inverse[is_fitted, dropped]
@@ -228,12 +231,12 @@ class _Regression:
     def __init__(self, held: HeldOut, design: _Design, values: Floats) -> None:
         columns = design.columns
         self._held, self._design, self._values = held, design, values
-        self._coefficients, self.has_converged = _fitted(held, columns, held.score, np.zeros(len(columns)))
+        self._coefficients, self.has_converged = _fit_coefficients(held, columns, held.score, np.zeros(len(columns)))
         score = held.score + np.tensordot(self._coefficients, columns, axes=1)
         self._fit = _Metric(held, columns, score)
         self._all_rows = _Metric(held, columns, np.zeros_like(score)) if held.can_be_certain else self._fit
         self._residual = -held.gradient(score).ravel()
-        self._n_columns = len(columns) / max(score.shape[1] - 1, 1)
+        self._n_columns = len(columns) / max(score.shape[1] - 1, 1)  # of each class but one
         self._degrees = max(held.n_units - self._n_columns, 1)
 
     @property
@@ -242,28 +245,29 @@ class _Regression:
         n_informative = self._held.n_informative(self._fit.score) if self._held.can_be_certain else np.inf
         return self.has_converged and n_informative >= _INFORMATIVE_PER_COLUMN * self._n_columns
 
-    def size(self, u: int) -> float:
-        column = self._values[u].ravel()
+    def size_of_term(self, term: int) -> float:
+        """Return the squared norm of a term's deviations from its mean; 0 if they are mere rounding."""
+        column = self._values[term].ravel()
         if not np.abs(column).max(initial=0.0) > _ROUNDING * np.abs(self._held.score).max(initial=0.0):
             return 0.0
-        size, _ = self._all_rows.residual_size(column, self._design.is_constant)
-        return size if size > 1e-12 * float(column @ self._all_rows.curve(column)) else 0.0
+        size, _ = self._all_rows.residual_size(column, self._design.is_intercept)
+        return size if size > 1e-12 * float(column @ self._all_rows.weighted(column)) else 0.0
 
     def inflation(self, hypothesis: _Hypothesis) -> float:
         """Return the factor by which the other columns raise the variance of the term's coefficient."""
         column = self._values[hypothesis.term].ravel()
-        unexplained_size, _ = self._all_rows.residual_size(column, self._design.without(hypothesis))
-        size = self.size(hypothesis.term)
+        unexplained_size, _ = self._all_rows.residual_size(column, self._design.is_in_null(hypothesis))
+        size = self.size_of_term(hypothesis.term)
         return size / unexplained_size if unexplained_size > 0 else np.inf
 
     def with_partner(self, hypothesis: _Hypothesis) -> _Hypothesis:
         """Add the term or curve that best explains the hypothesis' term among what is left."""
-        design, in_null = self._design, self._design.without(hypothesis)
+        design, in_null = self._design, self._design.is_in_null(hypothesis)
         blocks = [block & in_null for block in self._blocks() if (block & in_null).any()]
         if not blocks:
             return hypothesis
         column = self._values[hypothesis.term].ravel()
-        block = min(blocks, key=lambda one: self._all_rows.residual_size(column, design.is_constant | one)[0])
+        block = min(blocks, key=lambda other: self._all_rows.residual_size(column, design.is_intercept | other)[0])
         terms = {*hypothesis.partners, *design.term[block & (design.term >= 0)].tolist()}
         features = {*hypothesis.features, *design.feature[block & (design.feature >= 0)].tolist()}
         return hypothesis._replace(partners=tuple(sorted(terms)), features=tuple(sorted(features)))
@@ -276,33 +280,31 @@ class _Regression:
         return [*features, *(np.arange(len(design.term)) == place for place in alone)]
 
     def p_value(self, hypothesis: _Hypothesis) -> tuple[float, str]:
-        """Return the one-sided p-value of the sum of the terms, or NaN and why there is none.
-
-        The coefficient is estimated by one step from the full fit. Where that step does not get there, or the loss
-        without the terms is far from what the curvature says, as for a strong term of a classifier, the test is done at
-        the fit without them.
-        """
-        fit, in_null = self._fit, self._design.without(hypothesis)
+        """Return the one-sided p-value of the sum of the terms, or NaN and why there is none."""
+        # The coefficient is estimated by one step from the full fit. Where that step does not get there, or the loss
+        # without the terms is far from what the curvature says, as for a strong term of a classifier, the test is done
+        # at the fit without them.
+        fit, in_null = self._fit, self._design.is_in_null(hypothesis)
         column = self._values[[hypothesis.term, *hypothesis.partners]].sum(axis=0).ravel()
         size, coefficients = fit.residual_size(column, in_null)
-        if not size > 1e-9 * float(column @ fit.curve(column)):
+        if not size > 1e-9 * float(column @ fit.weighted(column)):
             return 1.0, ""  # the terms cancel each other
         unexplained = column - coefficients @ fit.flat[in_null]
         left_out = self._coefficients[~in_null]
         pull = left_out @ fit.curved[~in_null] + self._residual
-        excess = float(unexplained @ pull) / size
+        excess = float(unexplained @ pull) / size  # of the coefficient, over the model's own, which is 1
         null_step = fit.inverse_of(in_null) @ (fit.flat[in_null] @ pull) - excess * coefficients
         step = excess * column + null_step @ fit.flat[in_null] - left_out @ fit.flat[~in_null]
         score = fit.score + step.reshape(fit.score.shape)
         if self._is_quadratic(score, in_null, unexplained * (1 + excess)):
-            return self._one_sided(score, unexplained, fit.curve(unexplained), 1 + excess, fit.shrinkage)
+            return self._p_value_of(score, unexplained, fit.weighted(unexplained), 1 + excess, fit.shrinkage)
         return self._p_value_at_null(column, in_null)
 
     def _is_quadratic(self, score: Floats, in_null: Bools, effect: Floats) -> bool:
         """Whether the curvature at the fit predicts the loss at a score, and that without an effect."""
         held, fit = self._held, self._fit
         loss, loss_without = held.mean_loss(score), held.mean_loss(score - effect.reshape(score.shape))
-        gain, expected_gain = held.n_units * (loss_without - loss), float(effect @ fit.curve(effect)) / 2
+        gain, expected_gain = held.n_units * (loss_without - loss), float(effect @ fit.weighted(effect)) / 2
         is_small = max(gain, expected_gain) < _SMALL_GAIN * abs(loss)
         slopes = fit.flat[in_null] @ held.gradient(score).ravel()
         missed_gain = float(slopes @ fit.inverse_of(in_null) @ slopes) / 2
@@ -313,7 +315,7 @@ class _Regression:
         """Test by the derivative of the loss where it is fitted without some terms, with errors HC2."""
         held, columns = self._held, self._design.columns[in_null]
         offset = held.score - column.reshape(held.score.shape)
-        fitted, has_converged = _fitted(held, columns, offset, np.zeros(len(columns)))
+        fitted, has_converged = _fit_coefficients(held, columns, offset, np.zeros(len(columns)))
         if not has_converged:
             return np.nan, _SEPARATED
         null = _Metric(held, columns, offset + np.tensordot(fitted, columns, axes=1))
@@ -323,21 +325,21 @@ class _Regression:
         unexplained = column - coefficients @ null.flat
         estimate = -float(unexplained @ held.gradient(null.score).ravel()) / size
         shrinkage = np.sqrt(null.shrinkage) if isinstance(held, LossRows) else null.shrinkage
-        p_value, reason = self._one_sided(null.score, unexplained, null.curve(unexplained), estimate, shrinkage)
-        influence = held.by_unit(null.score, unexplained.reshape(held.score.shape), shrinkage) ** 2
+        p_value, reason = self._p_value_of(null.score, unexplained, null.weighted(unexplained), estimate, shrinkage)
+        influence = held.derivative_by_unit(null.score, unexplained.reshape(held.score.shape), shrinkage) ** 2
         if p_value > _CLEARLY and influence.max() > _MOST_OF_ONE_ROW * influence.sum():
             return np.nan, _ONE_OUTCOME
         return p_value, reason
 
-    def _one_sided(
+    def _p_value_of(
         self, score: Floats, unexplained: Floats, curve: Floats, estimate: float, shrinkage: Any
     ) -> tuple[float, str]:
-        """Compare an estimated coefficient with its robust error at a score without the terms."""
+        """Return the p-value of a coefficient by its robust error at a score, or NaN and why there is none."""
         size, shape = float(unexplained @ curve), score.shape
         sizes = np.maximum((unexplained * curve).reshape(shape).sum(axis=1), 0.0)
         if sizes.max() > _MOST_OF_ONE_ROW * sizes.sum():
             return np.nan, _ONE_ROW  # its residual is zero: no robust error says how much it varies
-        influence = self._held.by_unit(score, (unexplained / size).reshape(shape), shrinkage)
+        influence = self._held.derivative_by_unit(score, (unexplained / size).reshape(shape), shrinkage)
         error = np.sqrt((influence**2).sum())
         ratio = estimate / error if error > 0 else np.inf * np.sign(estimate)
         n_effective = sizes.sum() ** 2 / (sizes**2).sum()  # rows that tell this term from all others
@@ -345,24 +347,24 @@ class _Regression:
 
 
 def _design(
-    held: HeldOut, values: Floats, keys: Sequence[Key | None], encoded: Floats, schema: Schema, *, most: int
+    held: HeldOut, values: Floats, keys: Sequence[Key | None], encoded: Floats, schema: Schema, *, max_columns: int
 ) -> _Design:
     """Build as many columns as the rows allow: main effects, the strongest terms, curves of all features."""
     n_rows, n_outputs = held.score.shape
     n_free = max(n_outputs - 1, 1)
-    most = max(min(most, _MOST_NUMBERS // (n_rows * n_outputs)) - n_free, 2)
+    max_columns = max(min(max_columns, _MOST_NUMBERS // (n_rows * n_outputs)) - n_free, 2)
     used = sorted({j for key in keys if key is not None for j in key})
-    n_knots = min(_MOST_KNOTS, 1 + most // (2 * n_free * max(len(used), 1)))
+    n_knots = min(_MOST_KNOTS, 1 + max_columns // (2 * n_free * max(len(used), 1)))
     curves = {j: curve_columns(encoded[:, j], n_knots, is_category=schema.features[j].is_category) for j in used}
     n_curves = n_free * sum(len(columns) for columns in curves.values())
-    least = _ROUNDING * np.abs(held.score).max(initial=0.0)
-    terms = _terms_with_columns(values, keys, max(most - n_curves, 1), least)
+    rounding = _ROUNDING * np.abs(held.score).max(initial=0.0)
+    terms = _terms_with_columns(values, keys, max(max_columns - n_curves, 1), rounding)
     constant = [np.ones((1, n_rows))] if held.has_constant else []
     feature = [*[-1] * len(constant), *(j for j, columns in curves.items() for _ in columns)]
     by_class = np.eye(n_outputs)[:n_free]
     plain = np.concatenate([*constant, *curves.values()])
     spread = (plain[:, None, :, None] * by_class[:, None]).reshape(-1, n_rows, n_outputs)
-    mains = [_main_of(keys[u]) for u in terms]
+    mains = [_feature_of_main_effect(keys[position]) for position in terms]
     return _Design(
         np.concatenate([values[list(terms)], spread]),
         np.array([*terms, *[-1] * len(spread)]),
@@ -371,25 +373,24 @@ def _design(
     )
 
 
-def _main_of(key: Key | None) -> int:
+def _feature_of_main_effect(key: Key | None) -> int:
+    """Return the position of the feature; -1 if the key is not that of a main effect."""
     return key[0] if key is not None and len(key) == 1 else -1
 
 
-def _terms_with_columns(values: Floats, keys: Sequence[Key | None], most: int, least: float) -> tuple[int, ...]:
+def _terms_with_columns(values: Floats, keys: Sequence[Key | None], max_terms: int, rounding: float) -> tuple[int, ...]:
     """Return terms with their own column: main effects, then the largest variances; none of mere rounding."""
-    variances = np.array([(one**2).sum() for one in values])
-    is_main = np.array([_main_of(key) >= 0 for key in keys], dtype=bool)
+    variances = np.array([(values_of_term**2).sum() for values_of_term in values])
+    is_main = np.array([_feature_of_main_effect(key) >= 0 for key in keys], dtype=bool)
     ranked = np.lexsort((-variances, ~is_main))
-    return tuple(int(u) for u in ranked[:most] if np.abs(values[u]).max() > least)
+    return tuple(int(term) for term in ranked[:max_terms] if np.abs(values[term]).max() > rounding)
 
 
 def curve_columns(column: Floats, n_knots: int, *, is_category: bool) -> Floats:
-    """Return columns (n_columns, n_rows) that span smooth functions of an encoded feature, without the constant.
-
-    Numbers: piecewise linear between quantiles, denser towards both ends; a long piece in a tail would make deviations
-    from a straight line look like an interaction of correlated features. Categories: indicators of the most frequent,
-    and of missing values.
-    """
+    """Return columns (n_columns, n_rows) that span smooth functions of an encoded feature, without the constant."""
+    # Numbers: piecewise linear between quantiles, denser towards both ends; a long piece in a tail would make
+    # deviations from a straight line look like an interaction of correlated features. Categories: indicators of the
+    # most frequent, and of missing values.
     missing = np.isnan(column)
     filled = np.where(missing, np.inf if is_category else 0.0, column)
     columns = [missing.astype(np.float64)] if 0 < missing.sum() < len(column) else []
@@ -405,7 +406,7 @@ def curve_columns(column: Floats, n_knots: int, *, is_category: bool) -> Floats:
 
 
 def _knots(values: Floats, n_knots: int) -> Floats:
-    """Return the extremes, and quantiles between them with some rows on both sides."""
+    """Return the extremes, and quantiles between them, denser towards both ends, with some rows on either side."""
     levels = (1 - np.cos(np.linspace(0, np.pi, n_knots))) / 2
     inner = levels[np.minimum(levels, 1 - levels) * len(values) >= _ROWS_PER_PIECE]
     return np.unique(np.quantile(values, [0.0, *inner, 1.0], method="inverted_cdf"))

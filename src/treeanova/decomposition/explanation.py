@@ -98,24 +98,25 @@ class Explanation(Result):
         size = f"{rows_words(len(self.values))} by {len(self.terms):,} terms"
         return f"Explanation of {size}{outputs}{unlisted}{against}; to_frame() shows it"
 
-    def _content(self) -> dict[str, Any]:
+    def _content_of_dict(self) -> dict[str, Any]:
         components = {label: values.reshape(len(values), -1) for label, values in self.parts.items()}
         scores = self.scores.reshape(len(self.values), -1)
-        rows = [{"score": scores[i], "terms": self._reasons(components, i)} for i in range(len(scores))]
+        rows = [{"score": scores[i], "terms": self._reasons_of_row(components, i)} for i in range(len(scores))]
         content = {"scale": self.scale, "outputs": list(self.outputs), "baseline": self.baseline}
         return content | {"intercept": np.atleast_1d(self.intercept), "rows": rows}
 
-    def _reasons(self, components: Mapping[str, Floats], row: int) -> list[dict[str, Any]]:
+    def _reasons_of_row(self, components: Mapping[str, Floats], row: int) -> list[dict[str, Any]]:
+        """Return the values of all components at a row, the largest first."""
         return [
             {"term": label, **({"output": output} if len(self.outputs) > 1 else {}), "value": float(values[row, k])}
             for k, output in enumerate(self.outputs)
             for label, values in sorted(components.items(), key=lambda item: -abs(float(item[1][row, k])))
         ]
 
-    def _text(self, top: int) -> str:
+    def _text_of_top(self, top: int) -> str:
         if len(self.values) != 1:
             return f"{self!r}\n{table_text(self.to_frame())}"
-        content = self._content()
+        content = self._content_of_dict()
         [row] = content["rows"]
         blocks = []
         for k, output in enumerate(self.outputs):
@@ -294,12 +295,12 @@ class Explanation(Result):
 
 def _reason_lines(rows: Sequence[Mapping[str, Any]], top: int) -> str:
     """Format the first terms and the sum of the others with equal decimals; zero terms are only counted."""
-    added = [(row["term"], row["value"]) for row in rows if row["value"]]
-    largest = max((abs(value) for _, value in added), default=1.0)
+    nonzero = [(row["term"], row["value"]) for row in rows if row["value"]]
+    largest = max((abs(value) for _, value in nonzero), default=1.0)
     decimals = max(3 - math.floor(math.log10(largest)), 0)
-    left = [value for _, value in added[top:]]
-    shown = [*added[:top], *([(f"{len(left):,} more terms", float(np.sum(left)))] if left else [])]
-    n_zero = len(rows) - len(added)
+    omitted = [value for _, value in nonzero[top:]]
+    shown = [*nonzero[:top], *([(f"{len(omitted):,} more terms", float(np.sum(omitted)))] if omitted else [])]
+    n_zero = len(rows) - len(nonzero)
     idle = f"\n{n_zero:,} terms add nothing" if n_zero else ""
     lines = [{"term": term, "value": f"{value:+.{decimals}f}"} for term, value in shown]
     return aligned_rows(lines, top + 1) + idle
@@ -318,6 +319,8 @@ def digest_of(*content: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
+    """An explanation of any number of rows, written to a Parquet file batch by batch."""
+
     explain: Callable[[Any], Explanation]
     selection: Selection
     digest: str  # of the decomposition and all options
@@ -339,10 +342,10 @@ class Job:
         folder = target.with_name(f"{target.name}.parts")
         with only_writer(folder, path):
             try:
-                files = list(self._parts(folder, batches, progress))
+                files = list(self._files_of_batches(folder, batches, progress))
                 if not files:
                     raise ValueError("`X` must have at least one row, got 0 rows; pass the rows to explain.")
-                _join(files, target)
+                _join_files(files, target)
                 for file in list(folder.iterdir()):  # including those of interrupted jobs, but no other files
                     if _OWN_FILE.fullmatch(file.name) and file.is_file():
                         file.unlink()
@@ -350,17 +353,17 @@ class Job:
                 with contextlib.suppress(OSError):  # of a folder that is not empty
                     folder.rmdir()
 
-    def _parts(self, folder: pathlib.Path, batches: Batches, progress: Progress) -> Iterator[pathlib.Path]:
+    def _files_of_batches(self, folder: pathlib.Path, batches: Batches, progress: Progress) -> Iterator[pathlib.Path]:
         """Yield the file of each batch; existing ones are not written again."""
         total, n_done = batches.n_rows or 1, 0
         progress(_STAGE, 0, total)
         schema = None
         for number, batch in enumerate(batches):
-            stem = f"{number:06d}-{self._digest(batch)}"
+            stem = f"{number:06d}-{self._digest_of_batch(batch)}"
             written = (file for file in folder.glob(f"{stem}-*.parquet") if file.stem == f"{stem}-{_file_digest(file)}")
             file = next(written, None)  # whose bytes have the digest in its name
             if file is None:
-                file = self._write_part(folder / f"{stem}.parquet", batch, schema)
+                file = self._write_batch(folder / f"{stem}.parquet", batch, schema)
             schema = importlib.import_module("pyarrow.parquet").read_schema(file)
             yield file
             n_done += batch.n_rows
@@ -368,7 +371,7 @@ class Job:
                 progress(_STAGE, min(n_done, total - 1), total)
         progress(_STAGE, total, total)
 
-    def _digest(self, batch: Batch) -> str:
+    def _digest_of_batch(self, batch: Batch) -> str:
         digest = hashlib.sha256(self.digest.encode())
         digest.update(np.ascontiguousarray(batch.encoded(self.selection.schema).T))  # type: ignore[arg-type]
         if batch.kept is not None:
@@ -379,23 +382,25 @@ class Job:
             digest.update(sink.getvalue())
         return digest.hexdigest()
 
-    def _write_part(self, path: pathlib.Path, batch: Batch, schema: Any) -> pathlib.Path:
+    def _write_batch(self, path: pathlib.Path, batch: Batch, schema: Any) -> pathlib.Path:
+        """Write the terms at a batch, and return the path, whose name has a digest of the bytes."""
         parquet = importlib.import_module("pyarrow.parquet")
-        tables = (_cast(table, schema, batch.source) for table in self._tables(batch))
+        tables = (_cast_to_schema(table, schema, batch.source) for table in self._tables_of_blocks(batch))
         first = next(tables)
         with replacing(path) as file, parquet.ParquetWriter(file, first.schema) as writer:
             for table in itertools.chain([first], tables):
                 writer.write_table(table)
         return path.replace(path.with_stem(f"{path.stem}-{_file_digest(path)}"))
 
-    def _tables(self, batch: Batch) -> Iterator[Any]:
+    def _tables_of_blocks(self, batch: Batch) -> Iterator[Any]:
+        """Yield Arrow tables of blocks of rows that fit into memory."""
         n_rows = max(_FEWEST_ROWS, _BLOCK_BYTES // (8 * self.n_columns))
         for start in range(0, batch.n_rows, n_rows):
             stop = min(start + n_rows, batch.n_rows)
             copied_columns = None if batch.kept is None else some_rows(batch.kept, start, stop)
             with reporting(None):  # progress counts rows, not the steps of a batch
                 explained = self.explain(some_rows(batch.table, start, stop))
-            yield _table(explained, copied_columns)
+            yield _arrow_table(explained, copied_columns)
 
 
 def _file_digest(path: pathlib.Path) -> str:
@@ -412,7 +417,7 @@ def _check_target(target: pathlib.Path) -> None:
         raise ValueError(f"`path` must be a file in a folder that exists, got {str(target)!r}; choose another name.")
 
 
-def _table(explained: Explanation, copied_columns: Any) -> Any:
+def _arrow_table(explained: Explanation, copied_columns: Any) -> Any:
     pyarrow = importlib.import_module("pyarrow")
     columns = columns_of(explained).items()
     arrays = {name: pyarrow.array(np.ascontiguousarray(values)) for name, values in columns}
@@ -439,7 +444,7 @@ def _as_arrow(table: Any) -> Any:
     return nw.from_native(table, eager_only=True).to_arrow()
 
 
-def _cast(table: Any, schema: Any, source: str) -> Any:
+def _cast_to_schema(table: Any, schema: Any, source: str) -> Any:
     pyarrow = importlib.import_module("pyarrow")
     if schema is None or table.schema == schema:
         return table
@@ -452,7 +457,7 @@ def _cast(table: Any, schema: Any, source: str) -> Any:
         ) from error
 
 
-def _join(files: Sequence[pathlib.Path], target: pathlib.Path) -> None:
+def _join_files(files: Sequence[pathlib.Path], target: pathlib.Path) -> None:
     """Copy files to one, which replaces an existing one when complete."""
     parquet = importlib.import_module("pyarrow.parquet")
     with replacing(target) as file, parquet.ParquetWriter(file, parquet.read_schema(files[0])) as writer:

@@ -37,11 +37,9 @@ _NUMBERS_AT_ONCE = 1 << 22  # values of components that are held at a time
 
 
 def output_position(outputs: Sequence[str], output: str | int | None, *, default: int | None = None) -> int:
-    """Return the position of an output given by name or position: the policy for all `output` arguments.
-
-    Without a default it may be left out only if there is one output: no number is about an output that nobody named.
-    Plots state the output they show, and pass a default.
-    """
+    """Return the position of an output given by name or position: the policy for all `output` arguments."""
+    # Without a default it may be left out only if there is one output: no number is about an output that nobody named.
+    # Plots state the output they show, and pass a default.
     if output is None and (default is not None or len(outputs) == 1):
         return default or 0
     if isinstance(output, str) and output in outputs:
@@ -70,6 +68,8 @@ def labels_by_key(keys: Sequence[Key], names: Sequence[str]) -> dict[Key, str]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Function:
+    """A model's score as its terms; `scope` says which of the model's terms they are, `n_jobs` counts threads."""
+
     source: Source
     terms: TermSet
     scope: Scope
@@ -85,16 +85,19 @@ class Function:
 
     @property
     def has_remainder(self) -> bool:
+        """Whether part of the score is in no term: it is then an exact remainder."""
         return self.scope.order is not None or (not self.scope.is_part and self.terms.leaves_rest)
 
     @property
     def unlisted_orders(self) -> tuple[int, ...]:
+        """Orders with unlisted terms, which are added up by order."""
         return () if self.scope.is_part else self.terms.unlisted_orders
 
     def score(self, rows: Rows) -> Floats:
         return self.source.score(rows, self.n_jobs)
 
     def at(self, codes: BinIndices, keys: Sequence[Key]) -> Floats:
+        """Return terms at rows given by their bins, shape (n_rows, n_keys, n_outputs)."""
         return self.terms.at(codes, keys, self.n_jobs)
 
     def has_term(self, key: Key) -> bool:
@@ -106,9 +109,11 @@ class Function:
         return frozenset(self.terms.keys)
 
     def unlisted_sums_at(self, codes: BinIndices, listed: Mapping[Key, Floats]) -> Floats:
+        """Return sums of unlisted terms, (n_rows, n_unlisted_orders, n_outputs), from `listed` terms at the rows."""
         return self.terms.unlisted_sums_at(codes, listed, self.n_jobs)
 
     def unlisted_shares_at(self, codes: BinIndices) -> Floats:
+        """Return how features share the unlisted terms, each term equally: shape (n_rows, n_features, n_outputs)."""
         return self.terms.unlisted_shares_at(codes, self.n_jobs)
 
     @property
@@ -146,6 +151,7 @@ class Components:
         return orders + [max(orders, default=0) + 1] * self.has_remainder
 
     def labels(self, names: Sequence[str]) -> list[str]:
+        """Return labels of all components, given the names of all features."""
         return self.labelled([*labels_by_key(self.keys, names).values()])
 
     def labelled(self, labels: Sequence[str]) -> list[str]:
@@ -156,6 +162,7 @@ class Components:
         return extended
 
     def blocks(self, n_rows: int, n_outputs: int) -> Iterator[slice]:
+        """Yield slices of rows whose components fit into memory at once."""
         size = max(1, _NUMBERS_AT_ONCE // max(1, len(self) * n_outputs))
         starts = range(0, n_rows, size)
         return blocks("rows", (slice(start, start + size) for start in starts), len(starts))
@@ -183,6 +190,7 @@ def components_at(function: Function, codes: BinIndices, components: Components)
 
 
 def _terms_and_sums_at(function: Function, codes: BinIndices, components: Components) -> Floats:
+    """Return listed terms, then sums by order, (n_rows, n_terms + n_sums, n_outputs); zero if the model lacks one."""
     keys = components.keys
     places = [i for i, key in enumerate(keys) if function.has_term(key)]
     at_places = function.at(codes, [keys[i] for i in places])
@@ -194,11 +202,11 @@ def _terms_and_sums_at(function: Function, codes: BinIndices, components: Compon
     if not function.unlisted_orders:
         return values
     listed = {keys[i]: values[:, i] for i in places}
-    added = [key for key in listed if key not in set(function.terms.keys)]  # in the model's own sums
+    in_sums = [key for key in listed if key not in set(function.terms.keys)]  # which the model itself does not list
     sums = function.unlisted_sums_at(codes, listed)
     for i, order in enumerate(function.unlisted_orders):
         place = len(keys) + components.unlisted_orders.index(order)
-        values[:, place] = sums[:, i] - sum(listed[key] for key in added if len(key) == order)
+        values[:, place] = sums[:, i] - sum(listed[key] for key in in_sums if len(key) == order)
     return values
 
 
@@ -217,13 +225,14 @@ def mean_components(function: Function, statistics: Statistics, components: Comp
         sums = range(len(keys), len(keys) + len(components.unlisted_orders))
         means[[*at_rows, *sums]] = _means_at_rows(function, statistics, without_tables)
     if function.has_remainder:
-        codes, weights = all_points(statistics, function.grid)
+        codes, weights = all_rows_in_bins(statistics, function.grid)
         score = weights @ function.score(Rows.in_bins(function.grid, codes))
         means[-1] = score - function.terms.intercept - means.sum(axis=0)
     return means
 
 
-def all_points(statistics: Statistics, grid: Grid) -> Points:
+def all_rows_in_bins(statistics: Statistics, grid: Grid) -> Points:
+    """Return bins and normalized weights of all rows, not of a sample; raise ValueError if they are not in memory."""
     if statistics.is_complete:
         return statistics.on(grid).points()
     source = statistics.source
@@ -237,14 +246,12 @@ def all_points(statistics: Statistics, grid: Grid) -> Points:
 
 
 def _means_at_rows(function: Function, statistics: Statistics, components: Components) -> Floats:
-    codes, weights = all_points(statistics, function.grid)
+    """Return weighted means of components over all rows, shape (n_components, n_outputs)."""
+    codes, weights = all_rows_in_bins(statistics, function.grid)
     total = np.zeros((len(components), function.terms.n_outputs))
     for rows in components.blocks(len(codes), function.terms.n_outputs):
         total += np.einsum("npk,n->pk", _terms_and_sums_at(function, codes[rows], components), weights[rows])
     return total
-
-
-# Values for explanations.
 
 
 class Deferred:
@@ -273,6 +280,7 @@ class ValuesAtRows(NamedTuple):
 
 
 def values_at_rows(function: Function, rows: Rows, keys: Sequence[Key], max_order: int | None) -> ValuesAtRows:
+    """Evaluate listed terms, and sums of unlisted ones up to an order, at rows."""
     codes = rows.bins(function.grid)
     values = function.at(codes, keys)
     orders = function.unlisted_orders
@@ -280,13 +288,13 @@ def values_at_rows(function: Function, rows: Rows, keys: Sequence[Key], max_orde
     if orders and _is_up_to(orders[0], max_order):
         sums = function.unlisted_sums_at(codes, {key: values[:, i] for i, key in enumerate(keys)})
         unlisted = {order: sums[:, i] for i, order in enumerate(orders) if _is_up_to(order, max_order)}
-    shares = Deferred(lambda: _per_output(function.unlisted_shares_at(codes))) if unlisted else None
+    shares = Deferred(lambda: _without_single_output(function.unlisted_shares_at(codes))) if unlisted else None
     leaves_rest = function.has_remainder or len(keys) + len(unlisted) < len(function.terms.keys) + len(orders)
     return ValuesAtRows(keys, values, unlisted, shares, function.terms.intercept, leaves_rest)
 
 
 def values_against(function: Function, rows: Rows, references: Rows, max_order: int | None) -> ValuesAtRows:
-    """Evaluate anchored terms as means over references; they add up to the difference of the scores."""
+    """Evaluate terms against references, at which they are zero; their means add up to the change of the score."""
     grid, scope, n_jobs = function.grid, function.scope, function.n_jobs
     model = function.source.anchored(distinct_points(references.bins(grid)))
     limit = scope.order
@@ -307,7 +315,7 @@ def values_against(function: Function, rows: Rows, references: Rows, max_order: 
         shares = model.shares_at(codes, orders, n_jobs)
         for key, at_key in listed:
             shares[:, list(key)] -= (at_key / len(key))[:, None]
-        return _per_output(shares)
+        return _without_single_output(shares)
 
     intercept = function.score(references).mean(axis=0)
     leaves_rest = limit is not None or len(keys) + len(orders) < len(all_keys) + len(sums)
@@ -318,11 +326,8 @@ def _is_up_to(order: int, limit: int | None) -> bool:
     return limit is None or order <= limit
 
 
-def _per_output(shares: Floats) -> Floats:
+def _without_single_output(shares: Floats) -> Floats:
     return shares[:, :, 0] if shares.shape[2] == 1 else shares
-
-
-# Sums of models and edits of terms.
 
 
 def combined_source(
@@ -338,7 +343,7 @@ def combined_source(
     if any(source.forest is not None or source.raw().keys_at_rows for source in sources):
         forests = [_forest_of(function, model) for function, model in zip(functions, models, strict=True)]
         stated = [forest.with_schema(dataclasses.replace(forest.schema, objective=objective)) for forest in forests]
-        forest = weighted_sum_of_forests(*_distinct(_alike(stated), factors))
+        forest = weighted_sum_of_forests(*_merge_equal_forests(with_common_schema(stated), factors))
         sets = leaves_of(forest)
         layout = choose_layout(sets, budget=DEFAULT_BUDGET)
         return source_of_forest(forest, sets, layout, None if statistics is None else statistics.on(sets.grid))
@@ -349,7 +354,7 @@ def combined_source(
     return AdditiveModel(TermSet(weighted_sum(on_union, factors)))
 
 
-def _alike(forests: Sequence[Forest]) -> list[Forest]:
+def with_common_schema(forests: Sequence[Forest]) -> list[Forest]:
     """Return the forests with one schema; their trees must read categories by the same codes."""
     schema = common_schema([forest.schema for forest in forests])
     for forest in forests:
@@ -363,7 +368,7 @@ def _alike(forests: Sequence[Forest]) -> list[Forest]:
     return [forest.with_schema(schema) for forest in forests]
 
 
-def _distinct(forests: Sequence[Forest], factors: Sequence[float]) -> tuple[list[Forest], list[float]]:
+def _merge_equal_forests(forests: Sequence[Forest], factors: Sequence[float]) -> tuple[list[Forest], list[float]]:
     """Merge equal forests and add up their factors: equal models cancel exactly, not just up to rounding."""
     names = [field.name for field in dataclasses.fields(Forest) if field.name != "schema"]
 
@@ -382,6 +387,7 @@ def _distinct(forests: Sequence[Forest], factors: Sequence[float]) -> tuple[list
 
 
 def _forest_of(function: Function, model: Any) -> Forest:
+    """Return the trees behind a function, from its source or by reading the model again; raise ValueError if gone."""
     if function.scope.is_part:
         raise ValueError(
             f"decompositions of deep ensembles must have all terms to be combined, got {function.scope}; combine them "
@@ -403,6 +409,7 @@ Factors = Mapping[str | tuple[str, ...], float]
 
 
 def factors_of(term: str | Collection[str] | Factors, factor: float | None) -> dict[Any, float]:
+    """Return the factor of each term by name or names, from the arguments of `scale`."""
     if isinstance(term, Mapping):
         if factor is not None:
             raise ValueError(f"`factor` must be left out where factors come with the terms, got {factor!r}.")
@@ -425,19 +432,18 @@ def check_editable(function: Function) -> None:
         )
 
 
-def scaled(terms: TermSet, factors: Mapping[Key, float], name_of: Callable[[Key], Names]) -> TermSet:
+def scaled_terms(terms: TermSet, factors: Mapping[Key, float], names_of: Callable[[Key], Names]) -> TermSet:
+    """Return terms multiplied by their factors; raise ValueError for a term without a table."""
     for key in factors:
         if not terms.has_table(key):
             raise ValueError(
-                f"scale() must have terms with a table, got {label_of(name_of(key))!r}, which is known at rows only; "
+                f"scale() must have terms with a table, got {label_of(names_of(key))!r}, which is known at rows only; "
                 "decompose with a higher `tensor_order`."
             )
     effects = terms.effects
-    changed = {key: values * factors.get(key, 1.0) for key, values in effects.terms.items()}
-    return dataclasses.replace(terms, effects=dataclasses.replace(effects, terms=changed))
+    tables = {key: values * factors.get(key, 1.0) for key, values in effects.terms.items()}
+    return dataclasses.replace(terms, effects=dataclasses.replace(effects, terms=tables))
 
-
-# The response.
 
 SAME_SCALE = ("identity", "probability")  # links with which the score is the response
 _MAX_CELLS = 1 << 18  # of the joint table: its terms of all orders are purified

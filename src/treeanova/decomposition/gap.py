@@ -19,9 +19,8 @@ from treeanova.decomposition.importance import Families, contributions_table, fa
 from treeanova.decomposition.predictions import Predictions, backend_of_tables, function_of
 from treeanova.decomposition.result import Result, contribution_lines, rows_of_output
 from treeanova.density.statistics import Statistics, checked_weights, rows_as_statistics
-from treeanova.views import rows_words, scale_of
+from treeanova.views import first_texts, rows_words, scale_of
 
-_SHOWN_LABELS = 6
 _ROUNDING = 1e-12
 WITHOUT_ERROR = "one value in each group, known without error given the model"
 
@@ -99,15 +98,15 @@ class Gap(Result):
         row = "weighted row" if self.is_weighted else "row"
         return rows_words(self.sizes[0], row), rows_words(self.sizes[1], row)
 
-    def _content(self) -> dict[str, Any]:
+    def _content_of_dict(self) -> dict[str, Any]:
         names = ("groups", "sizes", "is_weighted", "means", "total", "error")
         content = {"scale": scale_of(self.fx.schema), "outputs": self.fx.outputs}
         content |= {name: getattr(self, name) for name in names}
         routes = None if self.routes is None else records(self.routes)
         return content | {"table": records(self.table), "routes": routes}
 
-    def _text(self, top: int) -> str:
-        content, blocks = self._content(), []
+    def _text_of_top(self, top: int) -> str:
+        content, blocks = self._content_of_dict(), []
         for k, output in enumerate(self.fx.outputs):
             of = f"{output}: " if len(self.fx.outputs) > 1 else ""
             sides = [
@@ -132,19 +131,20 @@ class Gap(Result):
 def gap_between(
     fx: Predictions, X: Any, group: Any, *, sample_weight: Any, feature: str | None, groups: Any, progress: Any
 ) -> Gap:
+    """Return the gap; `feature` is the one of its routes, `groups` are families of features."""
     families = families_of(groups, fx.schema.names)
     encoded = encode(X, fx.schema)
     names, is_second = two_groups(X, group, fx.schema, len(encoded))
     feature = _checked_feature(feature, group, fx.schema, families)
     function = function_of(fx)
     components = function.components
-    each = components.labels(fx.schema.names), np.arange(len(components))
-    sums = [each if groups is None else _by_family(components, families), (["total"], np.zeros_like(each[1]))]
+    alone = components.labels(fx.schema.names), np.arange(len(components))
+    sums = [alone if groups is None else _by_family(components, families), (["total"], np.zeros_like(alone[1]))]
     sums += [] if feature is None else [_by_route(components, families, feature)]
     weights = None if sample_weight is None else checked_weights(sample_weight, len(encoded))
     if weights is not None:
         weights = weights / weights.max()  # so that squares neither vanish nor overflow
-    sides = [_rows_of(name, rows, weights) for name, rows in zip(names, (~is_second, is_second), strict=True)]
+    sides = [_rows_in_group(name, rows, weights) for name, rows in zip(names, (~is_second, is_second), strict=True)]
     statistics = [rows_as_statistics(fx.grid, encoded[rows], of_side) for rows, of_side in sides]
     with reporting(progress):
         pairs = zip(statistics, sides, strict=True)
@@ -161,7 +161,7 @@ def gap_between(
     return Gap(tables[0], routes, total, error, names, sizes, (first, second), feature, fx, rows, is_weighted)
 
 
-def _rows_of(name: str, is_in_group: Bools, weights: Floats | None) -> tuple[Bools, Floats | None]:
+def _rows_in_group(name: str, is_in_group: Bools, weights: Floats | None) -> tuple[Bools, Floats | None]:
     """Return which rows are in a group with a weight above zero, and the weights of those."""
     rows = is_in_group if weights is None else is_in_group & (weights > 0)
     if not rows.any():
@@ -184,27 +184,23 @@ def _checked_feature(feature: str | None, group: Any, schema: Schema, families: 
     return families.names[families.places[schema.names.index(feature)]]
 
 
-# Sums of components: their labels, and the sum of each component.
-
-Sums = tuple[list[str], Ints]
+Sums = tuple[list[str], Ints]  # labels of sums, and the position of each component's sum
 
 
 def _by_family(components: Components, families: Families) -> Sums:
+    """Return labels of families, interactions and unlisted terms, and the position of each component's among them."""
     keys, places = families.merged(components.keys)
     labels = components.labelled(families.labels(keys))
     return labels, np.append(places, np.arange(len(keys), len(labels)))
 
 
 def _by_route(components: Components, families: Families, feature: str) -> Sums:
-    """Sort components into those of a feature, its interactions, and others; unlisted terms may be any of these."""
+    """Return labels of a feature, its interactions, others and unlisted terms; the position of each component's."""
     position = families.names.index(feature)
-    keys = [families.key(key) for key in components.keys]
+    keys = [families.key_of_families(key) for key in components.keys]
     places = [0 if key == (position,) else 1 if position in key else 2 for key in keys]
     labels = components.labelled([f"{feature} by itself", f"interactions of {feature}", "other features"])
     return labels, np.array([*places, *range(3, len(labels))], dtype=np.int64)
-
-
-# Means and errors over rows.
 
 
 class _Spread:
@@ -253,8 +249,9 @@ class _Spread:
 def _spreads(
     function: Function, components: Components, sums: Sequence[Sums], rows: Statistics, weights: Floats | None
 ) -> list[_Spread]:
+    """Return means and errors over the rows of one group, for each way to sum components."""
     codes, n_outputs = rows.on(function.grid).bins, function.terms.n_outputs
-    spreads = [_Spread(each, n_outputs, is_weighted=weights is not None) for each in sums]
+    spreads = [_Spread(one_way, n_outputs, is_weighted=weights is not None) for one_way in sums]
     weights = np.ones(len(codes)) if weights is None else weights
     for block in components.blocks(len(codes), n_outputs):
         values = components_at(function, codes[block], components)
@@ -299,31 +296,30 @@ def two_groups(X: Any, group: Any, schema: Schema, n_rows: int) -> tuple[tuple[s
             f"`group` must be known for all rows, got {n_missing} of {n_rows} missing; leave these rows out."
         )
     if len(labels) != 2:
-        raise ValueError(f"`group` must be two groups of rows, got {_listed(labels)}; {_remedy(group, labels)}.")
-    first, second = sorted((0, 1), key=lambda i: _sort_key(labels[i]))
-    return (_name(labels[first], group), _name(labels[second], group)), places == second
+        raise ValueError(f"`group` must be two groups of rows, got {_labels_text(labels)}; {_remedy(group, labels)}.")
+    first, second = sorted((0, 1), key=lambda i: _numbers_first_key(labels[i]))
+    return (_group_name(labels[first], group), _group_name(labels[second], group)), places == second
 
 
-def _listed(labels: Sequence[Any]) -> str:
-    shown = ", ".join(map(str, sorted(labels, key=_sort_key)[:_SHOWN_LABELS]))
-    more = ", …" if len(labels) > _SHOWN_LABELS else ""
-    return f"{len(labels)} ({shown}{more})" if len(labels) > 1 else f"{shown} in all rows" if labels else "no rows"
+def _labels_text(labels: Sequence[Any]) -> str:
+    shown = first_texts(map(str, sorted(labels, key=_numbers_first_key)))
+    return f"{len(labels)} ({shown})" if len(labels) > 1 else f"{shown} in all rows" if labels else "no rows"
 
 
 def _remedy(group: Any, labels: Sequence[Any]) -> str:
     if len(labels) < 2:
         return "pass rows of both groups"
-    first = min(labels, key=_sort_key)
+    first = min(labels, key=_numbers_first_key)
     column = f"X[{group!r}]" if isinstance(group, str) else "labels"
     return f"compare one with all others by a boolean, as {column} == {first!r}, or choose rows of two"
 
 
-def _sort_key(label: Any) -> tuple[bool, Any, str]:
+def _numbers_first_key(label: Any) -> tuple[bool, Any, str]:
     is_number = isinstance(label, (bool, int, float, np.number, np.bool_))
     return not is_number, float(label) if is_number else 0.0, str(label)
 
 
-def _name(label: Any, group: Any) -> str:
+def _group_name(label: Any, group: Any) -> str:
     """Return a group's label, prefixed with its column for numbers, or the truth of a boolean."""
     if isinstance(group, str):
         return str(label) if isinstance(label, str) and any(map(str.isalpha, label)) else f"{group} = {label}"

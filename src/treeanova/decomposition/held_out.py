@@ -19,15 +19,15 @@ from treeanova.core.arrays import Floats, Ints
 from treeanova.data.features import Schema, is_missing
 from treeanova.decomposition.losses import (
     LOSS_NAMES,
-    FunctionLoss,
     LogLoss,
     Loss,
     MulticlassLogLoss,
     PinballLoss,
+    UserLoss,
     named_losses,
 )
+from treeanova.views import first_texts
 
-_SHOWN_LABELS = 6
 _TRANSFORMATIONS: dict[str, tuple[Callable[[Floats], Floats], float]] = {
     "log": (np.log, 0.0),
     "log1p": (np.log1p, -1.0),
@@ -51,21 +51,21 @@ def questions_of(schema: Schema, loss: Any) -> list[Question]:
     """Return what the user's loss or the model's objective judges: classes together, targets one by one."""
     n_outputs = len(schema.outputs)
     if callable(loss):
-        return [Question(list(range(n_outputs)), FunctionLoss(loss), "")]
+        return [Question(list(range(n_outputs)), UserLoss(loss), "")]
     if loss is not None and not isinstance(loss, str):
         kind = type(loss).__name__
         raise TypeError(f"`loss` must be a name or a function of scores and outcomes, got {kind}; or leave it out.")
     text, _, transformation = (schema.objective if loss is None else loss).partition(" of ")
     losses = named_losses(text, n_outputs)
     if losses is None or (transformation and transformation not in _TRANSFORMATIONS):
-        raise _unknown(schema, loss)
+        raise _error_of_unknown_loss(schema, loss)
     is_exclusive = isinstance(losses[0], MulticlassLogLoss) or losses[0].name == "Brier score"
     if losses[0].outcome == "labels" and n_outputs > 1 and (is_exclusive or schema.classes):
         return [Question(list(range(n_outputs)), losses[0], transformation)]
-    return [Question([k], one, transformation) for k, one in enumerate(losses)]
+    return [Question([k], loss_of_output, transformation) for k, loss_of_output in enumerate(losses)]
 
 
-def _unknown(schema: Schema, loss: Any) -> ValueError:
+def _error_of_unknown_loss(schema: Schema, loss: Any) -> ValueError:
     names = ", ".join(LOSS_NAMES)
     if loss is not None:
         return ValueError(f"`loss` must be one of {names}, or a function of scores and outcomes, got {loss!r}.")
@@ -74,9 +74,6 @@ def _unknown(schema: Schema, loss: Any) -> ValueError:
         f"validate() must know the loss that the model was trained to minimise, got {stated}; pass `loss`, one of "
         f"{names}, or a function of scores and outcomes that returns the loss of each row."
     )
-
-
-# The outcome as numbers.
 
 
 def outcome_of(schema: Schema, question: Question, y: Any, n_rows: int, is_counted: Any = slice(None)) -> Any:
@@ -95,14 +92,14 @@ def outcome_of(schema: Schema, question: Question, y: Any, n_rows: int, is_count
         return _indicators(values, schema)
     if kind == "intervals":
         return _intervals(values)
-    outcome = _columns(schema, question, _numbers(values.reshape(len(values), -1)))
+    outcome = _columns_of_outputs(schema, question, _checked_numbers(values.reshape(len(values), -1)))
     if question.transformation:
         outcome = _transformed(outcome, question.transformation)
     question.loss.check(outcome)
     return outcome
 
 
-def _columns(schema: Schema, question: Question, outcome: Floats) -> Floats:
+def _columns_of_outputs(schema: Schema, question: Question, outcome: Floats) -> Floats:
     """Return the columns of the question's outputs; several quantiles share one column."""
     n_outputs = len(schema.outputs)
     if outcome.shape[1] == 1 and n_outputs > 1 and question.loss.name.startswith("pinball"):
@@ -115,6 +112,7 @@ def _columns(schema: Schema, question: Question, outcome: Floats) -> Floats:
 
 
 def _indicators(values: npt.NDArray[Any], schema: Schema) -> Floats:
+    """Return 1 for a row's class and 0 for others, shape (n_rows, n_outputs); one output is for the second class."""
     if values.ndim == 2 and values.shape[1] != 1:
         raise ValueError(f"`y` must be one column of labels, got {values.shape[1]} columns; pass y of shape (n_rows,).")
     n_outputs, outcomes = len(schema.outputs), values.ravel().tolist()
@@ -128,8 +126,8 @@ def _indicators(values: npt.NDArray[Any], schema: Schema) -> Floats:
     unknown = sorted({str(value) for value in outcomes if value not in places})
     if unknown:
         raise ValueError(
-            f"`y` must hold the classes of the model, {_listed(map(repr, labels))}, got {_listed(unknown)}; use the "
-            "labels that the model was trained with."
+            f"`y` must hold the classes of the model, {first_texts(map(repr, labels))}, got {first_texts(unknown)}; "
+            "use the labels that the model was trained with."
         )
     positions = np.array([places[value] for value in outcomes])
     if len(np.unique(positions)) < 2:
@@ -141,12 +139,7 @@ def _indicators(values: npt.NDArray[Any], schema: Schema) -> Floats:
     return np.asarray(positions[:, None] == columns, dtype=np.float64)
 
 
-def _listed(labels: Any) -> str:
-    texts = list(labels)
-    return ", ".join(texts[:_SHOWN_LABELS]) + (", …" if len(texts) > _SHOWN_LABELS else "")
-
-
-def _as_numbers(values: npt.NDArray[Any]) -> Floats:
+def _as_floats(values: npt.NDArray[Any]) -> Floats:
     try:
         return values.astype(np.float64)
     except (TypeError, ValueError):
@@ -155,11 +148,11 @@ def _as_numbers(values: npt.NDArray[Any]) -> Floats:
         ) from None
 
 
-def _numbers(values: npt.NDArray[Any]) -> Floats:
-    outcome = _as_numbers(values)
-    bad = int((~np.isfinite(outcome)).sum())
-    if bad:
-        raise ValueError(f"`y` must be finite, got {bad} missing or infinite values; leave these rows out.")
+def _checked_numbers(values: npt.NDArray[Any]) -> Floats:
+    outcome = _as_floats(values)
+    n_bad = int((~np.isfinite(outcome)).sum())
+    if n_bad:
+        raise ValueError(f"`y` must be finite, got {n_bad} missing or infinite values; leave these rows out.")
     constant = np.ptp(outcome, axis=0) == 0
     if constant.any():
         raise ValueError(
@@ -169,25 +162,25 @@ def _numbers(values: npt.NDArray[Any]) -> Floats:
 
 
 def _transformed(outcome: Floats, name: str) -> Floats:
-    function, above = _TRANSFORMATIONS[name]
+    function, bound = _TRANSFORMATIONS[name]
     low = float(outcome.min())
-    if not low > above:
+    if not low > bound:
         raise ValueError(
-            f"`y` must be above {above:g} for a model that was trained on {name}(y), got {low:.6g}; pass it as to fit."
+            f"`y` must be above {bound:g} for a model that was trained on {name}(y), got {low:.6g}; pass it as to fit."
         )
     return function(outcome)
 
 
 def _intervals(values: npt.NDArray[Any]) -> Floats:
     """Return lower and upper ends of survival times; a single column holds exact times."""
-    columns = _as_numbers(values.reshape(len(values), -1))
+    columns = _as_floats(values.reshape(len(values), -1))
     if columns.shape[1] > 2:
         raise ValueError(f"`y` must have two columns, lower and upper ends of times, got {columns.shape[1]}.")
     low, high = columns[:, 0], columns[:, -1].copy()
     high[high == -1] = np.inf  # as CatBoost has it
-    bad = ~((low >= 0) & (high >= low) & (high > 0) & np.isfinite(low))
-    if bad.any():
-        row = int(bad.argmax())
+    is_bad = ~((low >= 0) & (high >= low) & (high > 0) & np.isfinite(low))
+    if is_bad.any():
+        row = int(is_bad.argmax())
         raise ValueError(
             f"`y` must have a lower end of each time, 0 or above, and an upper end not below it, got {low[row]:g} and "
             f"{high[row]:g}; an upper end that is not known is infinite."
@@ -225,31 +218,33 @@ class HeldOut(abc.ABC):
         """Return the number of units that say as much as the most uncertain one."""
         if not self.can_be_certain:
             return self.n_units
-        two = np.concatenate([np.zeros_like(score), score], axis=1) if score.shape[1] == 1 else score
-        shares = scipy.special.softmax(two, axis=1)
-        spread = (shares * (1 - shares)).sum(axis=1) / (1 - 1 / shares.shape[1])
+        class_scores = np.concatenate([np.zeros_like(score), score], axis=1) if score.shape[1] == 1 else score
+        probabilities = scipy.special.softmax(class_scores, axis=1)
+        spread = (probabilities * (1 - probabilities)).sum(axis=1) / (1 - 1 / probabilities.shape[1])
         return float(self.row_weights @ spread)
 
     @abc.abstractmethod
-    def mean_loss(self, score: Floats) -> float: ...
+    def mean_loss(self, score: Floats) -> float:
+        """Return the weighted mean loss of all units."""
 
     @abc.abstractmethod
-    def change(self, without: Floats) -> tuple[float, float]:
-        """Return the mean loss of other scores minus that of the model, and its standard error."""
+    def loss_change(self, other_score: Floats) -> tuple[float, float]:
+        """Return the mean loss of another score minus that of the model, and its standard error."""
 
     @abc.abstractmethod
-    def constant_loss(self) -> float: ...
+    def constant_loss(self) -> float:
+        """Return the mean loss of the best constant score; NaN if unknown."""
 
     @abc.abstractmethod
     def gradient(self, score: Floats) -> Floats:
         """Return the derivative with respect to the scores, in their shape."""
 
     @abc.abstractmethod
-    def curved(self, score: Floats, columns: Floats) -> Floats:
+    def second_derivative_times(self, score: Floats, columns: Floats) -> Floats:
         """Apply the second derivative to columns of shape (n_columns, n_rows, n_outputs)."""
 
     @abc.abstractmethod
-    def by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
+    def derivative_by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
         """Return each unit's contribution to the derivative along a direction, with a regression's shrinkage undone."""
 
     def shrinkage(self, score: Floats, columns: Floats, curved: Floats, inverse: Floats) -> Any:
@@ -262,6 +257,7 @@ class HeldOut(abc.ABC):
 def held_out(
     question: Question, score: Floats, outcome: Any, weights: Floats, group: npt.NDArray[Any] | None
 ) -> HeldOut:
+    """Return the rows with the loss of a question: independent rows, those of Cox's likelihood, or ranked rows."""
     loss = question.loss
     if loss.outcome == "times":
         return CoxRows(loss, score, outcome[:, 0], weights)
@@ -302,36 +298,37 @@ class LossRows(HeldOut):
         return LossRows(self.loss.smooth(self.score, self.outcome), self.score, self.outcome, self.row_weights)
 
     def mean_loss(self, score: Floats) -> float:
-        return float(np.average(self.loss.at(score, self.outcome), weights=self.row_weights))
+        return float(np.average(self.loss.per_row(score, self.outcome), weights=self.row_weights))
 
-    def change(self, without: Floats) -> tuple[float, float]:
-        at, outcome = self.loss.at, self.outcome
-        return mean_and_error(at(without, outcome) - at(self.score, outcome), self.row_weights)
+    def loss_change(self, other_score: Floats) -> tuple[float, float]:
+        losses, other_losses = (self.loss.per_row(score, self.outcome) for score in (self.score, other_score))
+        return mean_and_error(other_losses - losses, self.row_weights)
 
     def constant_loss(self) -> float:
         if not self.is_differentiable:
             return np.nan
-        constant = self.loss.constant(self.outcome, self.row_weights)
+        constant = self.loss.best_constant(self.outcome, self.row_weights)
         return self.mean_loss(np.broadcast_to(constant, self.score.shape))
 
     def gradient(self, score: Floats) -> Floats:
         return self.row_weights[:, None] * self.loss.gradient(score, self.outcome)
 
-    def curved(self, score: Floats, columns: Floats) -> Floats:
-        return self.row_weights[:, None] * self.loss.curved(score, self.outcome, columns)
+    def second_derivative_times(self, score: Floats, columns: Floats) -> Floats:
+        return self.row_weights[:, None] * self.loss.second_derivative_times(score, self.outcome, columns)
 
     def shrinkage(self, score: Floats, columns: Floats, curved: Floats, inverse: Floats) -> Floats:
         shrinkage: Floats = super().shrinkage(score, columns, curved, inverse)
         return np.sqrt(shrinkage) if self.is_kinked else shrinkage
 
-    def by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
+    def derivative_by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
         return np.asarray((self.gradient(score) * direction).sum(axis=1) / shrinkage)
 
 
 class CoxRows(HeldOut):
     """Cox's partial likelihood: times, negative if censored; Breslow ties, like XGBoost.
 
-    The loss is the mean over events of log(sum of exp(score) over all at risk) - score.
+    The loss is the mean over events of log(sum of exp(score) over all at risk) - score. Private arrays are in the order
+    of times; `_first` and `_last` are the positions of the first and the last row with the time of each row.
     """
 
     has_constant = False
@@ -346,75 +343,78 @@ class CoxRows(HeldOut):
         self._last = np.searchsorted(sorted_times, sorted_times, side="right") - 1
         self.n_units = int((times > 0).sum())
 
-    def _at_risk(self, score: Floats) -> Floats:
+    def _log_risk(self, sorted_score: Floats) -> Floats:
         """Return log Σ exp(score) over those at risk at each row's time; all in the order of times."""
-        logs = score + np.log(np.maximum(self._weights, np.finfo(np.float64).tiny))
+        logs = sorted_score + np.log(np.maximum(self._weights, np.finfo(np.float64).tiny))
         return np.logaddexp.accumulate(logs[::-1])[::-1][self._first]
 
-    def _sorted(self, score: Floats) -> Floats:
+    def _in_order_of_times(self, score: Floats) -> Floats:
         return np.asarray(score[self._order, 0])
 
     def mean_loss(self, score: Floats) -> float:
-        s = self._sorted(score)
-        return float(self._events @ (self._at_risk(s) - s) / self._events.sum())
+        sorted_score = self._in_order_of_times(score)
+        return float(self._events @ (self._log_risk(sorted_score) - sorted_score) / self._events.sum())
 
     def constant_loss(self) -> float:
         return self.mean_loss(np.zeros_like(self.score))
 
-    def change(self, without: Floats) -> tuple[float, float]:
-        mean = self.mean_loss(without) - self.mean_loss(self.score)
-        influence, n = self._influence(without) - self._influence(self.score), len(self.score)
+    def loss_change(self, other_score: Floats) -> tuple[float, float]:
+        mean = self.mean_loss(other_score) - self.mean_loss(self.score)
+        influence, n = self._influence(other_score) - self._influence(self.score), len(self.score)
         return mean, float(np.sqrt((influence**2).sum() * n / (n - 1)))
 
     def _influence(self, score: Floats) -> Floats:
         """Return each row's contribution to the mean loss, as an event and at risk, minus the mean."""
-        s = self._sorted(score)
-        at_events = self._events * (self._at_risk(s) - s - self.mean_loss(score))
-        return np.asarray((at_events + self._expected(s)) / self._events.sum())
+        sorted_score = self._in_order_of_times(score)
+        at_events = self._events * (self._log_risk(sorted_score) - sorted_score - self.mean_loss(score))
+        return np.asarray((at_events + self._expected(sorted_score)) / self._events.sum())
 
-    def _expected(self, s: Floats) -> Floats:
+    def _expected(self, sorted_score: Floats) -> Floats:
         """Return expected numbers of events: each row's hazard, added up over the times at risk."""
-        return self._weights * self._over_risk(s, np.ones(len(s)))
+        return self._weights * self._over_risk(sorted_score, np.ones(len(sorted_score)))
 
-    def _over_risk(self, s: Floats, values: Floats) -> Floats:
+    def _over_risk(self, sorted_score: Floats, values: Floats) -> Floats:
         """Sum values at the events while a row is at risk, times the row's hazard."""
-        top = s.max()
-        steps = self._events * np.exp(top - self._at_risk(s)) * values
-        return np.asarray(np.cumsum(steps, axis=-1)[..., self._last] * np.exp(s - top))
+        highest = sorted_score.max()
+        at_events = self._events * np.exp(highest - self._log_risk(sorted_score)) * values
+        return np.asarray(np.cumsum(at_events, axis=-1)[..., self._last] * np.exp(sorted_score - highest))
 
-    def _mean_at_risk(self, s: Floats, values: Floats) -> Floats:
-        top = s.max()
-        hazards = self._weights * np.exp(s - top)
+    def _mean_at_risk(self, sorted_score: Floats, values: Floats) -> Floats:
+        """Return means of values over those at risk at each row's time, weighted by their hazards."""
+        highest = sorted_score.max()
+        hazards = self._weights * np.exp(sorted_score - highest)
         sums = np.cumsum((hazards * values)[..., ::-1], axis=-1)[..., ::-1][..., self._first]
-        return np.asarray(sums * np.exp(top - self._at_risk(s)))
+        return np.asarray(sums * np.exp(highest - self._log_risk(sorted_score)))
 
-    def _unsorted(self, values: Floats) -> Floats:
+    def _in_order_of_rows(self, values: Floats) -> Floats:
         placed = np.empty_like(values)
         placed[..., self._order] = values
         return placed[..., None]
 
     def gradient(self, score: Floats) -> Floats:
-        return self._unsorted(self._expected(self._sorted(score)) - self._events)
+        return self._in_order_of_rows(self._expected(self._in_order_of_times(score)) - self._events)
 
-    def curved(self, score: Floats, columns: Floats) -> Floats:
-        s, values = self._sorted(score), columns[:, self._order, 0]
-        spread = self._expected(s) * values - self._weights * self._over_risk(s, self._mean_at_risk(s, values))
-        return self._unsorted(spread)
+    def second_derivative_times(self, score: Floats, columns: Floats) -> Floats:
+        sorted_score, values = self._in_order_of_times(score), columns[:, self._order, 0]
+        means = self._mean_at_risk(sorted_score, values)
+        spread = self._expected(sorted_score) * values - self._weights * self._over_risk(sorted_score, means)
+        return self._in_order_of_rows(spread)
 
     def shrinkage(self, score: Floats, columns: Floats, curved: Floats, inverse: Floats) -> Floats:
         return np.asarray(np.sqrt(super().shrinkage(score, columns, curved, inverse)))
 
-    def by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
-        s, values = self._sorted(score), direction[self._order, 0]
-        means = self._mean_at_risk(s, values)
-        at_risk = self._expected(s) * values - self._weights * self._over_risk(s, means)
+    def derivative_by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
+        """Return each row's contribution to the derivative along a direction, at risk and as an event, by time."""
+        sorted_score, values = self._in_order_of_times(score), direction[self._order, 0]
+        means = self._mean_at_risk(sorted_score, values)
+        at_risk = self._expected(sorted_score) * values - self._weights * self._over_risk(sorted_score, means)
         return np.asarray((at_risk - self._events * (values - means)) / shrinkage[self._order])
 
 
 class RankedRows(HeldOut):
     """Pairwise logistic loss of rows with different grades within groups.
 
-    The loss is the mean over groups of the mean over their pairs.
+    The loss is the mean over groups of the mean over their pairs, whose rows are `_better` and `_worse`.
     """
 
     has_constant = False
@@ -428,49 +428,52 @@ class RankedRows(HeldOut):
         if not np.array_equal(first[group], weights):
             raise ValueError("`sample_weight` must be the same for all rows of a group, got others; weigh groups.")
         self._weights = first[names] / first[names].mean()
-        self._share = (self._weights / np.bincount(self._group))[self._group]
-        self._rows = [np.flatnonzero(group == name) for name in names]
+        self._weight_of_pair = (self._weights / np.bincount(self._group))[self._group]
+        self._rows_by_group = [np.flatnonzero(group == name) for name in names]
 
-    def _by_group(self, score: Floats) -> Floats:
-        loss = np.logaddexp(0, score[self._worse, 0] - score[self._better, 0])
-        return np.bincount(self._group, loss) / np.bincount(self._group)
+    def _losses_of_groups(self, score: Floats) -> Floats:
+        losses = np.logaddexp(0, score[self._worse, 0] - score[self._better, 0])
+        return np.bincount(self._group, losses) / np.bincount(self._group)
 
     def mean_loss(self, score: Floats) -> float:
-        return float(np.average(self._by_group(score), weights=self._weights))
+        return float(np.average(self._losses_of_groups(score), weights=self._weights))
 
-    def change(self, without: Floats) -> tuple[float, float]:
-        return mean_and_error(self._by_group(without) - self._by_group(self.score), self._weights)
+    def loss_change(self, other_score: Floats) -> tuple[float, float]:
+        return mean_and_error(self._losses_of_groups(other_score) - self._losses_of_groups(self.score), self._weights)
 
     def constant_loss(self) -> float:
         return float(np.log(2))
 
     def gradient(self, score: Floats) -> Floats:
-        pull = self._share * scipy.special.expit(score[self._worse, 0] - score[self._better, 0])
+        pull = self._weight_of_pair * scipy.special.expit(score[self._worse, 0] - score[self._better, 0])
         worse, better = (np.bincount(side, pull, len(score)) for side in (self._worse, self._better))
         return np.asarray((worse - better)[:, None], dtype=np.float64)
 
     def _laplacian(self, score: Floats) -> Any:
+        """Return the second derivative of the loss, which is the Laplacian of a graph whose edges are pairs of rows."""
         gap = score[self._better, 0] - score[self._worse, 0]
-        bend = self._share * scipy.special.expit(gap) * scipy.special.expit(-gap)
-        sides = scipy.sparse.coo_array((bend, (self._better, self._worse)), shape=(len(score),) * 2).tocsr()
-        both = sides + sides.T
-        return (scipy.sparse.diags_array(both.sum(axis=1)) - both).tocsr()
+        curvatures = self._weight_of_pair * scipy.special.expit(gap) * scipy.special.expit(-gap)
+        upper = scipy.sparse.coo_array((curvatures, (self._better, self._worse)), shape=(len(score),) * 2).tocsr()
+        edges = upper + upper.T
+        return (scipy.sparse.diags_array(edges.sum(axis=1)) - edges).tocsr()
 
-    def curved(self, score: Floats, columns: Floats) -> Floats:
+    def second_derivative_times(self, score: Floats, columns: Floats) -> Floats:
         return np.asarray((self._laplacian(score) @ columns[..., 0].T).T)[..., None]
 
     def shrinkage(self, score: Floats, columns: Floats, curved: Floats, inverse: Floats) -> list[Floats]:  # noqa: ARG002
+        """Return a matrix per group, which undoes the shrinkage of its residuals by a regression."""
         laplacian, flat = self._laplacian(score), columns[..., 0]
         matrices = []
-        for rows in self._rows:
+        for rows in self._rows_by_group:
             columns_of_group = flat[:, rows]
             hat = laplacian[rows][:, rows] @ (columns_of_group.T @ inverse @ columns_of_group)
             matrices.append(np.linalg.pinv(np.eye(len(rows)) - hat))
         return matrices
 
-    def by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
+    def derivative_by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
+        """Return the derivative of each group's loss along a direction; `shrinkage` has a matrix per group."""
         slopes, along = self.gradient(score)[:, 0], direction[:, 0]
-        pairs = zip(self._rows, shrinkage, strict=True)
+        pairs = zip(self._rows_by_group, shrinkage, strict=True)
         return np.array([along[rows] @ matrix @ slopes[rows] for rows, matrix in pairs])
 
 

@@ -36,14 +36,17 @@ def largest_first(sizes: Floats) -> list[int]:
 
 @dataclasses.dataclass(frozen=True)
 class Families:
+    """Groups of features; a key of families has their positions in `names`."""
+
     names: Names  # in the order of their first features
     places: tuple[int, ...]  # the family of each feature
 
-    def key(self, key: Key) -> Key:
+    def key_of_families(self, key: Key) -> Key:
         return tuple(sorted({self.places[j] for j in key}))
 
     def merged(self, keys: Sequence[Key]) -> tuple[list[Key], Ints]:
-        of_terms = [self.key(key) for key in keys]
+        """Return the distinct keys of families that terms belong to, and the position of each term's among them."""
+        of_terms = [self.key_of_families(key) for key in keys]
         distinct = sorted(set(of_terms), key=lambda key: (len(key), key))
         position = {key: i for i, key in enumerate(distinct)}
         return distinct, np.array([position[key] for key in of_terms], dtype=np.int64)
@@ -56,7 +59,7 @@ def families_of(groups: Mapping[str, Collection[str]] | None, features: Sequence
     """Check the user's families; None makes each feature its own."""
     if groups is None:
         return Families(tuple(features), tuple(range(len(features))))
-    family_of = _family_of_each(groups, features)
+    family_of = _family_by_feature(groups, features)
     names = [family_of.get(feature, feature) for feature in features]
     taken = [feature for feature in features if feature in groups and feature not in family_of]
     if taken:
@@ -67,7 +70,7 @@ def families_of(groups: Mapping[str, Collection[str]] | None, features: Sequence
     return Families(distinct, tuple(distinct.index(name) for name in names))
 
 
-def _family_of_each(groups: Any, features: Sequence[str]) -> dict[str, str]:
+def _family_by_feature(groups: Any, features: Sequence[str]) -> dict[str, str]:
     if not isinstance(groups, Mapping):
         kind = type(groups).__name__
         raise TypeError(f"`groups` must map names of families to lists of features, got {kind}; pass {{'job': [...]}}.")
@@ -112,12 +115,13 @@ _ERROR = 0.003  # standard error of a share of the variance
 
 
 def rows_of_density(function: Function, density: Density, random_state: int) -> Points:
+    """Draw rows of the density at which terms are ranked, as many as all terms can be evaluated at."""
     rng = np.random.default_rng(random_state)
     points = function.terms.points(density.population, _DRAWS, rng)
-    return some_of(points, _n_rows(function), rng)
+    return some_of(points, _max_rows(function), rng)
 
 
-def _n_rows(function: Function) -> int:
+def _max_rows(function: Function) -> int:
     return int(np.clip(affordable(_STEPS) / max(function.terms.row_cost, 1.0), *_ROWS))
 
 
@@ -147,6 +151,7 @@ def moments_of_terms(
 def _moments_of_terms(
     function: Function, density: Density, certificate: Certificate, weights: Mapping[Key, Floats], random_state: int
 ) -> Moments:
+    """Return moments under the density that ranks terms: of tables by their weights, of other terms at rows."""
     terms = function.terms
     effects = terms.effects
     is_ranked_elsewhere = density.population is not density
@@ -198,14 +203,15 @@ def _moments_at_rows(function: Function, density: Density, rng: np.random.Genera
     codes = rng.permutation(many.codes)
     n_tables, n_rows = len(function.terms.effects.terms), _ROWS[0]
     values = function.all_at(codes[:n_rows])
-    while 2 * n_rows <= min(_n_rows(function), len(codes)) and _largest_error(values, n_tables) > _ERROR:
+    while 2 * n_rows <= min(_max_rows(function), len(codes)) and _error_of_shares(values, n_tables) > _ERROR:
         values = np.concatenate([values, function.all_at(codes[n_rows : 2 * n_rows])])
         n_rows *= 2
     few = moments_of_values(values, np.full(len(values), 1 / len(values)))
-    return _joined(few, _moments_of_tables_at(function, many), n_tables)
+    return _join_moments(few, _moments_of_tables_at(function, many), n_tables)
 
 
-def _largest_error(values: Floats, n_tables: int) -> float:
+def _error_of_shares(values: Floats, n_tables: int) -> float:
+    """Return the largest standard error of the shares of variance of terms without tables, which come last."""
     centred = values - values.mean(axis=0)
     score = centred.sum(axis=1)
     variance = score.var(axis=0)
@@ -220,16 +226,16 @@ def _moments_of_tables_at(function: Function, rows: Points) -> Moments:
     return moments_of_values(np.concatenate([tables, (score - tables.sum(axis=1))[:, None]], axis=1), rows.weights)
 
 
-def _joined(few: Moments, many: Moments, n_tables: int) -> Moments:
+def _join_moments(at_few_rows: Moments, at_many_rows: Moments, n_tables: int) -> Moments:
     """Join tables at many rows with other terms at few, whose covariances are adjusted to the former."""
     variance, covariance, mean_abs = (
-        np.concatenate([getattr(many, name)[:n_tables], getattr(few, name)[n_tables:]])
+        np.concatenate([getattr(at_many_rows, name)[:n_tables], getattr(at_few_rows, name)[n_tables:]])
         for name in ("variance", "covariance", "mean_abs")
     )
-    at_rows = variance[n_tables:]
-    total = at_rows.sum(axis=0)
-    missing = many.score_variance - (variance + covariance).sum(axis=0)
-    covariance[n_tables:] += missing * np.divide(at_rows, total, out=np.zeros_like(at_rows), where=total > 0)
+    variances = variance[n_tables:]
+    total = variances.sum(axis=0)
+    missing = at_many_rows.score_variance - (variance + covariance).sum(axis=0)
+    covariance[n_tables:] += missing * np.divide(variances, total, out=np.zeros_like(variances), where=total > 0)
     return Moments(variance, covariance, mean_abs)
 
 
@@ -251,11 +257,9 @@ class Sums:
     rows: Callable[[], Points]
 
     def moments(self, moments: Moments, families: Families) -> tuple[list[Key], Moments]:
-        """Return terms of families, and moments with terms added up within families.
-
-        Shares add up. Where all terms of a sum are functions of one pair with a table, its variance and mean absolute
-        value are exact; otherwise covariances within a sum and its mean absolute value are computed at rows.
-        """
+        """Return terms of families, and moments with terms added up within families."""
+        # Shares add up. Where all terms of a sum are functions of one pair with a table, its variance and mean absolute
+        # value are exact; otherwise covariances within a sum and its mean absolute value are computed at rows.
         keys, places = families.merged(self.function.terms.keys)
         n_rests = len(moments.variance) - len(places)
         places = np.append(places, len(keys) + np.arange(n_rests))
@@ -266,16 +270,16 @@ class Sums:
         )
         merged = np.flatnonzero(np.bincount(places, minlength=n_sums) > 1)
         if len(merged):
-            common, mean_abs[merged] = self._at_rows(places, merged)
+            common, mean_abs[merged] = self._covariances_at_rows(places, merged)
             are_correlated = bool(moments.covariance.any())
             variance[merged] = np.maximum(variance[merged] + common * are_correlated, 0.0)
         for place in merged:
-            exact = self._in_table([self.function.terms.keys[i] for i in np.flatnonzero(places == place)])
+            exact = self._variance_in_table([self.function.terms.keys[i] for i in np.flatnonzero(places == place)])
             if exact is not None:
                 variance[place], mean_abs[place] = exact
         return keys, Moments(variance, share - variance, mean_abs)
 
-    def _at_rows(self, places: Ints, merged: Ints) -> tuple[Floats, Floats]:
+    def _covariances_at_rows(self, places: Ints, merged: Ints) -> tuple[Floats, Floats]:
         """Return covariances within sums of several terms, and their mean absolute values, (n_sums, n_outputs)."""
         terms, (codes, row_weights) = np.flatnonzero(np.isin(places, merged)), self.rows()
         within = np.searchsorted(merged, places[terms])
@@ -287,7 +291,7 @@ class Sums:
         changes = summed(changes, places[: len(changes)], places.max() + 1)[merged]
         return together.variance - sum_of_variances + changes, together.mean_abs
 
-    def _in_table(self, keys: Sequence[Key]) -> tuple[Floats, Floats] | None:
+    def _variance_in_table(self, keys: Sequence[Key]) -> tuple[Floats, Floats] | None:
         """Return variance and mean absolute value of a sum whose terms share a pair's table; None if they do not."""
         effects = self.function.terms.effects
         pair = max(keys, key=len)
@@ -339,6 +343,7 @@ def key_of_rest(label: str) -> Names:
 
 
 def is_rest(key: Names) -> bool:
+    """Whether a key is that of a sum or a remainder, as `key_of_rest` makes it."""
     return key[0] == "" and len(key) == 2
 
 
@@ -365,7 +370,7 @@ class Ranking:
         ranks = [strongest_first(column) for column in self.variance.T]
         return contributions_table({self.by: self.labels, **order}, self.outputs, measures, ranks, backend)
 
-    def of(self, output: str) -> list[Standing]:
+    def standings_of(self, output: str) -> list[Standing]:
         k = self.outputs.index(output)
         measures = self.variance[:, k], self.share[:, k], self.mean_abs[:, k]
         rows = list(zip(self.features, self.labels, self.orders, *(each.tolist() for each in measures), strict=True))
@@ -373,7 +378,7 @@ class Ranking:
 
     @property
     def standings(self) -> dict[str, list[Standing]]:
-        return {output: self.of(output) for output in self.outputs}
+        return {output: self.standings_of(output) for output in self.outputs}
 
 
 def contributions_table(
@@ -387,14 +392,15 @@ def contributions_table(
     rows = [(k, i) for k, rank in enumerate(ranks) for i in rank]
     columns: dict[str, Any] = {name: [entries[i] for _, i in rows] for name, entries in names.items()}
     if len(outputs) > 1:
-        label, *more = columns
-        columns = {label: columns[label], "output": [outputs[k] for k, _ in rows], **{n: columns[n] for n in more}}
+        label = next(iter(columns))
+        columns = {label: columns[label], "output": [outputs[k] for k, _ in rows], **columns}
     return frame(
         columns | {name: np.array([values[i, k] for k, i in rows]) for name, values in measures.items()}, backend
     )
 
 
 def rank_terms(function: Function, moments: Moments, families: Families, by: str, sums: Sums | None = None) -> Ranking:
+    """Rank terms, or features with an equal share of their terms; `sums` adds up terms of the same families."""
     components = function.components
     keys: Sequence[Key] = components.keys
     if sums is not None:
@@ -414,7 +420,7 @@ def rank_terms(function: Function, moments: Moments, families: Families, by: str
 
 
 def feature_shares(keys: Sequence[Key], n_features: int, *, n_rests: int) -> Floats:
-    """Return equal shares of features in terms; each sum or remainder is its own feature, at the end."""
+    """Return shares (n_terms + n_rests, n_features + n_rests): equal among a term's features; each rest is its own."""
     shares = np.zeros((len(keys) + n_rests, n_features + n_rests))
     for i, key in enumerate(keys):
         shares[i, list(key)] = 1 / len(key)

@@ -26,8 +26,8 @@ class Loss:
     """A loss of scores (n_rows, n_outputs), given an outcome; as it is, one of all rows together (see held_out.py).
 
     `outcome` is what `y` holds: "numbers", "labels", "intervals" (of survival times), "times" (negative if censored),
-    "grades", or "anything". `is_on_scale`: scores are on the scale of the outcome. Losses of single rows define `at`
-    and, but for a user's function, the derivatives.
+    "grades", or "anything". `is_on_scale`: scores are on the scale of the outcome. Losses of single rows define
+    `per_row` and, but for a user's function, the derivatives.
     """
 
     name: str
@@ -37,18 +37,19 @@ class Loss:
     def __init__(self, name: str = "", outcome: str = "") -> None:
         self.name, self.outcome = name or self.name, outcome or self.outcome
 
-    def at(self, score: Floats, outcome: Floats) -> Floats:
+    def per_row(self, score: Floats, outcome: Floats) -> Floats:
+        """Return the loss of each row, shape (n_rows,)."""
         raise NotImplementedError
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
         """Return the derivative with respect to the scores, in their shape."""
         raise NotImplementedError
 
-    def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
+    def second_derivative_times(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
         """Apply the second derivative to directions, whose last two axes are those of the scores."""
         raise NotImplementedError
 
-    def constant(self, outcome: Floats, weights: Floats) -> Floats:
+    def best_constant(self, outcome: Floats, weights: Floats) -> Floats:
         """Return the scores, one per output, of the constant prediction with the smallest loss."""
         raise NotImplementedError
 
@@ -56,7 +57,7 @@ class Loss:
         """Return a loss with two derivatives and nearly the same minimum; by default itself."""
         return self
 
-    def invariant(self, values: Floats) -> Floats:
+    def without_invariant_part(self, values: Floats) -> Floats:
         """Remove from values of terms, outputs last, what does not change the loss."""
         return values
 
@@ -72,12 +73,9 @@ class Loss:
             )
 
 
-# Differences of score and outcome.
-
-
 @dataclasses.dataclass(frozen=True)
 class DifferenceLoss(Loss):
-    """A convex function of score minus outcome, with its first two derivatives."""
+    """A convex function `of_gap`, score minus outcome, with its first two derivatives, `slope` and `bend`."""
 
     name: str
     of_gap: Numbers
@@ -87,25 +85,25 @@ class DifferenceLoss(Loss):
     is_on_scale: bool = True
     is_squared: bool = False
 
-    def at(self, score: Floats, outcome: Floats) -> Floats:
+    def per_row(self, score: Floats, outcome: Floats) -> Floats:
         return np.asarray(self.of_gap(score - outcome).sum(axis=1))
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
         return self.slope(score - outcome)
 
-    def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
+    def second_derivative_times(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
         return self.bend(score - outcome) * direction
 
-    def constant(self, outcome: Floats, weights: Floats) -> Floats:
+    def best_constant(self, outcome: Floats, weights: Floats) -> Floats:
         if self.is_squared:
             return np.atleast_1d(np.average(outcome, axis=0, weights=weights))
-        return np.array([self._best(column, weights) for column in outcome.T])
+        return np.array([self._best_score(column, weights) for column in outcome.T])
 
-    def _best(self, outcome: Floats, weights: Floats) -> float:
-        return _lowest(lambda score: float(weights @ self.of_gap(score - outcome)), outcome.min(), outcome.max())
+    def _best_score(self, outcome: Floats, weights: Floats) -> float:
+        return _argmin(lambda score: float(weights @ self.of_gap(score - outcome)), outcome.min(), outcome.max())
 
 
-def _lowest(function: Callable[[float], float], low: float, high: float) -> float:
+def _argmin(function: Callable[[float], float], low: float, high: float) -> float:
     return float(scipy.optimize.minimize_scalar(function, bounds=(low, high), method="bounded").x)
 
 
@@ -115,17 +113,17 @@ def squared_loss(name: str = "squared error", outcome: str = "numbers") -> Diffe
 
 
 def expectile_loss(level: float) -> DifferenceLoss:
-    _share("expectile", level)
+    _checked_level("expectile", level)
 
     def bend(gap: Floats) -> Floats:
         return 2 * np.where(gap > 0, 1 - level, level)
 
     name = f"expectile loss at {level:g}"
-    return DifferenceLoss(name, lambda gap: bend(gap) / 2 * gap**2, lambda gap: bend(gap) * gap, bend)
+    return DifferenceLoss(name, lambda gap: bend(gap) / 2 * gap**2, slope=lambda gap: bend(gap) * gap, bend=bend)
 
 
 def huber_loss(width: float) -> DifferenceLoss:
-    _positive("huber", width)
+    _checked_positive("huber", width)
 
     def of_gap(gap: Floats) -> Floats:
         size = np.abs(gap)
@@ -134,14 +132,14 @@ def huber_loss(width: float) -> DifferenceLoss:
     return DifferenceLoss(
         f"Huber loss of width {width:g}",
         of_gap,
-        lambda gap: np.clip(gap, -width, width),
-        lambda gap: (np.abs(gap) <= width).astype(np.float64),
+        slope=lambda gap: np.clip(gap, -width, width),
+        bend=lambda gap: (np.abs(gap) <= width).astype(np.float64),
     )
 
 
 def pseudo_huber_loss(width: float) -> DifferenceLoss:
     """Return a smooth loss, quadratic near zero and linear far out."""
-    _positive("pseudo_huber", width)
+    _checked_positive("pseudo_huber", width)
 
     def root(gap: Floats) -> Floats:
         return np.sqrt(1 + (gap / width) ** 2)
@@ -149,14 +147,14 @@ def pseudo_huber_loss(width: float) -> DifferenceLoss:
     return DifferenceLoss(
         f"pseudo-Huber loss of width {width:g}",
         lambda gap: width**2 * (root(gap) - 1),
-        lambda gap: gap / root(gap),
-        lambda gap: root(gap) ** -3,
+        slope=lambda gap: gap / root(gap),
+        bend=lambda gap: root(gap) ** -3,
     )
 
 
 def fair_loss(width: float) -> DifferenceLoss:
     """Return a loss that is quadratic near zero and nearly linear far out."""
-    _positive("fair", width)
+    _checked_positive("fair", width)
 
     def of_gap(gap: Floats) -> Floats:
         size = np.abs(gap) / width
@@ -165,8 +163,8 @@ def fair_loss(width: float) -> DifferenceLoss:
     return DifferenceLoss(
         f"Fair loss of width {width:g}",
         of_gap,
-        lambda gap: gap / (1 + np.abs(gap) / width),
-        lambda gap: np.asarray((1 + np.abs(gap) / width) ** -2),
+        slope=lambda gap: gap / (1 + np.abs(gap) / width),
+        bend=lambda gap: np.asarray((1 + np.abs(gap) / width) ** -2),
     )
 
 
@@ -174,8 +172,8 @@ def log_cosh_loss() -> DifferenceLoss:
     return DifferenceLoss(
         "log-cosh loss",
         lambda gap: np.asarray(np.logaddexp(gap, -gap) - np.log(2)),
-        np.tanh,
-        lambda gap: np.asarray(1 - np.tanh(gap) ** 2),
+        slope=np.tanh,
+        bend=lambda gap: np.asarray(1 - np.tanh(gap) ** 2),
     )
 
 
@@ -198,33 +196,33 @@ class PinballLoss(Loss):
         bandwidth: float | None = None,
     ) -> None:
         super().__init__(name or f"pinball loss at {level:g}")
-        self.level, self.factor = _share("pinball", level), factor
+        self.level, self.factor = _checked_level("pinball", level), factor
         self.is_relative, self.bandwidth = is_relative, bandwidth
 
-    def at(self, score: Floats, outcome: Floats) -> Floats:
+    def per_row(self, score: Floats, outcome: Floats) -> Floats:
         gap = score - outcome
         loss = gap * (self._share_below(gap) - self.level)
         if self.bandwidth is not None:
             loss += self.bandwidth * _normal_density(gap / self.bandwidth)
-        return np.asarray((self._sizes(outcome) * loss).sum(axis=1))
+        return np.asarray((self._factors(outcome) * loss).sum(axis=1))
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
-        return self._sizes(outcome) * (self._share_below(score - outcome) - self.level)
+        return self._factors(outcome) * (self._share_below(score - outcome) - self.level)
 
-    def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
+    def second_derivative_times(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
         if self.bandwidth is None:
             raise NotImplementedError  # smooth() has it
         density = _normal_density((score - outcome) / self.bandwidth) / self.bandwidth
-        return self._sizes(outcome) * density * direction
+        return self._factors(outcome) * density * direction
 
-    def constant(self, outcome: Floats, weights: Floats) -> Floats:
-        sizes = self._sizes(outcome) * weights[:, None]
+    def best_constant(self, outcome: Floats, weights: Floats) -> Floats:
+        sizes = self._factors(outcome) * weights[:, None]
         return np.array([_quantile(y, size, self.level) for y, size in zip(outcome.T, sizes.T, strict=True)])
 
     def smooth(self, score: Floats, outcome: Floats) -> Loss:
         gap = score - outcome
         low, high = np.quantile(gap, [0.25, 0.75])
-        spread = min(gap.std(), (high - low) / 1.349) or gap.std()
+        spread = min(gap.std(), (high - low) / 1.349) or gap.std()  # quartiles of a normal distribution
         bandwidth = max((np.log(len(gap)) / len(gap)) ** 0.4, _LEAST_BANDWIDTH) * spread
         options = {"factor": self.factor, "is_relative": self.is_relative, "bandwidth": bandwidth}
         return PinballLoss(self.level, self.name, **options)
@@ -232,7 +230,7 @@ class PinballLoss(Loss):
     def _share_below(self, gap: Floats) -> Floats:
         return np.asarray(scipy.special.ndtr(gap / self.bandwidth) if self.bandwidth is not None else gap > 0, float)
 
-    def _sizes(self, outcome: Floats) -> Floats:
+    def _factors(self, outcome: Floats) -> Floats:
         return self.factor / np.maximum(np.abs(outcome), 1) if self.is_relative else np.full_like(outcome, self.factor)
 
 
@@ -252,21 +250,21 @@ class LogLoss(Loss):
 
     name, outcome = "log loss", "labels"
 
-    def at(self, score: Floats, outcome: Floats) -> Floats:
+    def per_row(self, score: Floats, outcome: Floats) -> Floats:
         return np.asarray((np.logaddexp(0, score) - outcome * score).sum(axis=1))
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
         return np.asarray(scipy.special.expit(score) - outcome)
 
-    def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:  # noqa: ARG002
+    def second_derivative_times(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:  # noqa: ARG002
         return np.asarray(scipy.special.expit(score) * scipy.special.expit(-score) * direction)
 
-    def constant(self, outcome: Floats, weights: Floats) -> Floats:
+    def best_constant(self, outcome: Floats, weights: Floats) -> Floats:
         mean = np.average(outcome, axis=0, weights=weights)
         return np.asarray(scipy.special.logit(np.clip(mean, _TINY, 1 - _TINY)))
 
     def check(self, outcome: Floats) -> None:
-        _refuse("must be between 0 and 1 for log loss", outcome, (outcome < 0) | (outcome > 1))
+        _refuse_outcome("must be between 0 and 1 for log loss", outcome, (outcome < 0) | (outcome > 1))
 
 
 class ExponentialLoss(LogLoss):
@@ -274,36 +272,36 @@ class ExponentialLoss(LogLoss):
 
     name = "exponential loss"
 
-    def at(self, score: Floats, outcome: Floats) -> Floats:
+    def per_row(self, score: Floats, outcome: Floats) -> Floats:
         return np.asarray((outcome * np.exp(-score) + (1 - outcome) * np.exp(score)).sum(axis=1))
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
         return (1 - outcome) * np.exp(score) - outcome * np.exp(-score)
 
-    def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
+    def second_derivative_times(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
         return ((1 - outcome) * np.exp(score) + outcome * np.exp(-score)) * direction
 
-    def constant(self, outcome: Floats, weights: Floats) -> Floats:
-        return super().constant(outcome, weights) / 2
+    def best_constant(self, outcome: Floats, weights: Floats) -> Floats:
+        return super().best_constant(outcome, weights) / 2  # scores are half the log-odds
 
 
 class MulticlassLogLoss(Loss):
     name, outcome = "multiclass log loss", "labels"
 
-    def at(self, score: Floats, outcome: Floats) -> Floats:
+    def per_row(self, score: Floats, outcome: Floats) -> Floats:
         return np.asarray(scipy.special.logsumexp(score, axis=1) - (outcome * score).sum(axis=1))
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
         return np.asarray(scipy.special.softmax(score, axis=1) - outcome)
 
-    def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:  # noqa: ARG002
+    def second_derivative_times(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:  # noqa: ARG002
         mean = scipy.special.softmax(score, axis=1)
         return np.asarray(mean * (direction - (mean * direction).sum(axis=-1, keepdims=True)))
 
-    def constant(self, outcome: Floats, weights: Floats) -> Floats:
+    def best_constant(self, outcome: Floats, weights: Floats) -> Floats:
         return np.log(np.maximum(np.average(outcome, axis=0, weights=weights), _TINY))
 
-    def invariant(self, values: Floats) -> Floats:
+    def without_invariant_part(self, values: Floats) -> Floats:
         return np.asarray(values - values.mean(axis=-1, keepdims=True))
 
 
@@ -315,13 +313,14 @@ class TweedieLoss(Loss):
             raise ValueError(f"the power of a Tweedie loss must be between 1 and 2, got {power:g}; check `loss`.")
         self.power, self.name = power, name or f"Tweedie loss of power {power:g}"
 
-    def at(self, score: Floats, outcome: Floats) -> Floats:
+    def per_row(self, score: Floats, outcome: Floats) -> Floats:
         p = self.power
         of_outcome = -score if p == 1 else np.exp((1 - p) * score) / (p - 1)
         of_mean = score if p == 2 else np.exp((2 - p) * score) / (2 - p)
         return np.asarray((outcome * of_outcome + of_mean + self._without_score(outcome)).sum(axis=1))
 
     def _without_score(self, outcome: Floats) -> Floats:
+        """Return the part of the loss that makes it zero if the mean is the outcome."""
         p = self.power
         if p == 1:
             return np.asarray(scipy.special.xlogy(outcome, outcome) - outcome)
@@ -330,17 +329,17 @@ class TweedieLoss(Loss):
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
         return np.exp((2 - self.power) * score) - outcome * np.exp((1 - self.power) * score)
 
-    def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
+    def second_derivative_times(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
         p = self.power
         return ((2 - p) * np.exp((2 - p) * score) + (p - 1) * outcome * np.exp((1 - p) * score)) * direction
 
-    def constant(self, outcome: Floats, weights: Floats) -> Floats:
+    def best_constant(self, outcome: Floats, weights: Floats) -> Floats:
         return np.log(np.maximum(np.average(outcome, axis=0, weights=weights), _TINY))
 
     def check(self, outcome: Floats) -> None:
         if self.power == 2:
-            _refuse(f"must be positive for {self.name}", outcome, outcome <= 0)
-        _refuse(f"must not be negative for {self.name}", outcome, outcome < 0)
+            _refuse_outcome(f"must be positive for {self.name}", outcome, outcome <= 0)
+        _refuse_outcome(f"must not be negative for {self.name}", outcome, outcome < 0)
 
 
 class AftLoss(Loss):
@@ -355,39 +354,41 @@ class AftLoss(Loss):
         if distribution not in _SURVIVALS:
             names = ", ".join(map(repr, _SURVIVALS))
             raise ValueError(f"the distribution of an AFT loss must be one of {names}, got {distribution!r}.")
-        self.scale = _positive("aft", scale)
+        self.scale = _checked_positive("aft", scale)
         self.name = f"AFT loss ({distribution}, scale {scale:g})"
         self._log_survival, self._log_density, self._density_slope = _SURVIVALS[distribution]
 
-    def at(self, score: Floats, outcome: Floats) -> Floats:
+    def per_row(self, score: Floats, outcome: Floats) -> Floats:
         exact, low, high = self._standardized(score, outcome)
         density = self._log_density(low) - np.log(self.scale * np.where(exact, outcome[:, 0], 1.0))
-        return np.where(exact, -density, -self._log_share(low, high))
+        return np.where(exact, -density, -self._log_probability(low, high))
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
         exact, low, high = self._standardized(score, outcome)
         first, _ = self._ratios(low, high)
         return (np.where(exact, self._density_slope(low)[0], -first) / self.scale)[:, None]
 
-    def curved(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
+    def second_derivative_times(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
         exact, low, high = self._standardized(score, outcome)
         first, second = self._ratios(low, high)
         with np.errstate(invalid="ignore", over="ignore"):
             bend = np.where(exact, -self._density_slope(low)[1], first**2 - second) / self.scale**2
         return bend[:, None] * direction
 
-    def constant(self, outcome: Floats, weights: Floats) -> Floats:
+    def best_constant(self, outcome: Floats, weights: Floats) -> Floats:
         ends = np.log(outcome[np.isfinite(outcome) & (outcome > 0)])
-        reach, column = 5 * self.scale, np.ones((len(outcome), 1))
-        best = _lowest(lambda s: float(weights @ self.at(s * column, outcome)), ends.min() - reach, ends.max() + reach)
+        room, ones = 5 * self.scale, np.ones((len(outcome), 1))
+        best = _argmin(lambda s: float(weights @ self.per_row(s * ones, outcome)), ends.min() - room, ends.max() + room)
         return np.array([best])
 
     def _standardized(self, score: Floats, outcome: Floats) -> tuple[Bools, Floats, Floats]:
+        """Return whether each time is exact, and its lower and upper end as (log(time) - score) / scale."""
         with np.errstate(divide="ignore"):
             low, high = ((np.log(end) - score[:, 0]) / self.scale for end in outcome.T)
         return outcome[:, 0] == outcome[:, 1], low, high
 
-    def _log_share(self, low: Floats, high: Floats) -> Floats:
+    def _log_probability(self, low: Floats, high: Floats) -> Floats:
+        """Return the log probability of a time between two standardized ends."""
         above_low, above_high = self._log_survival(low), self._log_survival(high)
         with np.errstate(divide="ignore"):
             return np.asarray(above_low + np.log(-np.expm1(above_high - above_low)))
@@ -395,8 +396,8 @@ class AftLoss(Loss):
     def _ratios(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         """Return the first two derivatives of the probability between two ends by minus the ends, divided by it."""
         with np.errstate(invalid="ignore", over="ignore"):
-            share = self._log_share(low, high)
-            densities = [np.nan_to_num(np.exp(self._log_density(end) - share)) for end in (low, high)]
+            log_probability = self._log_probability(low, high)
+            densities = [np.nan_to_num(np.exp(self._log_density(end) - log_probability)) for end in (low, high)]
             slopes = [np.nan_to_num(self._density_slope(end)[0], posinf=0.0, neginf=0.0) for end in (low, high)]
             second = densities[1] * slopes[1] - densities[0] * slopes[0]
         return densities[0] - densities[1], second  # meaningless if a time is exact
@@ -418,30 +419,30 @@ _SURVIVALS: dict[str, tuple[Callable[[Floats], Any], ...]] = {
 }
 
 
-def _positive(name: str, number: float) -> float:
+def _checked_positive(name: str, number: float) -> float:
     if not number > 0:
         raise ValueError(f"the parameter of the loss {name!r} must be positive, got {number:g}; check `loss`.")
     return number
 
 
-def _share(name: str, number: float) -> float:
+def _checked_level(name: str, number: float) -> float:
     if not 0 < number < 1:
         raise ValueError(f"the level of the loss {name!r} must be between 0 and 1, got {number:g}; check `loss`.")
     return number
 
 
-def _refuse(what: str, outcome: Floats, bad: Bools) -> None:
-    if bad.any():
-        raise ValueError(f"`y` {what}, got {float(outcome[bad][0]):.6g}; check the outcome, or pass another `loss`.")
+def _refuse_outcome(rule: str, outcome: Floats, is_bad: Bools) -> None:
+    if is_bad.any():
+        raise ValueError(f"`y` {rule}, got {float(outcome[is_bad][0]):.6g}; check the outcome, or pass another `loss`.")
 
 
-class FunctionLoss(Loss):
+class UserLoss(Loss):
     def __init__(self, function: Callable[[Any, Any], Any]) -> None:
         name = getattr(function, "__name__", type(function).__name__).replace("<lambda>", "the given loss")
         super().__init__(name, "anything")
         self.function = function
 
-    def at(self, score: Floats, outcome: Any) -> Floats:
+    def per_row(self, score: Floats, outcome: Any) -> Floats:
         flat_score = score[:, 0] if score.shape[1] == 1 else score
         loss = np.asarray(self.function(flat_score, outcome), dtype=np.float64)
         if loss.shape != (len(score),) or not np.isfinite(loss).all():
@@ -483,14 +484,14 @@ def named_losses(text: str, n_outputs: int) -> list[Loss] | None:
     if name in _PLAIN and not parameters:
         return [_PLAIN[name]()] * n_outputs
     if name == "aft" and len(parameters) == 2:
-        return [AftLoss(parameters[0], _number(text, parameters[1]))] * n_outputs
+        return [AftLoss(parameters[0], _parsed_number(text, parameters[1]))] * n_outputs
     if name not in _WITH_NUMBER or len(parameters) not in {1, n_outputs}:
         return None
-    losses = [_WITH_NUMBER[name](_number(text, parameter)) for parameter in parameters]
+    losses = [_WITH_NUMBER[name](_parsed_number(text, parameter)) for parameter in parameters]
     return losses * n_outputs if len(losses) == 1 else losses
 
 
-def _number(text: str, parameter: str) -> float:
+def _parsed_number(text: str, parameter: str) -> float:
     try:
         return float(parameter)
     except ValueError:

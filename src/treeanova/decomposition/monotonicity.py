@@ -177,30 +177,30 @@ class Monotonicity(Result):
     def __repr__(self) -> str:
         return f"Monotonicity({self.feature}: {self.direction})"
 
-    def _content(self) -> dict[str, Any]:
+    def _content_of_dict(self) -> dict[str, Any]:
         content = {name: getattr(self, name) for name in ("feature", "output", "direction")}
         return content | {"levels": records(self.table), "steps": records(self.steps)}
 
-    def _text(self, top: int) -> str:
+    def _text_of_top(self, top: int) -> str:
         del top  # it has no long table
         words = {"neither": "neither increasing nor decreasing", "undecided": "undecided"}
         lines = [f"{self.feature}: {words.get(self.direction, self.direction)}"]
-        lines += [f"  {line}" for line in (*self._extremes(), *self._by_partner(), *self.notes)]
+        lines += [f"  {line}" for line in (*self._lines_of_extremes(), *self._lines_by_partner(), *self.notes)]
         return "\n".join(map(printable, lines))
 
-    def _extremes(self) -> Iterator[str]:
+    def _lines_of_extremes(self) -> Iterator[str]:
         for is_fall, word in ((True, "fall"), (False, "rise")):
             rows = self._breaking(is_fall=is_fall)
             if rows:
                 below, above, change, where = rows[0]
                 name = "largest change" if self.direction in {"increasing", "decreasing"} else f"largest {word}"
-                yield f"{name} {change:.4g}, from {below} to {above}{_shortened(where)}"
+                yield f"{name} {change:.4g}, from {below} to {above}{_cell_text(where)}"
         if self.direction == "undecided":
             low = min((step.smallest for step in self.all_steps), default=0.0)
             high = max((step.largest for step in self.all_steps), default=0.0)
             yield f"every change is between {low:.4g} and {high:.4g}"
 
-    def _by_partner(self) -> Iterator[str]:
+    def _lines_by_partner(self) -> Iterator[str]:
         partners = list(dict.fromkeys(level.partner for level in self.levels))
         if len(partners) > _FEW:
             yield f"by levels of {len(partners)} other features: {_counts(self.levels)}"
@@ -218,7 +218,7 @@ def _counts(levels: Sequence[Level]) -> str:
     return ", ".join(f"{directions.count(word):,} {word}" for word in _DIRECTIONS if word in directions)
 
 
-def _shortened(where: Sequence[str]) -> str:
+def _cell_text(where: Sequence[str]) -> str:
     more = f" and bins of {len(where) - _FEW} more features" if len(where) > _FEW else ""
     return f" at {', '.join(where[:_FEW])}{more}" if where else ""
 
@@ -243,30 +243,30 @@ def monotonicity_of(function: Function, model: Any, feature: int, output: int, b
         statement = _statement(grid, steps, feature, n_nodes)
         if statement.direction != "undecided":
             break
-    notes = tuple(_notes(grid.axes[feature]))
+    notes = tuple(_notes_on_missing(grid.axes[feature]))
     return dataclasses.replace(statement, output=grid.schema.outputs[output], notes=notes, backend=backend)
 
 
 def _statement(grid: Grid, functions: Callable[[], Iterator[StepFunction]], feature: int, n_nodes: int) -> Monotonicity:
-    """Try up to `n_nodes` products of sets for the smallest and the largest change of a step."""
+    """Bound each step by branch and bound with up to `n_nodes` nodes, and state what follows."""
     axis = grid.axes[feature]
     steps, by_partner, tolerance, extremes = [], _ByPartner(grid), 0.0, []
-    for k, function in enumerate(functions()):
+    for bin_below, function in enumerate(functions()):
         tolerance = max(tolerance, function.tolerance)
         low, high = function.lowest(n_nodes), (-function).lowest(n_nodes)
         extremes.append((low, high))
         bounds = low.bound, -high.bound, low.least, -high.least
-        cells = _where(function, grid, low.cell), _where(function, grid, high.cell)
+        cells = _bins_text(function, grid, low.cell), _bins_text(function, grid, high.cell)
         is_exact = low.is_exact and high.is_exact
-        steps.append(Step(axis.labels[k], axis.labels[k + 1], *bounds, *cells, is_exact))
+        steps.append(Step(axis.labels[bin_below], axis.labels[bin_below + 1], *bounds, *cells, is_exact))
         by_partner.add(function, low, high)
     levels = by_partner.levels(tolerance)
     open_levels = {(level.partner, level.level) for level in levels if level.direction == "undecided"}
     if 0 < len(open_levels) * len(steps) <= _MOST_SEARCHES:
-        tried = _ByPartner(grid, frozenset(open_levels))
+        searched = _ByPartner(grid, frozenset(open_levels))
         for function, (low, high) in zip(functions(), extremes, strict=True):
-            tried.add(function, low, high)
-        levels = tried.levels(tolerance)
+            searched.add(function, low, high)
+        levels = searched.levels(tolerance)
     statement = Monotonicity(axis.name, "", "", tuple(steps), levels, tolerance)
     return dataclasses.replace(statement, direction=_direction(statement.is_increasing, statement.is_decreasing))
 
@@ -274,7 +274,7 @@ def _statement(grid: Grid, functions: Callable[[], Iterator[StepFunction]], feat
 def _steps(
     function: Function, model: Any, feature: int, output: int
 ) -> tuple[Grid, Callable[[], Iterator[StepFunction]]]:
-    """Return the steps of the whole function, from trees if available, otherwise from tables; and their grid."""
+    """Return the grid, and a function that yields all steps in the feature, from trees if available, or from tables."""
     source = function.source
     if source.is_sum_of_terms and not function.scope.is_part:
         effects = source.raw().effects
@@ -289,6 +289,7 @@ def _steps(
 
 
 def _trees_of(effects: Effects, model: Any) -> tuple[Forest, LeafSets] | None:
+    """Return trees and leaves of the model if they give these tables; None if it cannot be read or differs."""
     if model is None:
         return None
     try:
@@ -303,7 +304,7 @@ def _trees_of(effects: Effects, model: Any) -> tuple[Forest, LeafSets] | None:
     return (forest, sets) if is_same else None
 
 
-def _where(function: StepFunction, grid: Grid, cell: Sequence[int]) -> tuple[str, ...]:
+def _bins_text(function: StepFunction, grid: Grid, cell: Sequence[int]) -> tuple[str, ...]:
     """Describe the bins of a cell; partners that make no difference to the step are left out."""
     words = []
     for j, columns, column in zip(function.partners, function.columns, cell, strict=True):
@@ -321,49 +322,54 @@ class _ByPartner:
 
     grid: Grid
     to_search: frozenset[tuple[str, str]] = frozenset()
+    # by partner, (4, n_levels): bound and attained value of the lowest step, then of its lowest negative
     bounds: dict[int, Floats] = dataclasses.field(default_factory=dict)
-    outside: list[tuple[Key, Floats]] = dataclasses.field(default_factory=list)
+    outside: list[tuple[Key, Floats]] = dataclasses.field(default_factory=list)  # partners of a step; these four
 
     def add(self, function: StepFunction, low: Extreme, high: Extreme) -> None:
+        """Lower the bounds by those of a step, whose extremes over all cells are given."""
         lows, highs = function, -function
         for place, (j, columns) in enumerate(zip(function.partners, function.columns, strict=True)):
             bounds = np.concatenate([lows.by_level(place, low.cell), highs.by_level(place, high.cell)])
             for column in self._columns_to_search(j, columns):
-                bounds[:, column] = *_searched(lows, place, column), *_searched(highs, place, column)
+                bounds[:, column] = *_lowest_at_level(lows, place, column), *_lowest_at_level(highs, place, column)
             bounds = np.maximum(bounds[:, columns], [[low.bound], [-np.inf], [high.bound], [-np.inf]])
             self.bounds[j] = np.minimum(self.bounds[j], bounds) if j in self.bounds else bounds
         whole = np.array([low.bound, low.least, high.bound, high.least])
         self.outside.append((function.partners, whole))
 
     def _columns_to_search(self, partner: int, columns: Ints) -> list[int]:
+        """Return the columns of a step function that stand for bins to search."""
         axis = self.grid.axes[partner]
-        bins = [b for b, label in enumerate(axis.labels) if (axis.name, label) in self.to_search]
+        bins = [i for i, label in enumerate(axis.labels) if (axis.name, label) in self.to_search]
         return sorted(set(columns[bins].tolist()))
 
     def levels(self, tolerance: float) -> tuple[Level, ...]:
+        """Return the direction at each level of each partner; changes within the tolerance do not count."""
         levels = []
         for j, bounds in sorted(self.bounds.items()):
             for partners, whole in self.outside:
                 if j not in partners:  # the step does not depend on this feature
                     bounds = np.minimum(bounds, whole[:, None])
             possible, actual = bounds[::2] < -tolerance, bounds[1::2] < -tolerance
-            for b, label in enumerate(self.grid.axes[j].labels):
-                levels.append(_level(self.grid.axes[j].name, label, bounds[:, b], possible[:, b], actual[:, b]))
+            for i, label in enumerate(self.grid.axes[j].labels):
+                levels.append(_level_of(self.grid.axes[j].name, label, bounds[:, i], possible[:, i], actual[:, i]))
         return tuple(levels)
 
 
-def _searched(function: StepFunction, place: int, column: int) -> tuple[float, float]:
+def _lowest_at_level(function: StepFunction, place: int, column: int) -> tuple[float, float]:
+    """Return the bound and the attained value of the lowest step with one partner fixed."""
     extreme = function.lowest(_FEW_NODES, at=(place, column))
     return extreme.bound, extreme.least
 
 
-def _level(partner: str, label: str, bounds: Floats, possible: Bools, actual: Bools) -> Level:
-    never = [_never(bool(p), bool(a)) for p, a in zip(possible, actual, strict=True)]
+def _level_of(partner: str, level: str, bounds: Floats, is_possible: Bools, is_attained: Bools) -> Level:
+    never = [_never(*map(bool, both)) for both in zip(is_possible, is_attained, strict=True)]
     is_exact = bool((bounds[1::2] <= bounds[::2]).all())
-    return Level(partner, label, _direction(*never), float(bounds[0]), float(-bounds[2]), is_exact)
+    return Level(partner, level, _direction(*never), float(bounds[0]), float(-bounds[2]), is_exact)
 
 
-def _notes(axis: Axis) -> Iterator[str]:
+def _notes_on_missing(axis: Axis) -> Iterator[str]:
     if axis.n_extra:
         yield "missing values are excluded"
     elif axis.missing_bin >= 0:

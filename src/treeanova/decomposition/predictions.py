@@ -131,13 +131,13 @@ class Terms(Mapping[Names, Term]):
     ``terms["a", "b"]`` in any order, ``terms["a × b"]`` as tables print it, ``terms["a"]`` for a main effect.
     """
 
-    def __init__(self, names: Sequence[Names], features: Sequence[str], make: Callable[[Names], Term]) -> None:
-        self._names, self._features, self._make = tuple(names), set(features), make
+    def __init__(self, names: Sequence[Names], features: Sequence[str], make_term: Callable[[Names], Term]) -> None:
+        self._names, self._features, self._make_term = tuple(names), set(features), make_term
         self._by_set = {frozenset(term): term for term in self._names}
         self._by_label = dict(zip(labels_of(self._names, features), self._names, strict=True))
 
     def __getitem__(self, key: str | Collection[str]) -> Term:
-        return self._make(self.names_of(key))
+        return self._make_term(self.names_of(key))
 
     @property
     def labels(self) -> Mapping[str, Names]:
@@ -165,9 +165,9 @@ class Terms(Mapping[Names, Term]):
     def names_of(self, key: str | Collection[str]) -> Names:
         """Return a term's features in the order of the data; raise KeyError with a hint if there is no such term."""
         names = self.features_in(key)
-        return self._by_set.get(frozenset(names)) or self._refuse(names)
+        return self._by_set.get(frozenset(names)) or self._raise_unknown_term(names)
 
-    def _refuse(self, names: Names) -> NoReturn:
+    def _raise_unknown_term(self, names: Names) -> NoReturn:
         label = label_of(names)
         labels = {label_of(term).lower(): term for term in self._names}
         near = [labels[text] for text in difflib.get_close_matches(label.lower(), labels, n=2)]
@@ -194,7 +194,13 @@ class Terms(Mapping[Names, Term]):
         return f"<{len(self)} terms: {shown}{', …' if len(self) > 6 else ''}>"
 
 
+def tables_of(fx: Predictions) -> dict[Names, Term]:
+    """Return the terms that have a table, by the names of their features."""
+    return {names: term for names, term in fx.terms.items() if term.has_table}
+
+
 def term_columns(term: Term) -> dict[str, Any]:
+    """Return columns of a term's table, with a row per cell: labels and ends of bins, values, weight."""
     outputs = term.schema.outputs
     cells = np.indices(term.weights.shape).reshape(term.order, -1)
     reserved = {"weight", "value", *(f"value_{output}" for output in outputs)}
@@ -211,8 +217,6 @@ def term_columns(term: Term) -> dict[str, Any]:
     columns["weight"] = term.weights.ravel()
     return columns
 
-
-# The response scale.
 
 SCALES = ("score", "response", "probability")
 
@@ -240,6 +244,7 @@ def response_changes(schema: Schema, intercept: npt.ArrayLike, values: Floats) -
 
 
 def on_scale(term: Term, intercept: npt.ArrayLike, scale: str) -> Term:
+    """Return a term with its values on a scale: itself, or with changes of the response in its table."""
     if not is_response(term.schema, scale):
         return term
     changes = response_changes(term.schema, intercept, term.values)
@@ -247,10 +252,8 @@ def on_scale(term: Term, intercept: npt.ArrayLike, scale: str) -> Term:
 
 
 def base_response(schema: Schema, intercept: npt.ArrayLike) -> Floats:
+    """Return the response where all terms are zero, shape (n_outputs,)."""
     return np.asarray(respond(schema, np.atleast_1d(np.asarray(intercept, dtype=np.float64))[None])[0])
-
-
-# The model at rows.
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -263,8 +266,6 @@ class Predictions:
     _settings: Settings = dataclasses.field(default_factory=Settings)
     model: Any = None
     _saved_moments: Moments | None = None
-
-    # The model.
 
     @property
     def grid(self) -> Grid:
@@ -285,8 +286,6 @@ class Predictions:
     def outputs(self) -> Names:
         """Names of the outputs: classes, targets, or "score" if there is only one."""
         return self.schema.outputs
-
-    # Terms by name.
 
     @property
     def intercept(self) -> float | Floats:
@@ -309,7 +308,7 @@ class Predictions:
         return len(self.terms)
 
     def __bool__(self) -> bool:
-        return True
+        return True  # though `len` may be 0
 
     @property
     def has_remainder(self) -> bool:
@@ -332,12 +331,14 @@ class Predictions:
         return tuple(self.schema.names.index(name) for name in names)
 
     def _table_weights(self, key: Key) -> Floats:
+        """Return weights of the cells of a term's table; of the density if the terms have none."""
         terms = self._function.terms
         weights = terms.weights.get(key)
         return self._shown_density.table(key, terms.effects.binnings.get(key)) if weights is None else weights
 
     @property
     def _shown_density(self) -> Density:
+        """The density whose weights tables show: that of the rows at which terms are ranked."""
         return self.density.population if self.density.ranks_on_population else self.density
 
     def _term(self, names: Names) -> Term:
@@ -349,6 +350,7 @@ class Predictions:
         return Term(names, schema, table=(effects.axes_of(key), values, self._table_weights(key)))
 
     def _at_encoded(self, key: Key, encoded: Floats) -> Floats:
+        """Evaluate a term without a table at encoded rows of its features alone."""
         grid = self._function.grid
         codes = np.zeros((len(encoded), len(grid.axes)), dtype=np.int32)
         for column, j in enumerate(key):
@@ -368,8 +370,6 @@ class Predictions:
                     "truncate(), or one without max_order"
                 )
         return self._positions(self.terms.names_of(names))
-
-    # Rows.
 
     def _scores(self, X: Any) -> Floats:
         return self._function.score(Rows.of(X, self.schema))
@@ -567,16 +567,17 @@ class Predictions:
             return self._explained(X, max_order, reference)
 
     def _explained_lazily(self, batches: Batches, reference: Any, max_order: int | None) -> Any:
+        """Return a lazy table of Dask or Spark with all terms at its rows."""
         if not isinstance(batches, Distributed):
             raise TypeError(
                 "`X` must be rows in memory, or a table of Dask or Spark, got rows in batches; write their terms to a "
                 "file with explain_to(path, X)."
             )
-        compute = functools.partial(self._columns_at, max_order, reference)
+        compute = functools.partial(self._columns_of_explanation, max_order, reference)
         columns = compute(Rows(np.zeros((1, len(self.schema.features)))))
         return batches.reading(Selection(self.schema)).mapped(compute, list(columns))
 
-    def _columns_at(self, max_order: int | None, reference: Any, X: Any) -> dict[str, Floats]:
+    def _columns_of_explanation(self, max_order: int | None, reference: Any, X: Any) -> dict[str, Floats]:
         return columns_of(self._explained(X, max_order, reference))
 
     def _explained(
@@ -668,6 +669,7 @@ class Predictions:
             functools.partial(self._explained, keys=keys, max_order=None if terms is None else 0),
             Selection(self.schema, keep=tuple(dict.fromkeys(keep))),
             digest_of(fingerprint(function.source, function.terms, function.scope), keys, list(dict.fromkeys(keep))),
+            # columns of terms, sums, a remainder, intercept and score, and copied ones
             (len(keys) + len(function.unlisted_orders) + 3) * len(self.outputs) + len(set(keep)),
         )
         with reporting(progress) as report:

@@ -19,11 +19,12 @@ class Result(abc.ABC):
     """An answer: `print` it, turn it into plain data with `to_dict`, or print n rows of it with ``f"{answer:n}"``."""
 
     @abc.abstractmethod
-    def _content(self) -> dict[str, Any]:
+    def _content_of_dict(self) -> dict[str, Any]:
         """Return the content of `to_dict`, with arrays and NaN."""
 
     @abc.abstractmethod
-    def _text(self, top: int) -> str: ...
+    def _text_of_top(self, top: int) -> str:
+        """Return the printed text, with at most `top` rows of each table."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as plain data that JSON can hold; None stands for numbers that are not defined.
@@ -40,16 +41,16 @@ class Result(abc.ABC):
         >>> fx.gap(X, "x0").to_dict()["table"][0]
         {'term': 'x0', 'gap': 0.5, 'error': None}
         """
-        return plain(self._content())
+        return plain(self._content_of_dict())
 
     def __str__(self) -> str:
-        return self._text(TOP)
+        return self._text_of_top(TOP)
 
     def __repr__(self) -> str:
         return str(self)
 
     def __format__(self, spec: str) -> str:
-        return self._text(int(spec)) if spec else str(self)
+        return self._text_of_top(int(spec)) if spec else str(self)
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(str(self))}</pre>"
@@ -72,13 +73,13 @@ def aligned_rows(rows: Sequence[Mapping[str, Any]], top: int) -> str:
 
 
 def contribution_lines(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], top: int, summed: str) -> str:
-    """Format contributions with signs; zero for rounding, a dash for NaN."""
-    label = next(iter(rows[0]))
+    """Format contributions with signs; zero for rounding, a dash for NaN; omitted rows are added up in `summed`."""
+    label = next(iter(rows[0]))  # the first column, which names the term
     sizes = (abs(row[name]) for row in rows for name in columns if row[name] is not None)
     noise = _ROUNDING * max((size for size in sizes if not math.isnan(size)), default=0.0)
     shown = [{label: row[label]} | {name: _signed(row[name], name, noise) for name in columns} for row in rows[:top]]
-    left = rows[top:]
-    more = f"\n{len(left):,} more terms: {sum(row[summed] for row in left):+.4g}" if left else ""
+    omitted = rows[top:]
+    more = f"\n{len(omitted):,} more terms: {sum(row[summed] for row in omitted):+.4g}" if omitted else ""
     return aligned_rows(shown, top) + more
 
 
@@ -91,9 +92,9 @@ def _signed(value: float | None, column: str, noise: float) -> str:
 
 
 def rows_of_output(rows: Sequence[Mapping[str, Any]], output: str) -> list[Mapping[str, Any]]:
-    return [row for row in rows if row.get("output", output) == output]
+    return [row for row in rows if row.get("output", output) == output]  # no such column if there is one output
 
 
-def first_names(names: Sequence[str]) -> str:
+def first_names_text(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return printable(f"{', '.join(names[:_MOST_NAMES])}{more}") or "none"

@@ -16,7 +16,7 @@ from treeanova.data.files import records
 from treeanova.decomposition.evidence import Evidence, evidence_of, slope_of
 from treeanova.decomposition.function import Function, per_output
 from treeanova.decomposition.held_out import HeldOut, LossRows, held_out, outcome_of, questions_of
-from treeanova.decomposition.result import Result, aligned_rows, first_names
+from treeanova.decomposition.result import Result, aligned_rows, first_names_text
 from treeanova.density.counting import NEGLIGIBLE_WEIGHT
 from treeanova.density.statistics import checked_weights
 from treeanova.model.rows import Rows
@@ -88,11 +88,11 @@ class Validation(Result):
     groups: tuple[tuple[str, ...], ...] = ()
     notes: tuple[str, ...] = ()
 
-    def _content(self) -> dict[str, Any]:
+    def _content_of_dict(self) -> dict[str, Any]:
         names = [field.name for field in dataclasses.fields(self) if field.name != "table"]
         return {name: getattr(self, name) for name in names} | {"terms": records(self.table)}
 
-    def _text(self, top: int) -> str:
+    def _text_of_top(self, top: int) -> str:
         rows = records(self.table)
         lines = [
             {"term": row["term"]}
@@ -108,13 +108,13 @@ class Validation(Result):
             for group in self.groups
         ]
         return (
-            f"{self.n_rows:,} rows, {self.loss}: {_numbers(self.model_loss)} for the model, "
-            f"{_numbers(self.constant_loss)} for the best constant\n"
+            f"{self.n_rows:,} rows, {self.loss}: {_losses_text(self.model_loss)} for the model, "
+            f"{_losses_text(self.constant_loss)} for the best constant\n"
             "1. How much worse is the loss without the term? (loss without, and its standard error)\n"
             f"   Interactions that can be left out (the loss grows by at most two errors): "
-            f"{first_names(self.dispensable)}\n"
+            f"{first_names_text(self.dispensable)}\n"
             "2. Does the outcome follow the term, given all the others? (p, one-sided)\n"
-            f"   Significant, corrected for all {len(lines)} rows (Holm): {first_names(self.significant)}\n"
+            f"   Significant, corrected for all {len(lines)} rows (Holm): {first_names_text(self.significant)}\n"
             f"{''.join(f'   {note}{chr(10)}' for note in (*tested, *self.notes))}\n"
             f"{aligned_rows(lines, top)}\n\n"
             "slope: 1 calibrated, 0 noise; explains: share of the outcome's variance, next to the term's share of the\n"
@@ -126,7 +126,7 @@ def p_text(p: float) -> str:
     return "–" if np.isnan(p) else "<0.0001" if p < 1e-4 else f"{p:.4f}"
 
 
-def _numbers(losses: Any) -> str:
+def _losses_text(losses: Any) -> str:
     return ", ".join(f"{loss:.6g}" for loss in np.atleast_1d(losses))
 
 
@@ -141,6 +141,7 @@ def validate(
     backend: str | None,
     progress: Progress,
 ) -> Validation:
+    """Test each term at held-out rows; `group` is for rankings, `loss` by default the model's objective."""
     schema = function.grid.schema
     questions = questions_of(schema, loss)
     encoded = encode(X, schema)
@@ -166,14 +167,14 @@ def validate(
         _check_number(_UNITS.get(held.loss.outcome, "rows"), "`y`", held.n_units)
         _check_size(held)
         columns = np.swapaxes(values[..., question.outputs], 0, 1)  # terms first, as columns of a regression
-        evidence, measures = evidence_of(held, columns, keys, encoded, schema), _measured(held, columns)
+        evidence, measures = evidence_of(held, columns, keys, encoded, schema), _measures_of_terms(held, columns)
         named = {"output": schema.outputs[question.outputs[0]]} if len(questions) > 1 else {}
-        for u, aliases in enumerate(_alias_labels(evidence, labels, schema.names)):
-            tested = {"p_value": float(evidence.p_values[u]), "aliases": ", ".join(aliases)}
-            of_term = {"term": labels[u], "order": orders[u], "group": (labels[u], *aliases)}
-            table.append(of_term | named | measures[u] | tested)
+        for position, aliases in enumerate(_alias_labels(evidence, labels, schema.names)):
+            tested = {"p_value": float(evidence.p_values[position]), "aliases": ", ".join(aliases)}
+            of_term = {"term": labels[position], "order": orders[position], "group": (labels[position], *aliases)}
+            table.append(of_term | named | measures[position] | tested)
         losses.append((held.mean_loss(held.score), held.constant_loss()))
-        notes += _notes(evidence, labels)
+        notes += _notes_on_missing_p_values(evidence, labels)
     name, n_rows = questions[0].name, len(encoded)
     return _validation(table, np.array(losses).T, name, n_rows=n_rows, notes=notes, backend=backend)
 
@@ -199,10 +200,10 @@ def _group_ids(group: npt.ArrayLike, is_counted: Bools) -> npt.NDArray[Any]:
 _UNITS = {"times": "events", "grades": "groups with different grades"}
 
 
-def _check_number(what: str, where: str, n_units: int) -> None:
+def check_number(units: str, where: str, n_units: int) -> None:
     if n_units < _FEWEST_UNITS:
         raise ValueError(
-            f"{where} must have at least {_FEWEST_UNITS} {what} for standard errors, got {n_units}; add held-out rows."
+            f"{where} must have at least {_FEWEST_UNITS} {units} for standard errors, got {n_units}; add held-out rows."
         )
 
 
@@ -218,26 +219,22 @@ def _check_size(held: HeldOut) -> None:
         )
 
 
-# Measures of each term.
-
-
-def _measured(held: HeldOut, values: Floats) -> list[dict[str, float]]:
+def _measures_of_terms(held: HeldOut, values: Floats) -> list[dict[str, float]]:
+    """Return the measures of each term, given values of shape (n_terms, n_rows, n_outputs)."""
     measures = []
-    for term, (share, model_share) in zip(values, _shares(held, values), strict=True):
-        change, error = held.change(held.score - term)
+    for term, (share, model_share) in zip(values, _shares_of_variance(held, values), strict=True):
+        change, error = held.loss_change(held.score - term)
         of_loss = {"loss_change": change, "error": error, "slope": slope_of(held, term)}
         measures.append(of_loss | {"share": share, "model_share": model_share})
     return measures
 
 
-def _shares(held: HeldOut, values: Floats) -> list[tuple[float, float]]:
-    """Return shares of each term in the variances of the outcome and of the score.
-
-    A score on another scale is first mapped to the outcome by linear regression. Censored times, grades within groups
-    and outcomes of a function have no such variance.
-    """
+def _shares_of_variance(held: HeldOut, values: Floats) -> list[tuple[float, float]]:
+    """Return shares of each term in the variances of the outcome and of the score."""
+    # A score on another scale is first mapped to the outcome by linear regression. Censored times, grades within groups
+    # and outcomes of a function have no such variance.
     weights = held.row_weights[:, None] / held.row_weights.sum()
-    centred, score = (_centred(held.loss.invariant(numbers), weights) for numbers in (values, held.score))
+    centred, score = (_centred(held.loss.without_invariant_part(numbers), weights) for numbers in (values, held.score))
     of_score = float((weights * score**2).sum())
     model_shares = (centred * weights * score).sum(axis=(1, 2)) / of_score if of_score > 0 else np.zeros(len(values))
     if not isinstance(held, LossRows) or held.loss.outcome in {"intervals", "anything"}:
@@ -250,6 +247,7 @@ def _shares(held: HeldOut, values: Floats) -> list[tuple[float, float]]:
 
 
 def _centred(values: Floats, weights: Floats) -> Floats:
+    """Subtract weighted means over rows, the last axis but one."""
     means: Floats = np.tensordot(values, weights[:, 0], axes=(-2, 0))
     return values - np.expand_dims(means, -2)
 
@@ -269,20 +267,22 @@ def holm(p: Sequence[float] | Floats) -> Floats:
 
 
 def _alias_labels(evidence: Evidence, labels: Sequence[str], features: Sequence[str]) -> list[list[str]]:
+    """Return, per term, the labels of the terms and of the features' curves that it is tested with."""
     aliases = []
     for terms, curves in zip(evidence.terms, evidence.features, strict=True):
-        names = [labels[v] for v in terms]
+        names = [labels[term] for term in terms]
         aliases.append([*names, *(features[j] for j in curves if features[j] not in names)])
     return aliases
 
 
-def _notes(evidence: Evidence, labels: Sequence[str]) -> list[str]:
+def _notes_on_missing_p_values(evidence: Evidence, labels: Sequence[str]) -> list[str]:
     if evidence.reason:
         return [f"no p-values: {evidence.reason}"]
     return [f"no p-value for {label}: {why}" for label, why in zip(labels, evidence.reasons, strict=True) if why]
 
 
 def _distinct_groups(groups: Sequence[tuple[str, ...]], ranked: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """Return each group of several labels once, its labels and the groups in the order of `ranked`."""
     place = {label: position for position, label in reversed(list(enumerate(ranked)))}
     by_rank = [tuple(sorted(group, key=lambda label: place.get(label, len(place)))) for group in groups]
     by_rank.sort(key=lambda group: place.get(group[0], len(place)))

@@ -9,7 +9,7 @@ import numpy as np
 
 from treeanova.core.arrays import Bools, Floats, Ints, Key
 from treeanova.data.features import Feature
-from treeanova.decomposition.answers import weights_of
+from treeanova.decomposition.answers import table_weights_of
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.predictions import function_of
 from treeanova.model.axes import Axis
@@ -147,7 +147,7 @@ def _scores(effects: Effects, key: Key, binnings: tuple[Binning, ...]) -> Floats
 
 def _weights(fx: Decomposition, key: Key, binnings: tuple[Binning, ...]) -> Floats:
     is_same = all(map(Binning.equals, function_of(fx).effects.binnings_of(key), binnings))
-    table = weights_of(fx)[key] if is_same else fx.density.table(key, binnings)
+    table = table_weights_of(fx)[key] if is_same else fx.density.table(key, binnings)
     axes = _axes(function_of(fx).effects, key, binnings)
     counted = np.ix_(*(_counts_once(axis) for axis in axes))
     weights = np.zeros([len(_places(axis)) for axis in axes])

@@ -18,7 +18,7 @@ from treeanova.model.axes import Axis, IntervalAxis
 from treeanova.model.grid import Binning, binning_by, unmerged
 
 Ends = tuple[float, float]
-Entry = tuple[Axis, Floats, Ends | None]  # an axis, the weights of its bins, and the ends of nearly all data
+AxisData = tuple[Axis, Floats, Ends | None]  # an axis, the weights of its bins, and the ends of nearly all data
 Extras = bool | Collection[str] | None
 X_SCALES = ("linear", "log", "quantile")
 ORDERS = ("auto", "given", "name", "value", "weight")
@@ -38,7 +38,7 @@ def range_of(axis: Axis, weights: Floats, data_ends: Ends | None = None) -> Ends
     thresholds = axis.thresholds
     if not len(thresholds):
         return data_ends if data_ends is not None and data_ends[0] < data_ends[1] else (0.0, 1.0)
-    start, end = data_ends or _bulk(thresholds, weights[: axis.n_regular])
+    start, end = data_ends or _ends_of_bulk(thresholds, weights[: axis.n_regular])
     longest_tail = _STRETCH * (end - start)
     low = start if 0 < longest_tail < start - thresholds[0] else thresholds[0]
     high = end if 0 < longest_tail < thresholds[-1] - end else thresholds[-1]
@@ -50,14 +50,16 @@ def range_of(axis: Axis, weights: Floats, data_ends: Ends | None = None) -> Ends
     return float(low - below), float(high + above)
 
 
-def _bulk(thresholds: Floats, masses: Floats) -> Ends:
+def _ends_of_bulk(thresholds: Floats, masses: Floats) -> Ends:
+    """Return the thresholds beyond which each tail holds at most 1 % of the masses of the bins."""
     below = np.cumsum(masses)[:-1] / masses.sum() if masses.sum() > 0 else np.linspace(0, 1, len(thresholds))
     start = max(int(np.searchsorted(below, _TAIL, side="right")) - 1, 0)
     end = min(int(np.searchsorted(below, 1 - _TAIL)), len(thresholds) - 1)
     return float(thresholds[start]), float(thresholds[end])
 
 
-def common_range(entries: Sequence[Entry]) -> Ends | None:
+def common_range(entries: Sequence[AxisData]) -> Ends | None:
+    """Return a range that shows all axes; None if they have categories."""
     ordered = [entry for entry in entries if entry[0].is_ordered]
     if not ordered:
         return None
@@ -92,7 +94,7 @@ class AxisScale:
 LINEAR = AxisScale("linear", lambda numbers: numbers, lambda places: places)
 
 
-def scale_and_ends(kind: str, entries: Sequence[Entry], limits: Any, name: str) -> tuple[AxisScale, Ends | None]:
+def scale_and_ends(kind: str, entries: Sequence[AxisData], limits: Any, name: str) -> tuple[AxisScale, Ends | None]:
     """Return the scale and ends (None for categories) that several drawings share; `name` is the argument in errors."""
     if kind not in X_SCALES:
         raise ValueError(f"`{name}` must be one of {', '.join(map(repr, X_SCALES))}, got {kind!r}; leave it out.")
@@ -107,7 +109,7 @@ def scale_and_ends(kind: str, entries: Sequence[Entry], limits: Any, name: str) 
     return _log_scale(entries, ends) if kind == "log" else _quantile_scale(entries, ends)
 
 
-def _log_scale(entries: Sequence[Entry], limits: Ends | None) -> tuple[AxisScale, Ends]:
+def _log_scale(entries: Sequence[AxisData], limits: Ends | None) -> tuple[AxisScale, Ends]:
     """Take logarithms if all is above zero; else sign(x) log(1 + |x| / c), where c is the smallest threshold."""
     lowest = [min([*axis.thresholds, *(ends or ())], default=1.0) for axis, _, ends in entries]
     if min(*lowest, limits[0] if limits else np.inf, np.inf) > 0:
@@ -120,10 +122,11 @@ def _log_scale(entries: Sequence[Entry], limits: Ends | None) -> tuple[AxisScale
             lambda numbers: np.sign(numbers) * np.log1p(np.abs(numbers) / smallest),
             lambda places: np.sign(places) * np.expm1(np.abs(places)) * smallest,
         )
-    return scale, limits or _range_on(scale, entries)
+    return scale, limits or _common_range_on(scale, entries)
 
 
-def _range_on(scale: AxisScale, entries: Sequence[Entry]) -> Ends:
+def _common_range_on(scale: AxisScale, entries: Sequence[AxisData]) -> Ends:
+    """Return a range for all axes, with tails cut by their length on the scale."""
     ranges = []
     for axis, weights, ends in entries:
         places = None if ends is None else (float(scale.forward(ends[0])), float(scale.forward(ends[1])))
@@ -132,7 +135,7 @@ def _range_on(scale: AxisScale, entries: Sequence[Entry]) -> Ends:
     return float(low), float(high)
 
 
-def _quantile_scale(entries: Sequence[Entry], limits: Ends | None) -> tuple[AxisScale, Ends]:
+def _quantile_scale(entries: Sequence[AxisData], limits: Ends | None) -> tuple[AxisScale, Ends]:
     """Make each bin of the first axis as wide as its share of the weight; no tail is cut."""
     low, high = limits or _whole_range(entries)
     axis, weights, _ = entries[0]
@@ -143,22 +146,23 @@ def _quantile_scale(entries: Sequence[Entry], limits: Ends | None) -> tuple[Axis
     widths = (1 - _EMPTY_SHARE) * shares + _EMPTY_SHARE / len(shares)
     knots = np.concatenate([[low], axis.thresholds[inside], [high]])
     places = np.concatenate([[0.0], np.cumsum(widths)])
-    forward, inverse = functools.partial(_between, knots, places), functools.partial(_between, places, knots)
+    forward, inverse = functools.partial(_interpolate, knots, places), functools.partial(_interpolate, places, knots)
     return AxisScale("quantile", forward, inverse), (low, high)
 
 
-def _whole_range(entries: Sequence[Entry]) -> Ends:
+def _whole_range(entries: Sequence[AxisData]) -> Ends:
+    """Return ends around all thresholds and nearly all data, with margins."""
     numbers = np.concatenate([[*axis.thresholds, *(ends or ())] for axis, _, ends in entries])
     if not len(numbers):
         return 0.0, 1.0
     margin = _MARGIN * (numbers.max() - numbers.min()) or max(abs(numbers.max()) * 0.1, 0.5)
     starts = [ends[0] for axis, _, ends in entries if ends is not None]
     first = min(min(axis.thresholds, default=np.inf) for axis, _, _ in entries)
-    low = numbers.min() if starts and min(starts) < first else numbers.min() - margin
+    low = numbers.min() if starts and min(starts) < first else numbers.min() - margin  # data need no margin
     return float(low), float(numbers.max() + margin)
 
 
-def _between(knots: Floats, places: Floats, numbers: Any) -> Any:
+def _interpolate(knots: Floats, places: Floats, numbers: Any) -> Any:
     """Interpolate linearly between knots, and extrapolate with the mean slope."""
     slope = (places[-1] - places[0]) / (knots[-1] - knots[0])
     numbers = np.asarray(numbers, dtype=np.float64)
@@ -172,10 +176,10 @@ def category_order(labels: Sequence[str], order: str, weights: Floats, values: F
         raise ValueError(
             f"`order` must be one of {', '.join(map(repr, ORDERS))}, got {order!r}; leave it out for 'auto'."
         )
-    return np.argsort(_sort_keys(labels, order, weights, values), kind="stable")
+    return np.argsort(_numbers_to_sort_by(labels, order, weights, values), kind="stable")
 
 
-def _sort_keys(labels: Sequence[str], order: str, weights: Floats, values: Floats | None) -> Floats:
+def _numbers_to_sort_by(labels: Sequence[str], order: str, weights: Floats, values: Floats | None) -> Floats:
     as_given = np.arange(float(len(labels)))
     if order == "weight":
         return -weights
@@ -231,23 +235,26 @@ class AxisDrawing:
         return np.diff(self.scale.forward(self.edges))
 
     def evenly(self, n_pieces: int) -> Floats:
+        """Return the edges of pieces of the range that have equal lengths on the scale."""
         low, high = self.scale.forward(np.array([self.low, self.high]))
         return self.scale.inverse(np.linspace(low, high, n_pieces + 1))
 
     @property
-    def filled(self) -> Bools:
+    def is_filled(self) -> Bools:
         return self.cells != GAP
 
     @property
-    def extra(self) -> Ints:
+    def extra_cells(self) -> Ints:
         return np.arange(self.n_regular + 1, len(self.cells))
 
     def values(self, values: Floats, weights: Floats) -> Floats:
+        """Return the value of each cell, NaN in the gap; merged bins have their weighted mean."""
         pooled = values if self.binning.is_identity else binning_by(self.binning.bins, weights).average(values)
-        return np.where(self.filled, pooled[self.cells], np.nan)
+        return np.where(self.is_filled, pooled[self.cells], np.nan)
 
     def masses(self, weights: Floats) -> Floats:
-        return np.where(self.filled, self.binning.pool(weights)[self.cells], 0.0)
+        """Return the weight of each cell, zero in the gap."""
+        return np.where(self.is_filled, self.binning.pool(weights)[self.cells], 0.0)
 
     def spread(self, weights: Floats, points: Floats) -> Floats:
         """Return the weight between ascending points; an interval's weight is spread evenly over its drawn width."""
@@ -256,7 +263,8 @@ class AxisDrawing:
         return np.diff(np.interp(self.scale.forward(points), places, below))
 
     def plane(self, table: Floats, other: AxisDrawing, fill: float) -> Floats:
-        both = self.filled[:, None] & other.filled[None]
+        """Return a table over the cells of this axis and of another; `fill` in gaps."""
+        both = self.is_filled[:, None] & other.is_filled[None]
         return np.where(both, table[np.ix_(self.cells, other.cells)], fill)
 
 
@@ -271,12 +279,10 @@ def draw_axis(
     order: str = "auto",
     max_bars: int | None = None,
 ) -> AxisDrawing:
-    """Lay out the bins of an axis.
-
-    Categories may be sorted by `values`. `extras`: whether to draw extra bins, or which (labels); by default those with
-    weight. Of more than `max_bars` categories, those with the least weight share the last bar.
-    """
-    shown = extras_with_weight(axis, weights) if extras is None else extras
+    """Lay out the bins of an axis."""
+    # Categories may be sorted by `values`. `extras`: whether to draw extra bins, or which (labels); by default those
+    # with weight. Of more than `max_bars` categories, those with the least weight share the last bar.
+    shown = extra_labels_with_weight(axis, weights) if extras is None else extras
     extra = [b for b in extra_bins(axis) if (shown if isinstance(shown, bool) else axis.labels[b] in shown)]
     if axis.is_ordered:
         return _draw_intervals(axis, weights, limits or range_of(axis, weights), scale, extra)
@@ -288,14 +294,16 @@ def draw_axis(
 
 
 def extra_bins(axis: Axis) -> range:
+    """Return the bins that hold only missing or unseen values."""
     return range(axis.n_regular, axis.size)
 
 
-def extras_with_weight(axis: Axis, weights: Floats) -> frozenset[str]:
+def extra_labels_with_weight(axis: Axis, weights: Floats) -> frozenset[str]:
     return frozenset(axis.labels[b] for b in extra_bins(axis) if weights[b] > 0)
 
 
 def _draw_intervals(axis: Axis, weights: Floats, limits: Ends, scale: AxisScale, extra: list[int]) -> AxisDrawing:
+    """Lay out the intervals between limits, then a cell for each bin in `extra`."""
     low, high = limits
     thresholds = axis.thresholds
     inner = thresholds[(thresholds > low) & (thresholds < high)]
@@ -330,6 +338,7 @@ def _weight_beyond(axis: Axis, weights: Floats, cells: Ints, limits: Ends) -> fl
 def _with_extra_cells(
     edges: Floats, cells: Ints, extra: list[int] | Ints, *, gap: float, width: float
 ) -> tuple[Floats, Ints]:
+    """Append a gap and a cell per extra bin to edges and to the bins of cells."""
     if not len(extra):
         return edges, cells
     further = edges[-1] + gap + width * np.arange(len(extra) + 1)
@@ -337,6 +346,7 @@ def _with_extra_cells(
 
 
 def _merged_categories(axis: Axis, weights: Floats, max_bars: int | None) -> Binning:
+    """Return bins in which all categories but the heaviest `max_bars` - 1 share one, if there are more."""
     if max_bars is None or axis.n_regular <= max_bars:
         return unmerged(axis.size)
     bins = np.arange(axis.size)
@@ -346,6 +356,7 @@ def _merged_categories(axis: Axis, weights: Floats, max_bars: int | None) -> Bin
 
 
 def _draw_categories(axis: Axis, binning: Binning, alone: Ints, extra: list[int]) -> AxisDrawing:
+    """Lay out a bar for each category in `alone`, one for all that share a bin, and one per extra bin."""
     members = np.bincount(binning.bins)
     merged = np.flatnonzero(members > 1)
     cells = np.concatenate([binning.bins[alone], merged])

@@ -43,6 +43,7 @@ class Bars(NamedTuple):
 
 
 def bars_of(table: Any, columns: Sequence[str], output: str | None = None, by: str = "term") -> Bars:
+    """Return columns of a table with a row per term as bars, for one output."""
     lists = columns_of(table)
     outputs = lists.get("output", [output] * len(lists[by]))
     rows = [i for i, name in enumerate(outputs) if name == output]
@@ -61,12 +62,10 @@ def with_rest(bars: Bars, k: int, by: str = "term") -> Bars:
 
 
 def frame_of(ends: Sequence[Ends], n_heads: int, ax: Any = None) -> Ends:
-    """Return the ends of the frame, with room for numbers (more on narrow axes).
-
-    The first `n_heads` rows are sums and the intercept. If they are far longer than the terms, the frame cuts them off,
-    because the bars of terms would be too short to see.
-    """
-    whole, terms = _hull(ends), _hull(ends[n_heads:])
+    """Return the ends of the frame, with room for numbers (more on narrow axes)."""
+    # The first `n_heads` rows are sums and the intercept. If they are far longer than the terms, the frame cuts them
+    # off, because the bars of terms would be too short to see.
+    whole, terms = _range_with_zero(ends), _range_with_zero(ends[n_heads:])
     length, shortest = (high - low for low, high in (whole, terms))
     low, high = terms if 0 < shortest * _LONGEST_HEAD < length else whole
     span = (high - low) or 1.0
@@ -75,11 +74,11 @@ def frame_of(ends: Sequence[Ends], n_heads: int, ax: Any = None) -> Ends:
     return low - room, high + room
 
 
-def _hull(ends: Sequence[Ends]) -> Ends:
+def _range_with_zero(ends: Sequence[Ends]) -> Ends:
     return min((*(end[0] for end in ends), 0.0)), max((*(end[1] for end in ends), 0.0))
 
 
-def leaves(ends: Ends, frame: Ends) -> bool:
+def leaves_frame(ends: Ends, frame: Ends) -> bool:
     return ends[0] < frame[0] or ends[1] > frame[1]
 
 
@@ -92,15 +91,16 @@ def write_numbers(ax: Any, ends: Sequence[Ends], numbers: Sequence[float], frame
         text, is_up = signed(number, ".3g"), number >= 0
         side = "left" if is_up else "right"
         at = end[1] + room if is_up else end[0] - room
-        if leaves(end, frame) and frame[0] <= number <= frame[1]:  # a sum of two long bars of opposite signs
+        if leaves_frame(end, frame) and frame[0] <= number <= frame[1]:  # a sum of two long bars of opposite signs
             at = number + room if is_up else number - room
-        elif leaves(end, frame):
+        elif leaves_frame(end, frame):
             text, side = (f"{text} ▸", "right") if is_up else (f"◂ {text}", "left")
             at = frame[1] if is_up else frame[0]
         ax.text(at, i, text, va="center", ha=side, fontsize="small", zorder=5, bbox=patch)
 
 
 def list_names(ax: Any, names: Sequence[str]) -> None:
+    """Write names of bars along the y axis, wrapped, and small enough to have room."""
     points = ax.get_window_extent().height / ax.figure.dpi * 72
     size = style.font_size(mpl.rcParams["ytick.labelsize"])
     place = ax.get_subplotspec()
@@ -141,9 +141,8 @@ def importance(
 
     Examples
     --------
-    >>> import treeanova
-    >>> from treeanova.testing import example
-    >>> fx, X = example()  # the logical "and" of x0 and x1
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()  # the logical "and" of x0 and x1
     >>> ax = treeanova.plot.importance(fx)
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['x0', 'x1', 'x0 × x1']
@@ -172,6 +171,7 @@ def importance(
 
 
 def _draw_shares(ax: Any, variance: Floats, covariance: Floats) -> dict[str, Any]:
+    """Draw variances as bars and shares as dots; return entries of the legend, none without covariances."""
     rows = np.arange(len(variance))
     style.zero_line(ax, "x")
     solid = ax.barh(rows, variance, 0.7, color=style.tone(views.MAIN), alpha=0.85, zorder=2)
@@ -213,9 +213,8 @@ def waterfall(
     --------
     At (1, 1) each of the three terms adds 0.25 to the average of 0.25:
 
-    >>> import treeanova
-    >>> from treeanova.testing import example
-    >>> fx, X = example()  # the logical "and" of x0 and x1
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()  # the logical "and" of x0 and x1
     >>> ax = treeanova.plot.waterfall(fx, [1, 1])
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['x0 = 1', 'x1 = 1', 'x0 = 1 × x1 = 1']
@@ -224,25 +223,25 @@ def waterfall(
     >>> ax.get_xlabel()
     'prediction: average 0.25, this row 1'
     """
-    position = output_position(checked_decomposition(fx), output)
+    output_index = output_position(checked_decomposition(fx), output)
     data = as_rows(row, fx.schema, name="row", backend=backend_of_tables(fx))
     if data.shape[0] != 1:
         raise ValueError(f"`row` must be one row, got {data.shape[0]}; pass X.iloc[[i]] or X[i : i + 1].")
     explained = fx.explain(data, reference=reference)
-    bars = with_rest(_bars_of_row(explained, _feature_texts(fx, data, reference), position), checked_count(k))
+    bars = with_rest(_bars_of_row(explained, _feature_texts(fx, data, reference), output_index), checked_count(k))
     ax = style.checked_axes(ax, 7.2, 1.6 + BAR_HEIGHT * max(len(bars.names), 3))
-    start = float(np.atleast_1d(explained.intercept)[position])
-    _draw_steps(ax, start, bars.columns["value"])
+    start = float(np.atleast_1d(explained.intercept)[output_index])
+    _draw_waterfall(ax, start, bars.columns["value"])
     list_names(ax, bars.names)
-    _mark_ends(ax, fx, (start, start + float(bars.columns["value"].sum())), position, explained.baseline)
+    _mark_ends(ax, fx, (start, start + float(bars.columns["value"].sum())), output_index, explained.baseline)
     style.tidy(ax)
     return ax
 
 
-def _bars_of_row(explained: Explanation, texts: Mapping[str, str], position: int) -> Bars:
+def _bars_of_row(explained: Explanation, texts: Mapping[str, str], output_index: int) -> Bars:
     """Return what each term adds to the row's score, strongest first; terms that add nothing are left out."""
-    values = explained.values[0] if explained.values.ndim == 2 else explained.values[0][:, position]
-    values = np.append(values, [np.atleast_1d(rest[0])[position] for rest in explained.rests.values()])
+    values = explained.values[0] if explained.values.ndim == 2 else explained.values[0][:, output_index]
+    values = np.append(values, [np.atleast_1d(rest[0])[output_index] for rest in explained.rests.values()])
     remainder = ["remainder"] if explained.remainder is not None else []
     names = [label_of(texts[name] for name in term) for term in explained.terms]
     names += [*map(rest_label, explained.others), *remainder]
@@ -253,7 +252,7 @@ def _bars_of_row(explained: Explanation, texts: Mapping[str, str], position: int
 def _feature_texts(fx: Decomposition, data: Any, reference: Any) -> dict[str, str]:
     """Return a text per feature: "age = 61.23", or "age: 35 → 61.23" against a reference of one row."""
     features = fx.schema.features
-    short = style.feature_names(fx.schema.names, _LONGEST_VALUE)
+    short = style.short_feature_names(fx.schema.names, _LONGEST_VALUE)
     before = None if reference is None else encode_rows(reference, fx.schema, name="reference")
 
     def texts(encoded: Floats) -> list[str]:
@@ -271,7 +270,7 @@ def _number_text(value: float) -> str:
     return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
-def _draw_steps(ax: Any, start: float, values: Floats) -> None:
+def _draw_waterfall(ax: Any, start: float, values: Floats) -> None:
     sums = start + np.concatenate([[0.0], np.cumsum(values)])
     ax.barh(np.arange(len(values)), values, 0.7, left=sums[:-1], color=style.sign_colours(values), zorder=3)
     for i, end in enumerate(sums[1:-1]):
@@ -283,7 +282,8 @@ def _draw_steps(ax: Any, start: float, values: Floats) -> None:
     write_numbers(ax, ends, values.tolist(), (low - 0.2 * span, high + 0.2 * span))
 
 
-def _mark_ends(ax: Any, fx: Decomposition, ends: Ends, position: int, baseline: str) -> None:
+def _mark_ends(ax: Any, fx: Decomposition, ends: Ends, output_index: int, baseline: str) -> None:
+    """Mark the baseline and the row's score by dashed lines, and state both below."""
     start, end = ends
     top: dict[str, Any] = {"va": "bottom", "fontsize": "small", "transform": ax.get_xaxis_transform()}
     sides = ("right", "left") if start <= end else ("left", "right")
@@ -291,7 +291,7 @@ def _mark_ends(ax: Any, fx: Decomposition, ends: Ends, position: int, baseline: 
         line = {"color": mpl.rcParams["axes.edgecolor"], "linewidth": 0.9, "alpha": 0.7, "zorder": 1}
         ax.axvline(value, linestyle=(0, (4, 3)), **line)
         ax.text(value, 1.005, name, ha=side, **top)
-    scale = f"{views.scale_of(fx.schema)}{views.of_output(fx.schema, fx.outputs[position])}"
+    scale = f"{views.scale_of(fx.schema)}{views.of_output(fx.schema, fx.outputs[output_index])}"
     words = f"{scale}: {baseline} {start:.4g}, this row {end:.4g}".replace(" -", " −")
     if fx.schema.link in views.RESPONSES and len(fx.outputs) == 1:  # the response follows from one score alone
         words += f" ({views.RESPONSES[fx.schema.link]} {float(respond(fx.schema, np.array([[end]]))[0, 0]):.3g})"
@@ -342,13 +342,13 @@ def validation(validation: Validation, *, k: int = 20, output: str | None = None
     table["has_aliases"] = list(map(bool, table["aliases"]))
     bars = bars_of(table, ("loss_change", "error", "p_holm", "has_aliases"), output)
     n_shown = min(checked_count(k), len(bars.names))
-    changes, errors, p, has_aliases = (column[:n_shown] for column in bars.columns.values())
+    changes, errors, p_values, has_aliases = (column[:n_shown] for column in bars.columns.values())
     is_new = ax is None
     ax = style.checked_axes(ax, 6.4, 1.5 + BAR_HEIGHT * max(n_shown, 3))
-    handles = _draw_changes(ax, changes, errors, p)
+    handles = _draw_loss_changes(ax, changes, errors, p_values)
     more = f"; {len(bars.names) - n_shown} more terms" if len(bars.names) > n_shown else ""
     name_effect(ax, f"increase in {validation.loss} without the term{more}", "x")
-    _set_scale(ax, changes, errors)
+    _set_scale_of_changes(ax, changes, errors)
     list_names(ax, [f"{name} *" if star else name for name, star in zip(bars.names, has_aliases, strict=False)])
     style.tidy(ax)
     where: dict[str, Any] = {"loc": "outside upper left", "ncols": 2} if is_new else {"loc": "best"}
@@ -358,18 +358,19 @@ def validation(validation: Validation, *, k: int = 20, output: str | None = None
     return ax
 
 
-def _draw_changes(ax: Any, changes: Floats, errors: Floats, p: Floats) -> dict[str, Any]:
+def _draw_loss_changes(ax: Any, changes: Floats, errors: Floats, p_values: Floats) -> dict[str, Any]:
+    """Draw a dot with a whisker of two errors per term, by significance; return entries of the legend."""
     style.zero_line(ax, "x")
     places, colour, grey = np.arange(len(changes)), style.tone(views.MAIN), style.tone(views.RAW)
-    back, untested = mpl.rcParams["axes.facecolor"], np.isnan(p)
+    back, is_untested = mpl.rcParams["axes.facecolor"], np.isnan(p_values)
     kinds = {
-        f"significant (Holm, p < {_LEVEL})": (p < _LEVEL, "o", colour, colour),
-        "not significant": (p >= _LEVEL, "o", grey, back),
-        "not tested": (untested, "D", grey, back),
+        f"significant (Holm, p < {_LEVEL})": (p_values < _LEVEL, "o", colour, colour),
+        "not significant": (p_values >= _LEVEL, "o", grey, back),
+        "not tested": (is_untested, "D", grey, back),
     }
     handles = {}
     for name, (rows, marker, tint, fill) in kinds.items():
-        if untested.any() if name == "not tested" else not untested.all():
+        if is_untested.any() if name == "not tested" else not is_untested.all():
             dots = {"markersize": 6, "markerfacecolor": fill, "markeredgecolor": tint}
             whiskers = {"xerr": 2 * errors[rows], "linewidth": 1.4, "ecolor": tint, "zorder": 3}
             ax.errorbar(changes[rows], places[rows], fmt=marker, **dots, **whiskers)
@@ -377,7 +378,7 @@ def _draw_changes(ax: Any, changes: Floats, errors: Floats, p: Floats) -> dict[s
     return handles
 
 
-def _set_scale(ax: Any, changes: Floats, errors: Floats) -> None:
+def _set_scale_of_changes(ax: Any, changes: Floats, errors: Floats) -> None:
     """Make the axis linear around zero and logarithmic beyond the typical whisker, if numbers differ much."""
     low, high = float((changes - 2 * errors).min(initial=0.0)), float((changes + 2 * errors).max(initial=0.0))
     typical = float(np.median(errors[errors > 0])) * 4 if (errors > 0).any() else 1.0

@@ -12,7 +12,7 @@ from treeanova.core.arrays import Bools, Floats, Names, label_of
 from treeanova.decomposition.bags import Bag, errors_by_term
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.function import output_position as position_of_output
-from treeanova.decomposition.predictions import Term, base_response, is_response, on_scale, response_changes
+from treeanova.decomposition.predictions import Term, base_response, is_response, on_scale, response_changes, tables_of
 from treeanova.density.statistics import Statistics
 from treeanova.model.grid import common_classes
 from treeanova.plot.axes import Ends
@@ -21,7 +21,6 @@ KeyLike = str | Collection[str]
 Band = tuple[Floats, Floats]
 Errors = Mapping[Any, Floats] | Bag
 _BULK = (0.005, 0.995)
-_SHOWN_TERMS = 8
 
 
 def names_of(key: KeyLike) -> Names:
@@ -44,11 +43,8 @@ def checked_count(k: Any) -> int:
     return int(k)
 
 
-def tables_of(fx: Decomposition) -> dict[Names, Term]:
-    return {names: term for names, term in fx.terms.items() if term.has_table}
-
-
 def find_term(fx: Decomposition, key: KeyLike) -> Term | None:
+    """Return the term of some features, in any order; None if it does not exist or has no table."""
     features = sorted(names_of(key))
     term = next((fx.terms[names] for names in fx.terms if sorted(names) == features), None)
     return term if term is not None and term.has_table else None
@@ -60,7 +56,7 @@ def term_of(fx: Decomposition, key: KeyLike, scale: str = "score") -> Term:
     if term is None:
         names = names_of(key)
         labels = [label_of(other) for other in tables_of(fx) if len(other) == len(names)] or ["none of that order"]
-        shown = ", ".join(labels[:_SHOWN_TERMS]) + (", …" if len(labels) > _SHOWN_TERMS else "")
+        shown = views.first_texts(labels, 8)
         raise ValueError(
             f"`key` must be a term of the decomposition that has a table, got {label_of(names)!r}; there are {shown}."
         )
@@ -74,15 +70,12 @@ def check_order(key: KeyLike, order: int, remedy: str) -> None:
         raise ValueError(f"`key` must name {what}, got {len(names)} ({label_of(names)}); {remedy}.")
 
 
-# Outputs, data, errors.
-
-
 def output_position(fx: Decomposition, output: str | int | None) -> int:
     return position_of_output(fx.outputs, output, default=0)
 
 
-def of_output(fx: Decomposition, values: Any, position: int) -> Any:
-    return values if len(fx.outputs) == 1 else values[..., position]
+def at_output(fx: Decomposition, values: Any, output_index: int) -> Any:
+    return values if len(fx.outputs) == 1 else values[..., output_index]
 
 
 def data_ends(fx: Decomposition, name: str) -> Ends | None:
@@ -96,12 +89,12 @@ def data_ends_of(statistics: Statistics, j: int) -> Ends | None:
     return None if ends is None else (float(ends[0]), float(ends[1]))
 
 
-def value_words(fx: Decomposition, position: int | None, scale: str) -> str:
+def value_words(fx: Decomposition, output_index: int | None, scale: str) -> str:
     """Return what values of terms mean, for one output or (None) for all in one frame."""
-    output = None if position is None else fx.outputs[position]
+    output = None if output_index is None else fx.outputs[output_index]
     if not is_response(fx.schema, scale):
         return views.effect_words(fx.schema, output, fx.density.baseline)
-    base = None if position is None else float(base_response(fx.schema, fx.intercept)[position])
+    base = None if output_index is None else float(base_response(fx.schema, fx.intercept)[output_index])
     return views.response_words(fx.schema, output, base, is_raw=fx.certificate.is_raw)
 
 
@@ -110,6 +103,7 @@ def is_probability(fx: Decomposition, scale: str) -> bool:
 
 
 def band_of(errors: Errors | None, fx: Decomposition, term: Term, scale: str) -> Band | None:
+    """Return the ends of a band of two standard errors around a term's values; None without errors."""
     deviations = _errors_of(errors, term)
     if deviations is None:
         return None
@@ -126,6 +120,7 @@ def band_of(errors: Errors | None, fx: Decomposition, term: Term, scale: str) ->
 
 
 def uncertain_cells(errors: Errors | None, term: Term) -> Bools | None:
+    """Return which values are within two standard errors of zero; None without errors."""
     deviations = _errors_of(errors, term)
     return None if deviations is None else np.abs(term.values) <= 2 * deviations
 
@@ -148,9 +143,6 @@ def _errors_of(errors: Errors | None, term: Term) -> Floats | None:
     return np.asarray(deviations)
 
 
-# Several decompositions.
-
-
 def named_decompositions(
     decompositions: Mapping[str, Decomposition] | Sequence[Decomposition],
 ) -> dict[str, Decomposition]:
@@ -164,7 +156,7 @@ def named_decompositions(
             f"`decompositions` must hold at least one decomposition, got {decompositions!r}; pass {{'raw': fx.raw, "
             "'pure': fx}."
         )
-    named = dict(decompositions) if isinstance(decompositions, Mapping) else _by_density(decompositions)
+    named = dict(decompositions) if isinstance(decompositions, Mapping) else _named_by_density(decompositions)
     kinds = dict.fromkeys(f"{', '.join(checked_decomposition(fx).outputs)} ({fx.schema.link})" for fx in named.values())
     if len(kinds) > 1:
         raise ValueError(
@@ -175,12 +167,12 @@ def named_decompositions(
     return {str(name): fx for name, fx in named.items()}
 
 
-def _by_density(decompositions: Sequence[Decomposition]) -> dict[str, Decomposition]:
-    named: dict[str, Decomposition] = {}
+def _named_by_density(decompositions: Sequence[Decomposition]) -> dict[str, Decomposition]:
+    by_name: dict[str, Decomposition] = {}
     for fx in decompositions:
         base = name = "raw" if checked_decomposition(fx).certificate.is_raw else str(fx.density.name)
         number = 2
-        while name in named:
+        while name in by_name:
             name, number = f"{base} ({number})", number + 1
-        named[name] = fx
-    return named
+        by_name[name] = fx
+    return by_name

@@ -22,15 +22,12 @@ from treeanova.plot import bars, choices, pairs, style
 from treeanova.plot.choices import KeyLike
 from treeanova.plot.effects import MainOptions, Series, draw_mains
 from treeanova.plot.scales import Distribution, name_effect
-from treeanova.plot.style import bin_name, documented, shortened
+from treeanova.plot.style import documented, short_bin_name, shortened
 
 ALL = "all together"
 _MOST_LABELS = 7
 _LABEL_LENGTH = 18
 _MOST_CHARACTERS = 55  # of all labels side by side
-
-
-# Groups of rows.
 
 
 @documented
@@ -70,9 +67,8 @@ def gap(
 
     Examples
     --------
-    >>> import treeanova
-    >>> from treeanova.testing import example
-    >>> fx, X = example()  # the logical "and" of x0 and x1
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()  # the logical "and" of x0 and x1
     >>> ax = treeanova.plot.gap(fx.gap(X, "x0"))
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['all together', 'x0', 'x1', 'x0 × x1']
@@ -80,32 +76,32 @@ def gap(
     [0.5, 0.5, 0.0, 0.0]
     """
     choices.checked_kind(gap, Gap, "gap", "fx.gap(X, group)")
-    position = choices.output_position(choices.checked_decomposition(gap.fx), output)
+    output_index = choices.output_position(choices.checked_decomposition(gap.fx), output)
     if key is None:
-        return _draw_gap_terms(gap, position, choices.checked_count(k), ax)
+        return _draw_gap_terms(gap, output_index, choices.checked_count(k), ax)
     options = MainOptions(limits=limits, order=order, max_bars=max_bars, x_scale=x_scale)
-    return _draw_gap_effect(gap, key, position, options, ax)
+    return _draw_gap_effect(gap, key, output_index, options, ax)
 
 
-def gap_bars(gap: Gap, position: int) -> bars.Bars:
-    terms = bars.bars_of(gap.table, ("gap", "error"), gap.fx.outputs[position])
-    return _with_total(terms, (gap.total, gap.error), position)
+def gap_bars(gap: Gap, output_index: int) -> bars.Bars:
+    terms = bars.bars_of(gap.table, ("gap", "error"), gap.fx.outputs[output_index])
+    return _with_total(terms, (gap.total, gap.error), output_index)
 
 
-def change_bars(change: Change, position: int) -> bars.Bars:
-    terms = bars.bars_of(change.table, ("population", "model"), change.old.outputs[position])
-    return _with_total(terms, (change.population, change.model), position)
+def change_bars(change: Change, output_index: int) -> bars.Bars:
+    terms = bars.bars_of(change.table, ("population", "model"), change.old.outputs[output_index])
+    return _with_total(terms, (change.population, change.model), output_index)
 
 
-def _with_total(terms: bars.Bars, totals: Sequence[float | Floats], position: int) -> bars.Bars:
-    sums = [np.atleast_1d(total)[position] for total in totals]
+def _with_total(terms: bars.Bars, totals: Sequence[float | Floats], output_index: int) -> bars.Bars:
+    sums = [np.atleast_1d(total)[output_index] for total in totals]
     columns = {name: np.append(total, terms.columns[name]) for name, total in zip(terms.columns, sums, strict=True)}
     return bars.Bars([ALL, *terms.names], columns)
 
 
-def _draw_gap_terms(gap: Gap, position: int, k: int, ax: Any) -> Any:
+def _draw_gap_terms(gap: Gap, output_index: int, k: int, ax: Any) -> Any:
     fx = gap.fx
-    terms = bars.with_rest(gap_bars(gap, position), k + 1)  # besides the sum of all
+    terms = bars.with_rest(gap_bars(gap, output_index), k + 1)  # besides the sum of all
     values, errors = terms.columns["gap"], terms.columns["error"]
     ax = style.checked_axes(ax, 7.2, 1.4 + bars.BAR_HEIGHT * max(len(terms.names), 4))
     rows, has_error = np.arange(len(values)), np.isfinite(errors)
@@ -119,19 +115,19 @@ def _draw_gap_terms(gap: Gap, position: int, k: int, ax: Any) -> Any:
     low, high = np.minimum(values - reach, 0.0), np.maximum(values + reach, 0.0)
     ends = list(zip(low.tolist(), high.tolist(), strict=True))
     bars.write_numbers(ax, ends, values.tolist(), bars.frame_of(ends, len(ends), ax))
-    scale = f"{views.scale_of(fx.schema)}{views.of_output(fx.schema, fx.outputs[position])}"
-    _finish_terms(ax, terms.names, f"difference in mean {scale}: {gap.groups[1]} minus {gap.groups[0]}")
+    scale = f"{views.scale_of(fx.schema)}{views.of_output(fx.schema, fx.outputs[output_index])}"
+    _label_bars(ax, terms.names, f"difference in mean {scale}: {gap.groups[1]} minus {gap.groups[0]}")
     return ax
 
 
-def _finish_terms(ax: Any, names: Sequence[str], words: str) -> None:
+def _label_bars(ax: Any, names: Sequence[str], words: str) -> None:
     ax.axhline(0.5, color=mpl.rcParams["axes.edgecolor"], linewidth=0.8, alpha=0.5)
     bars.list_names(ax, names)
     name_effect(ax, words, "x")
     style.tidy(ax)
 
 
-def _draw_gap_effect(gap: Gap, key: KeyLike, position: int, options: MainOptions, ax: Any) -> Any:
+def _draw_gap_effect(gap: Gap, key: KeyLike, output_index: int, options: MainOptions, ax: Any) -> Any:
     choices.check_order(key, 1, "the gap of an interaction is in gap.table")
     fx, name = choices.checked_decomposition(gap.fx), choices.names_of(key)[0]
     term, j = choices.term_of(fx, name), fx.schema.names.index(name)
@@ -140,23 +136,22 @@ def _draw_gap_effect(gap: Gap, key: KeyLike, position: int, options: MainOptions
     series = Series(
         name="effect",
         axis=term.axes[0],
-        values=choices.of_output(fx, term.values, position),
+        values=choices.at_output(fx, term.values, output_index),
         weights=np.average(shares, axis=0, weights=[rows.totals.weight for rows in gap.rows]),
         colour=style.tone(views.MAIN),
         ends=(min(low for low, _ in ends), max(high for _, high in ends)) if ends else None,
     )
-    spread = tuple(
+    distributions = tuple(
         Distribution(group, term.axes[0], share, style.series_colour(1 + i))
         for i, (group, share) in enumerate(zip(gap.groups, shares, strict=True))
     )
-    words = views.effect_words(fx.schema, fx.outputs[position])
-    return draw_mains([series], words, dataclasses.replace(options, distributions=spread), ax)
-
-
-# Several decompositions.
+    words = views.effect_words(fx.schema, fx.outputs[output_index])
+    return draw_mains([series], words, dataclasses.replace(options, distributions=distributions), ax)
 
 
 class _Side(NamedTuple):
+    """A term of one decomposition; without such a term, another's with values of zero."""
+
     name: str
     fx: Decomposition
     term: Term
@@ -210,9 +205,8 @@ def compare(
     --------
     Before purification the whole model is one interaction, without main effects:
 
-    >>> import treeanova
-    >>> from treeanova.testing import example
-    >>> fx, X = example()  # the logical "and" of x0 and x1
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()  # the logical "and" of x0 and x1
     >>> axes = treeanova.plot.compare({"raw": fx.raw, "pure": fx}, ("x0", "x1"))
     >>> for ax in axes:
     ...     print(ax.get_title(), ax.collections[0].get_array().tolist())
@@ -221,19 +215,19 @@ def compare(
     """
     by_name = choices.named_decompositions(decompositions)
     first = next(iter(by_name.values()))
-    position = choices.output_position(first, output)
-    words = views.effect_words(first.schema, first.outputs[position])
+    output_index = choices.output_position(first, output)
+    words = views.effect_words(first.schema, first.outputs[output_index])
     if any(fx.certificate.is_raw for fx in by_name.values()):
         words = words.removesuffix(" against the average")  # raw terms have other averages
     if len(choices.names_of(key)) == 1:
         options = MainOptions(limits, extras, order, max_bars, data, x_scale)
-        return draw_mains(_main_series(_sides(by_name, key, position)), words, options, ax)
+        return draw_mains(_main_series(_sides(by_name, key, output_index)), words, options, ax)
     choices.check_order(key, 2, "a comparison has room for one or two")
     pair_options = pairs.PairOptions(extras=extras, words=words, x_scale=x_scale)
-    return _compare_pairs(_sides(by_name, key, position), key, pair_options, ax)
+    return _compare_pairs(_sides(by_name, key, output_index), key, pair_options, ax)
 
 
-def _sides(decompositions: Mapping[str, Decomposition], key: KeyLike, position: int) -> list[_Side]:
+def _sides(decompositions: Mapping[str, Decomposition], key: KeyLike, output_index: int) -> list[_Side]:
     """Return the term in each decomposition; zero, on the bins of another, if one lacks it."""
     terms = {name: choices.find_term(fx, key) for name, fx in decompositions.items()}
     template = next((term for term in terms.values() if term is not None), None)
@@ -242,7 +236,7 @@ def _sides(decompositions: Mapping[str, Decomposition], key: KeyLike, position: 
     sides = []
     for name, fx in decompositions.items():
         term = terms[name]
-        values = choices.of_output(fx, np.zeros_like(template.values) if term is None else term.values, position)
+        values = choices.at_output(fx, np.zeros_like(template.values) if term is None else term.values, output_index)
         sides.append(_Side(name, fx, term or template, values, term is not None))
     return sides
 
@@ -276,9 +270,6 @@ def _compare_pairs(sides: Sequence[_Side], key: KeyLike, options: pairs.PairOpti
         panel.set_ylabel("")
     pairs.draw_colorbar(mesh, planes, options.words, row)
     return np.array(row, dtype=object)
-
-
-# Two models and their rows.
 
 
 @documented
@@ -321,9 +312,8 @@ def change(
 
     Examples
     --------
-    >>> import treeanova
-    >>> from treeanova.testing import example
-    >>> fx, X = example()  # the logical "and" of x0 and x1, on four rows
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()  # the logical "and" of x0 and x1, on four rows
     >>> ax = treeanova.plot.change(treeanova.change(fx, fx, X_new=X[2:]))
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['all together', 'intercept', 'x0', 'x1', 'x0 × x1']
@@ -331,33 +321,31 @@ def change(
     [0.25, 0.0, 0.25, 0.0, 0.0]
     """
     choices.checked_kind(change, Change, "change", "treeanova.change(old, new)")
-    position = choices.output_position(change.old, output)
+    output_index = choices.output_position(change.old, output)
     if key is None:
-        return _draw_change_terms(change, position, choices.checked_count(k), ax)
+        return _draw_change_terms(change, output_index, choices.checked_count(k), ax)
     if len(choices.names_of(key)) > 1:
         return compare({"old": change.old, "new": change.new}, key, output=output, x_scale=x_scale, ax=ax)
     options = MainOptions(limits=limits, order=order, max_bars=max_bars, x_scale=x_scale)
-    return _draw_change_effect(change, key, position, options, ax)
+    return _draw_change_effect(change, key, output_index, options, ax)
 
 
-def _draw_change_terms(change: Change, position: int, k: int, ax: Any) -> Any:
+def _draw_change_terms(change: Change, output_index: int, k: int, ax: Any) -> Any:
     fx = change.old
-    terms = bars.with_rest(change_bars(change, position), k + 2)  # besides the sum of all and the intercept
+    terms = bars.with_rest(change_bars(change, output_index), k + 2)  # besides the sum of all and the intercept
     ax = style.checked_axes(ax, 7.2, 1.6 + bars.BAR_HEIGHT * max(len(terms.names), 4))
     handles, is_cut = _draw_stacks(ax, *terms.columns.values())
-    before, after = (float(np.atleast_1d(mean)[position]) for mean in (change.old_mean, change.new_mean))
-    scale = f"{views.scale_of(fx.schema)}{views.of_output(fx.schema, fx.outputs[position])}"
+    before, after = (float(np.atleast_1d(mean)[output_index]) for mean in (change.old_mean, change.new_mean))
+    scale = f"{views.scale_of(fx.schema)}{views.of_output(fx.schema, fx.outputs[output_index])}"
     ends = f"from {before:.4g} to {after:.4g}".replace("-", "−")
-    _finish_terms(ax, terms.names, f"what moved the mean {scale} {ends}{bars.CUT_WORDS if is_cut else ''}")
+    _label_bars(ax, terms.names, f"what moved the mean {scale} {ends}{bars.CUT_WORDS if is_cut else ''}")
     style.legend(ax, list(handles.values()), list(handles), loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3)
     return ax
 
 
 def _draw_stacks(ax: Any, population: Floats, model: Floats) -> tuple[dict[str, Any], bool]:
-    """Draw both parts of each row on one line, positive ones right and negative ones left of zero.
-
-    Return legend entries, and whether the frame cuts some bars.
-    """
+    """Draw both parts of each row on one line, positive ones right and negative ones left of zero."""
+    # Return legend entries, and whether the frame cuts some bars.
     total = population + model
     corners = np.stack([np.zeros_like(total), population, model, np.where(population * model > 0, total, 0.0)])
     ends = list(zip(corners.min(axis=0).tolist(), corners.max(axis=0).tolist(), strict=True))
@@ -372,28 +360,25 @@ def _draw_stacks(ax: Any, population: Floats, model: Floats) -> tuple[dict[str, 
     }
     dots = np.flatnonzero((frame[0] <= total) & (total <= frame[1]))
     (sums,) = ax.plot(total[dots], dots, "o", color=ink, markeredgecolor=edge, markersize=6, zorder=4)
-    return handles | {"their sum": sums}, any(bars.leaves(end, frame) for end in ends)
+    return handles | {"their sum": sums}, any(bars.leaves_frame(end, frame) for end in ends)
 
 
-def _draw_change_effect(change: Change, key: KeyLike, position: int, options: MainOptions, ax: Any) -> Any:
+def _draw_change_effect(change: Change, key: KeyLike, output_index: int, options: MainOptions, ax: Any) -> Any:
     name = choices.names_of(key)[0]
     if all(choices.find_term(fx, name) is None for fx in (change.old, change.new)):
         choices.term_of(change.old, name)  # raises, with a list of the terms that there are
     j, schema = change.old.schema.names.index(name), change.old.schema
-    series, spread = [], []
+    series, distributions = [], []
     for i, (label, side) in enumerate(zip(("old", "new"), effect_sides(change, name), strict=True)):
         colour, rows = style.series_colour(i), (change.old_rows, change.new_rows)[i]
         weights = side.shares
         if side.rows_axis is not side.axis:
             weights = binning_by(side.axis.index(side.rows_axis.examples()).astype(np.int64)).pool(weights)
-        values = side.values[..., position]
+        values = side.values[..., output_index]
         series.append(Series(label, side.axis, values, weights, colour, ends=choices.data_ends_of(rows, j)))
-        spread.append(Distribution(f"{label} rows", side.rows_axis, side.shares, colour))
-    words = views.effect_words(schema, schema.outputs[position])
-    return draw_mains(series, words, dataclasses.replace(options, distributions=tuple(spread)), ax)
-
-
-# Steps of a feature.
+        distributions.append(Distribution(f"{label} rows", side.rows_axis, side.shares, colour))
+    words = views.effect_words(schema, schema.outputs[output_index])
+    return draw_mains(series, words, dataclasses.replace(options, distributions=tuple(distributions)), ax)
 
 
 @documented
@@ -415,9 +400,8 @@ def monotonicity(monotonicity: Monotonicity, *, ax: Any = None) -> Any:
 
     Examples
     --------
-    >>> import treeanova
-    >>> from treeanova.testing import example
-    >>> fx, X = example()  # the logical "and" of x0 and x1
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()  # the logical "and" of x0 and x1
     >>> ax = treeanova.plot.monotonicity(fx.monotonicity("x0"))
     >>> ax.get_title()
     'x0: increasing'
@@ -470,7 +454,7 @@ def _name_steps(ax: Any, monotonicity: Monotonicity) -> None:
     ax.set_xlabel(shortened(monotonicity.feature, 60))
     ax.set_xlim(-0.6, max(len(steps), 1) - 0.4)
     places = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), _MOST_LABELS)).astype(int)).tolist()
-    labels = [bin_name(steps[place].above, _LABEL_LENGTH) for place in places]
+    labels = [short_bin_name(steps[place].above, _LABEL_LENGTH) for place in places]
     turned: dict[str, Any] = {"rotation": 25, "ha": "right"} if sum(map(len, labels)) > _MOST_CHARACTERS else {}
     ax.set_xticks(places, labels=labels, **turned)
     if not steps:

@@ -18,14 +18,14 @@ from treeanova.core.arrays import Floats, Names
 from treeanova.decomposition.answers import ranking_of
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.importance import Standing
-from treeanova.decomposition.predictions import function_of
+from treeanova.decomposition.predictions import function_of, tables_of
 from treeanova.model.axes import Axis
 from treeanova.plot import choices, scales, style
-from treeanova.plot.axes import AxisDrawing, Ends, Extras, draw_axis, extras_with_weight, scale_and_ends
+from treeanova.plot.axes import AxisDrawing, Ends, Extras, draw_axis, extra_labels_with_weight, scale_and_ends
 from treeanova.plot.choices import Band, Errors, KeyLike
 from treeanova.plot.pairs import PairOptions, draw_pair
 from treeanova.plot.scales import Distribution
-from treeanova.plot.style import documented, feature_names, shortened, term_name
+from treeanova.plot.style import documented, short_feature_names, shortened, term_name
 
 _BAR_HEIGHT = 0.26  # in inches
 _MOST_BARS = 60  # unless a number is asked for
@@ -34,6 +34,8 @@ _BARS_PER_CATEGORY = 0.8  # height of all bars of a category, relative to its ro
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Series:
+    """A main effect to draw; `ends` are those of nearly all data, outputs have been chosen."""
+
     name: str
     axis: Axis
     values: Floats
@@ -43,6 +45,7 @@ class Series:
     ends: Ends | None = None
 
     def shown(self, drawing: AxisDrawing) -> tuple[Floats, Floats, Floats]:
+        """Return values, lower ends and upper ends of the band in the drawn cells."""
         low, high = self.band or (self.values, self.values)
         values, below, above = (drawing.values(end, self.weights) for end in (self.values, low, high))
         return values, below, above
@@ -62,7 +65,7 @@ class MainOptions:
     in_percent: bool = False
     distributions: tuple[Distribution, ...] = ()
 
-    def spread_of(self, first: Series) -> tuple[Distribution, ...]:
+    def distributions_below(self, first: Series) -> tuple[Distribution, ...]:
         if self.distributions or not self.data:
             return self.distributions
         return (Distribution("", first.axis, first.weights),)
@@ -124,9 +127,8 @@ def effect(
     --------
     The main effect is -0.25 at 0 and 0.25 at 1:
 
-    >>> import treeanova
-    >>> from treeanova.testing import example
-    >>> fx, X = example()  # the logical "and" of x0 and x1
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()  # the logical "and" of x0 and x1
     >>> ax = treeanova.plot.effect(fx, "x0", limits=(-1, 2), data=False)
     >>> steps = ax.patches[0].get_data()
     >>> steps.values.tolist(), steps.edges.round(6).tolist()
@@ -143,6 +145,7 @@ def effect(
 def main_series(
     fx: Decomposition, key: KeyLike, output: str | int | None, errors: Errors | None, scale: str = "score"
 ) -> list[Series]:
+    """Return a series for the output, or for each if it is None."""
     choices.check_order(key, 1, "use pair() for two features; terms of more features have no plot, see fx.importance()")
     term = choices.term_of(fx, key, scale)
     band = choices.band_of(errors, fx, choices.term_of(fx, key), scale)
@@ -151,23 +154,24 @@ def main_series(
         Series(
             name=fx.outputs[k],
             axis=term.axes[0],
-            values=choices.of_output(fx, term.values, k),
+            values=choices.at_output(fx, term.values, k),
             weights=term.weights,
-            colour=style.tone(views.MAIN) if len(outputs) == 1 else style.series_colour(position),
-            band=None if band is None else (choices.of_output(fx, band[0], k), choices.of_output(fx, band[1], k)),
+            colour=style.tone(views.MAIN) if len(outputs) == 1 else style.series_colour(i),
+            band=None if band is None else (choices.at_output(fx, band[0], k), choices.at_output(fx, band[1], k)),
             ends=choices.data_ends(fx, term.features[0]),
         )
-        for position, k in enumerate(outputs)
+        for i, k in enumerate(outputs)
     ]
 
 
 def draw_mains(series: Sequence[Series], words: str, options: MainOptions, ax: Any) -> Any:
+    """Draw main effects in one frame; `words` say what their values mean."""
     is_ordered = series[0].axis.is_ordered
     ax, handles = (_draw_steps if is_ordered else _draw_bars)(series, options, ax)
-    which = "y" if is_ordered else "x"
-    scales.name_effect(ax, words, which)
+    x_or_y = "y" if is_ordered else "x"
+    scales.name_effect(ax, words, x_or_y)
     if options.in_percent:
-        getattr(ax, f"{which}axis").set_major_formatter(style.percent_tick)
+        getattr(ax, f"{x_or_y}axis").set_major_formatter(style.percent_tick)
     style.tidy(ax)
     names = [*(one.name for one in series), *(one.name for one in options.distributions)]
     if options.legend and len(names) > 1:
@@ -178,23 +182,22 @@ def draw_mains(series: Sequence[Series], words: str, options: MainOptions, ax: A
 
 
 def _common_extras(series: Sequence[Series], options: MainOptions) -> Extras:
+    """Return which extra bins to draw: by default the labels of those with weight in any series."""
     if options.extras is not None:
         return options.extras
-    return frozenset[str]().union(*(extras_with_weight(one.axis, one.weights) for one in series))
+    return frozenset[str]().union(*(extra_labels_with_weight(one.axis, one.weights) for one in series))
 
 
 def _set_value_limits(
-    ax: Any, which: str, series: Sequence[Series], drawings: Sequence[AxisDrawing], *, strip: bool
+    ax: Any, x_or_y: str, series: Sequence[Series], drawings: Sequence[AxisDrawing], *, has_strip: bool
 ) -> None:
     shown = [end for one, drawing in zip(series, drawings, strict=True) for end in one.shown(drawing)[1:]]
     low, high = min(map(np.nanmin, shown)), max(map(np.nanmax, shown))
-    scales.set_value_limits(ax, which, float(low), float(high), strip=strip)
-
-
-# Numbers: steps.
+    scales.set_value_limits(ax, x_or_y, float(low), float(high), has_strip=has_strip)
 
 
 def _draw_steps(series: Sequence[Series], options: MainOptions, ax: Any) -> tuple[Any, list[Any]]:
+    """Draw numbers as steps; return the axes and entries of the legend."""
     ax = style.checked_axes(ax, 6.4, 4.0)
     entries = [(one.axis, one.weights, one.ends) for one in series]
     scale, limits = scale_and_ends(options.x_scale, entries, options.limits, "x_scale")
@@ -202,39 +205,37 @@ def _draw_steps(series: Sequence[Series], options: MainOptions, ax: Any) -> tupl
     drawings = [draw_axis(one.axis, one.weights, limits=limits, scale=scale, extras=extras) for one in series]
     style.zero_line(ax, "y")
     handles = [_draw_curve(ax, one, drawing) for one, drawing in zip(series, drawings, strict=True)]
-    if spread := options.spread_of(series[0]):
-        handles += scales.draw_interval_distributions(ax, spread, limits=limits, scale=scale, extras=extras)
+    if distributions := options.distributions_below(series[0]):
+        handles += scales.draw_interval_distributions(ax, distributions, limits=limits, scale=scale, extras=extras)
     scales.set_scale(ax, drawings[0], "x", drawings[0].masses(series[0].weights))
-    _set_value_limits(ax, "y", series, drawings, strip=options.data)
+    _set_value_limits(ax, "y", series, drawings, has_strip=options.data)
     scales.name_feature(ax, drawings[0], "x")
     return ax, handles
 
 
-def _draw_curve(ax: Any, one: Series, drawing: AxisDrawing) -> Any:
-    values, low, high = one.shown(drawing)
-    if one.band is not None:
-        ax.stairs(high, drawing.edges, baseline=low, fill=True, color=one.colour, alpha=0.22, zorder=2)
-    extra = drawing.extra
-    ax.plot(drawing.centres[extra], values[extra], "o", color=one.colour, markersize=5, zorder=3, label="_extra")
-    return ax.stairs(values, drawing.edges, baseline=None, color=one.colour, linewidth=1.8, zorder=3)
-
-
-# Categories: bars.
+def _draw_curve(ax: Any, curve: Series, drawing: AxisDrawing) -> Any:
+    values, low, high = curve.shown(drawing)
+    if curve.band is not None:
+        ax.stairs(high, drawing.edges, baseline=low, fill=True, color=curve.colour, alpha=0.22, zorder=2)
+    extra = drawing.extra_cells
+    ax.plot(drawing.centres[extra], values[extra], "o", color=curve.colour, markersize=5, zorder=3, label="_extra")
+    return ax.stairs(values, drawing.edges, baseline=None, color=curve.colour, linewidth=1.8, zorder=3)
 
 
 def _draw_bars(series: Sequence[Series], options: MainOptions, ax: Any) -> tuple[Any, list[Any]]:
+    """Draw categories as bars; return the axes and entries of the legend."""
     if options.x_scale != "linear":
         scale_and_ends(options.x_scale, [(series[0].axis, series[0].weights, None)], None, "x_scale")  # raises
     drawing = _drawing_of_bars(series, options)
-    n_bars = int(drawing.filled.sum()) * (1 if len(series) == 1 else 0.45 * len(series) + 0.55)
+    n_bars = int(drawing.is_filled.sum()) * (1 if len(series) == 1 else 0.45 * len(series) + 0.55)
     ax = style.checked_axes(ax, 6.4, max(2.6, 1.1 + _BAR_HEIGHT * n_bars))
     style.zero_line(ax, "x")
     handles = [_draw_series_bars(ax, series, i, drawing) for i in range(len(series))]
-    if spread := options.spread_of(series[0]):
-        handles += scales.draw_category_distributions(ax, spread, drawing)
+    if distributions := options.distributions_below(series[0]):
+        handles += scales.draw_category_distributions(ax, distributions, drawing)
     scales.set_scale(ax, drawing, "y")
     ax.invert_yaxis()
-    _set_value_limits(ax, "x", series, [drawing] * len(series), strip=options.data)
+    _set_value_limits(ax, "x", series, [drawing] * len(series), has_strip=options.data)
     scales.name_feature(ax, drawing, "y")
     return ax, handles
 
@@ -244,8 +245,9 @@ def _drawing_of_bars(series: Sequence[Series], options: MainOptions) -> AxisDraw
     for one in series:
         if one.axis.labels != first.axis.labels:
             raise ValueError(
-                f"`decompositions` must have the same categories of {first.axis.name!r}, got {_listed(first.axis)} and "
-                f"{_listed(one.axis)}; plot each with effect()."
+                f"`decompositions` must have the same categories of {first.axis.name!r}, got "
+                f"{views.first_texts(first.axis.labels)} and {views.first_texts(one.axis.labels)}; "
+                "plot each with effect()."
             )
     return draw_axis(
         first.axis,
@@ -257,16 +259,12 @@ def _drawing_of_bars(series: Sequence[Series], options: MainOptions) -> AxisDraw
     )
 
 
-def _listed(axis: Axis) -> str:
-    return ", ".join(axis.labels[:6]) + (", …" if axis.size > 6 else "")
-
-
-def _draw_series_bars(ax: Any, series: Sequence[Series], position: int, drawing: AxisDrawing) -> Any:
-    one, cells = series[position], drawing.filled
+def _draw_series_bars(ax: Any, series: Sequence[Series], series_index: int, drawing: AxisDrawing) -> Any:
+    one, cells = series[series_index], drawing.is_filled
     values, low, high = one.shown(drawing)
     height = _BARS_PER_CATEGORY / len(series)
     bars = ax.barh(
-        drawing.centres[cells] + (position - (len(series) - 1) / 2) * height,
+        drawing.centres[cells] + (series_index - (len(series) - 1) / 2) * height,
         values[cells],
         height * (1 if len(series) == 1 else 0.92),
         color=one.colour,
@@ -276,7 +274,7 @@ def _draw_series_bars(ax: Any, series: Sequence[Series], position: int, drawing:
     )
     for bar, mass in zip(bars, drawing.masses(one.weights)[cells], strict=True):
         if mass == 0:
-            bar.set(alpha=0.4, hatch="////", linewidth=0)
+            bar.set(alpha=0.4, hatch="////", linewidth=0)  # no data
     return bars
 
 
@@ -294,7 +292,7 @@ class _Page:
     """What the panels of a page share; without words, values are named once for all panels, and axes in short."""
 
     output: str | int | None
-    position: int
+    output_index: int
     errors: Errors | None
     limit: float | None
     words: str
@@ -342,20 +340,19 @@ def grid(
 
     Examples
     --------
-    >>> import treeanova
-    >>> from treeanova.testing import example
-    >>> fx, X = example()  # the logical "and" of x0 and x1
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()  # the logical "and" of x0 and x1
     >>> panels = treeanova.plot.grid(fx, k=2)
     >>> [panel.get_title("left").split() for panel in panels]
     [['1.', 'x0', '33', '%'], ['2.', 'x1', '33', '%']]
     """
-    position = choices.output_position(choices.checked_decomposition(fx), output)
-    ranking = ranking_of(fx).of(fx.outputs[position])
-    terms, left_out = _strongest(fx, ranking, k) if keys is None else (_checked_keys(fx, keys), [])
-    name = None if output is None else fx.outputs[position]
+    output_index = choices.output_position(choices.checked_decomposition(fx), output)
+    ranking = ranking_of(fx).standings_of(fx.outputs[output_index])
+    terms, left_out = _strongest_and_omitted(fx, ranking, k) if keys is None else (_checked_keys(fx, keys), [])
+    name = None if output is None else fx.outputs[output_index]
     words = "" if ax is None else views.effect_words(fx.schema, name, fx.density.baseline)
     limit = _largest_value(fx, terms, output) if same_scale else None
-    page = _Page(output, position, errors, limit, words, feature_names(fx.schema.names, _AXIS_NAME))
+    page = _Page(output, output_index, errors, limit, words, short_feature_names(fx.schema.names, _AXIS_NAME))
     panels = _panels(ax, len(terms), n_columns)
     titles = _titles(fx, ranking)
     with mpl.rc_context(_SMALL if ax is None else {}):
@@ -363,8 +360,8 @@ def grid(
             _draw_panel(fx, names, panel, page)
             panel.set_title(titles[names], fontsize="small", fontweight="bold", loc="left")
     if ax is None:
-        _name_once(fx, panels, page)
-        panels[0].figure.supxlabel(_foot(fx, left_out), fontsize="small")
+        _name_values_once(fx, panels, page)
+        panels[0].figure.supxlabel(_footnote(fx, left_out), fontsize="small")
     return np.array(panels, dtype=object)
 
 
@@ -377,10 +374,11 @@ def _checked_keys(fx: Decomposition, keys: Sequence[KeyLike]) -> list[Names]:
     return [choices.term_of(fx, key).features for key in keys]
 
 
-def _strongest(
+def _strongest_and_omitted(
     fx: Decomposition, ranking: Sequence[Standing], k: int
 ) -> tuple[list[Names], list[tuple[int, Standing]]]:
-    drawable = {names for names in choices.tables_of(fx) if len(names) <= 2}
+    """Return the k strongest terms that can be drawn, and stronger ones that cannot, each with its rank."""
+    drawable = {names for names in tables_of(fx) if len(names) <= 2}
     terms = [term.features for term in ranking if term.features in drawable][: choices.checked_count(k)]
     if not terms:
         raise ValueError(
@@ -388,10 +386,10 @@ def _strongest(
             "fx.importance()."
         )
     last = next(i for i, term in enumerate(ranking) if term.features == terms[-1])
-    return terms, [one for one in enumerate(ranking[:last], start=1) if one[1].features not in drawable]
+    return terms, [ranked for ranked in enumerate(ranking[:last], start=1) if ranked[1].features not in drawable]
 
 
-def _foot(fx: Decomposition, left_out: Sequence[tuple[int, Standing]]) -> str:
+def _footnote(fx: Decomposition, left_out: Sequence[tuple[int, Standing]]) -> str:
     words = f"Titles: rank and {views.variance_words(fx.schema, is_part=function_of(fx).scope.is_part)}."
     if not left_out:
         return words
@@ -402,17 +400,17 @@ def _foot(fx: Decomposition, left_out: Sequence[tuple[int, Standing]]) -> str:
 
 
 def _titles(fx: Decomposition, ranking: Sequence[Standing]) -> dict[Names, str]:
-    short = functools.cache(lambda room: feature_names(fx.schema.names, room))
+    short = functools.cache(lambda room: short_feature_names(fx.schema.names, room))
     return {
         term.features: (
-            f"{rank}. {term_name(term.features, short(_room(term.features)))}   {views.percent(term.variance)}"
+            f"{rank}. {term_name(term.features, short(_room_in_title(term.features)))}   {views.percent(term.variance)}"
         )
         for rank, term in enumerate(ranking, start=1)
         if term.features and term.order <= 2
     }
 
 
-def _room(names: Names) -> int:
+def _room_in_title(names: Names) -> int:
     """Return the characters for each name in a title: a short name leaves its room to the other."""
     return _TITLE if len(names) == 1 else max(_TITLE // 2, _TITLE - min(map(len, names)))
 
@@ -420,11 +418,8 @@ def _room(names: Names) -> int:
 def _largest_value(fx: Decomposition, terms: Sequence[Names], output: str | int | None) -> float:
     tables = [fx.terms[names].values for names in terms]
     if output is not None:
-        tables = [choices.of_output(fx, table, choices.output_position(fx, output)) for table in tables]
+        tables = [choices.at_output(fx, table, choices.output_position(fx, output)) for table in tables]
     return max(float(np.abs(table).max()) for table in tables) or 1.0
-
-
-# Panels.
 
 
 def _panels(ax: Any, n_panels: int, n_columns: int | None) -> list[Any]:
@@ -441,6 +436,7 @@ def _panels(ax: Any, n_panels: int, n_columns: int | None) -> list[Any]:
 
 
 def checked_columns(n_columns: int | None, n_panels: int) -> int:
+    """Return the number of columns; by default 4 or 3, whichever leaves fewer places empty."""
     if n_columns is None:
         return min(n_panels, min((4, 3), key=lambda width: -n_panels % width))
     if n_columns < 1:
@@ -455,34 +451,35 @@ def _draw_panel(fx: Decomposition, names: Names, panel: Any, page: _Page) -> Non
     options = MainOptions(max_bars=_PANEL_BARS, legend=bool(page.words))
     draw_mains(main_series(fx, names, page.output, page.errors), page.words, options, panel)
     if page.limit is not None:
-        which = "x" if panel.yaxis_inverted() else "y"
-        scales.set_value_limits(panel, which, -page.limit, page.limit, strip=True)
+        x_or_y = "x" if panel.yaxis_inverted() else "y"
+        scales.set_value_limits(panel, x_or_y, -page.limit, page.limit, has_strip=True)
     if not page.words:
-        _rename(panel, "y" if panel.yaxis_inverted() else "x", "")  # the title names the feature
+        _rename_axis(panel, "y" if panel.yaxis_inverted() else "x", "")  # the title names the feature
 
 
-def _rename(panel: Any, which: str, name: str) -> None:
-    _, *notes = getattr(panel, f"get_{which}label")().split("\n(", 1)
+def _rename_axis(panel: Any, x_or_y: str, name: str) -> None:
+    """Replace the name in an axis label, and keep the note in parentheses below it."""
+    _, *notes = getattr(panel, f"get_{x_or_y}label")().split("\n(", 1)
     lines = [name, *(f"({note}" for note in notes)]
-    getattr(panel, f"set_{which}label")("\n".join(filter(None, lines)))
+    getattr(panel, f"set_{x_or_y}label")("\n".join(filter(None, lines)))
 
 
 def _draw_pair_panel(fx: Decomposition, names: Names, panel: Any, page: _Page) -> None:
     term = fx.terms[names]
-    words = page.words and views.effect_words(fx.schema, fx.outputs[page.position], fx.density.baseline)
+    words = page.words and views.effect_words(fx.schema, fx.outputs[page.output_index], fx.density.baseline)
     if [axis.is_ordered for axis in term.axes] == [False, True]:
         names = names[::-1]  # numbers across, categories up where their names have room
     options = PairOptions(kind="heatmap", limit=page.limit, words=words, errors=page.errors)
-    draw_pair(fx, names, page.position, options, panel)
+    draw_pair(fx, names, page.output_index, options, panel)
     if not page.words:
-        for which, name in zip("xy", names, strict=True):
-            _rename(panel, which, page.short[name])
+        for x_or_y, name in zip("xy", names, strict=True):
+            _rename_axis(panel, x_or_y, page.short[name])
 
 
-def _name_once(fx: Decomposition, panels: Sequence[Any], page: _Page) -> None:
+def _name_values_once(fx: Decomposition, panels: Sequence[Any], page: _Page) -> None:
     figure, outputs = panels[0].figure, fx.outputs
     is_single = len(outputs) == 1 or page.output is not None
-    words = views.effect_words(fx.schema, outputs[page.position] if is_single else None, fx.density.baseline)
+    words = views.effect_words(fx.schema, outputs[page.output_index] if is_single else None, fx.density.baseline)
     figure.supylabel(words, fontsize="medium")
     if not is_single:
         lines = [Line2D([], [], color=style.series_colour(i), linewidth=2) for i in range(len(outputs))]

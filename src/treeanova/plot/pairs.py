@@ -71,23 +71,24 @@ class Plane:
 def plane_of(
     term: Term, values: Floats, across: str, looks: Sequence[AxisChoice], extras: Extras, *, unsure: Bools | None = None
 ) -> Plane:
-    """Return the cells of a pair as drawn, without a colour limit; `looks` are those of the x and y axis."""
-    x = term.features.index(across)
-    table, weights = (values.T, term.weights.T) if x == 0 else (values, term.weights)
-    right = draw_axis(term.axes[x], weights.sum(axis=0), extras=extras, **looks[0])
-    up = draw_axis(term.axes[1 - x], weights.sum(axis=1), extras=extras, **looks[1])
-    doubts = None if unsure is None else (unsure.T if x == 0 else unsure).astype(np.float64)
+    """Return the cells of a pair as drawn, without a colour limit; `looks` say how x and y are drawn."""
+    across_axis = term.features.index(across)
+    table, weights = (values.T, term.weights.T) if across_axis == 0 else (values, term.weights)
+    right = draw_axis(term.axes[across_axis], weights.sum(axis=0), extras=extras, **looks[0])
+    up = draw_axis(term.axes[1 - across_axis], weights.sum(axis=1), extras=extras, **looks[1])
+    is_unsure = None if unsure is None else (unsure.T if across_axis == 0 else unsure).astype(np.float64)
     return Plane(
         up,
         right,
         up.plane(table, right, np.nan),
         up.plane(weights, right, 0.0),
         up.plane(has_rare_data(weights).astype(np.float64), right, 1.0) > 0,
-        unsure=None if doubts is None else up.plane(doubts, right, 0.0) > 0,
+        unsure=None if is_unsure is None else up.plane(is_unsure, right, 0.0) > 0,
     )
 
 
 def has_rare_data(weights: Floats) -> Bools:
+    """Return which cells have less than 1 % of the weight that they would have if the features were independent."""
     return weights <= RARE * np.multiply.outer(weights.sum(axis=1), weights.sum(axis=0))
 
 
@@ -98,11 +99,11 @@ def colour_limit(planes: Sequence[Plane]) -> float:
         return 1.0
     weights = np.concatenate([plane.weights[~plane.without_data] for plane in planes])
     areas = np.concatenate([plane.areas[~plane.without_data] for plane in planes])
-    typical = max(_quantile(values, weights, 0.98), _quantile(values, areas, 0.97))
+    typical = max(_weighted_quantile(values, weights, 0.98), _weighted_quantile(values, areas, 0.97))
     return float(typical if values.max() > 2 * typical > 0 else values.max())
 
 
-def _quantile(values: Floats, weights: Floats, share: float) -> float:
+def _weighted_quantile(values: Floats, weights: Floats, share: float) -> float:
     order = np.argsort(values)
     below = np.cumsum(weights[order])
     return float(values[order][min(int(np.searchsorted(below, share * below[-1])), len(values) - 1)])
@@ -117,12 +118,9 @@ def figure_size(plane: Plane, *, marginals: bool) -> tuple[float, float]:
     return width + 1.2 + 1.0 * marginals, height * 0.82 + 0.8 * marginals + _SLANTED_HEIGHT * longest
 
 
-# Drawing.
-
-
 def draw_plane(plane: Plane, ax: Any) -> Any:
-    for (low_x, high_x), (low_y, high_y) in itertools.product(_blocks(plane.across), _blocks(plane.up)):
-        _draw_block(ax, (low_x, low_y), high_x - low_x, high_y - low_y)
+    for (low_x, high_x), (low_y, high_y) in itertools.product(_ends_of_blocks(plane.across), _ends_of_blocks(plane.up)):
+        _draw_hatched_block(ax, (low_x, low_y), high_x - low_x, high_y - low_y)
     mesh = ax.pcolormesh(
         plane.across.edges,
         plane.up.edges,
@@ -133,9 +131,9 @@ def draw_plane(plane: Plane, ax: Any) -> Any:
         zorder=2,
     )
     _draw_pale_cells(plane, mesh, ax)
-    for drawing, which in ((plane.across, "x"), (plane.up, "y")):
-        scales.set_scale(ax, drawing, which)
-        scales.name_feature(ax, drawing, which)
+    for drawing, x_or_y in ((plane.across, "x"), (plane.up, "y")):
+        scales.set_scale(ax, drawing, x_or_y)
+        scales.name_feature(ax, drawing, x_or_y)
     _write_numbers(plane, ax)
     if not plane.up.is_numeric:
         ax.invert_yaxis()
@@ -144,6 +142,7 @@ def draw_plane(plane: Plane, ax: Any) -> Any:
 
 
 def _draw_pale_cells(plane: Plane, mesh: Any, ax: Any) -> None:
+    """Draw cells without data pale if they are scattered, and a veil over those of uncertain sign."""
     look = {"linewidth": 0, "antialiased": False, "rasterized": plane.values.size > 2000}
     edges = plane.across.edges, plane.up.edges
     if plane.is_scattered:
@@ -155,12 +154,14 @@ def _draw_pale_cells(plane: Plane, mesh: Any, ax: Any) -> None:
         ax.pcolormesh(*edges, veil, cmap=back, alpha=0.72, zorder=2.5, label="_unsure", **look)
 
 
-def _blocks(drawing: AxisDrawing) -> list[Ends]:
-    extra = [(float(drawing.edges[drawing.n_regular + 1]), float(drawing.edges[-1]))] if len(drawing.extra) else []
+def _ends_of_blocks(drawing: AxisDrawing) -> list[Ends]:
+    """Return the ends of the regular cells, and those of the extra cells if there are any."""
+    has_extra = len(drawing.extra_cells) > 0
+    extra = [(float(drawing.edges[drawing.n_regular + 1]), float(drawing.edges[-1]))] if has_extra else []
     return [(drawing.low, drawing.high), *extra]
 
 
-def _draw_block(ax: Any, corner: tuple[float, float], width: float, height: float) -> None:
+def _draw_hatched_block(ax: Any, corner: tuple[float, float], width: float, height: float) -> None:
     hatch: dict[str, Any] = {"edgecolor": style.mix(views.NO_DATA, views.RAW, 0.5), "hatch": "////", "linewidth": 0}
     ax.add_patch(Rectangle(corner, width, height, zorder=1, facecolor=style.faint(views.NO_DATA), **hatch))
     edge = mpl.rcParams["axes.edgecolor"]
@@ -199,9 +200,6 @@ def draw_colorbar(
         bar.set_label(wrapped(words, n_characters_along(axes[-1], "y"), n_lines=4))
 
 
-# Lines.
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Line:
     """The steps of one category; NaN in `seen` without data, in `sure` if the sign is uncertain. No position: grey."""
@@ -224,15 +222,15 @@ def draw_lines(
     masses = weights.sum(axis=1)
     across = draw_axis(number, masses, extras=extras, **choice)
     categories = draw_axis(category, weights.sum(axis=0), extras=extras, order=choice["order"])
-    doubts = np.zeros(table.shape, dtype=bool) if unsure is None else unsure if is_number_first else unsure.T
-    lines = _lines(across, categories.cells[categories.filled], table, weights, doubts)
+    is_unsure = np.zeros(table.shape, dtype=bool) if unsure is None else unsure if is_number_first else unsure.T
+    lines = _lines_of(across, categories.cells[categories.is_filled], table, weights, is_unsure)
     style.zero_line(ax, "y")
     handles = [_draw_line(ax, across, line) for line in lines]
     spread, ends = [Distribution("", number, masses)], (across.low, across.high)
     scales.draw_interval_distributions(ax, spread, limits=ends, scale=across.scale, extras=extras)
     scales.set_scale(ax, across, "x", across.masses(masses))
     spans = [line.seen if np.isfinite(line.seen).any() else line.values for line in lines]
-    scales.set_value_limits(ax, "y", float(np.nanmin(spans)), float(np.nanmax(spans)), strip=True)
+    scales.set_value_limits(ax, "y", float(np.nanmin(spans)), float(np.nanmax(spans)), has_strip=True)
     scales.name_feature(ax, across, "x")
     scales.name_effect(ax, words, "y")
     style.tidy(ax)
@@ -240,21 +238,21 @@ def draw_lines(
     return ax
 
 
-def _lines(across: AxisDrawing, categories: Ints, table: Floats, weights: Floats, unsure: Bools) -> list[_Line]:
-    coloured = _coloured(categories, weights.sum(axis=0))
+def _lines_of(across: AxisDrawing, categories: Ints, table: Floats, weights: Floats, unsure: Bools) -> list[_Line]:
+    in_colour = _categories_in_colour(categories, weights.sum(axis=0))
     rare = has_rare_data(weights)
     lines = []
     for category in map(int, categories):
         values = across.values(table[:, category], weights[:, category])
         is_rare = across.values(rare[:, category].astype(np.float64), weights[:, category]) > 0
         is_unsure = across.values(unsure[:, category].astype(np.float64), weights[:, category]) > 0
-        position = coloured.index(category) if category in coloured else None
+        position = in_colour.index(category) if category in in_colour else None
         seen = np.where(is_rare, np.nan, values)
         lines.append(_Line(category, values, seen, np.where(is_unsure, np.nan, seen), position))
     return lines
 
 
-def _coloured(categories: Ints, masses: Floats) -> list[int]:
+def _categories_in_colour(categories: Ints, masses: Floats) -> list[int]:
     if len(categories) <= len(views.SERIES):
         return [int(category) for category in categories]
     heaviest = set(sorted(categories, key=lambda category: -masses[category])[: len(views.SERIES) - 1])
@@ -264,7 +262,7 @@ def _coloured(categories: Ints, masses: Floats) -> list[int]:
 def _draw_line(ax: Any, drawing: AxisDrawing, line: _Line) -> Any:
     is_grey = line.colour_position is None
     colour = style.tone(views.RAW) if line.colour_position is None else style.series_colour(line.colour_position)
-    if np.isnan(line.seen[drawing.filled]).any():
+    if np.isnan(line.seen[drawing.is_filled]).any():
         dotted = {"linestyle": ":", "linewidth": 0.8, "alpha": 0.6, "label": "_rare"}
         ax.stairs(line.values, drawing.edges, baseline=None, color=colour, **dotted)
     strength = {"zorder": 2, "linewidth": 0.7} if is_grey else {"zorder": 3, "linewidth": 1.8}
@@ -284,38 +282,32 @@ def _name_lines(ax: Any, category: Axis, lines: Sequence[_Line], handles: Sequen
     box.get_title().set(fontsize=font_size(mpl.rcParams["legend.fontsize"]) * 0.9)
 
 
-# Main effects along the sides.
-
-
-def draw_marginals(fx: Decomposition, plane: Plane, position: int, scale: str, ax: Any) -> None:
+def draw_marginals(fx: Decomposition, plane: Plane, output_index: int, scale: str, ax: Any) -> None:
     top = ax.inset_axes([0.0, 1.04, 1.0, _MARGINAL_SIZE], sharex=ax)
     side = ax.inset_axes([1.04, 0.0, _MARGINAL_SIZE, 1.0], sharey=ax)
-    for drawing, inset, which in ((plane.across, top, "y"), (plane.up, side, "x")):
-        edges, values = _main_effect(fx, drawing, position, scale)
-        look = {"orientation": "vertical" if which == "y" else "horizontal", "color": style.tone(views.MAIN)}
+    for drawing, inset, x_or_y in ((plane.across, top, "y"), (plane.up, side, "x")):
+        edges, values = _main_effect(fx, drawing, output_index, scale)
+        look = {"orientation": "vertical" if x_or_y == "y" else "horizontal", "color": style.tone(views.MAIN)}
         inset.stairs(values, edges, baseline=0, fill=True, alpha=0.25, **look)
         inset.stairs(values, edges, baseline=None, linewidth=1.3, **look)
-        style.zero_line(inset, which)
+        style.zero_line(inset, x_or_y)
         style.tidy(inset)
         inset.tick_params(labelsize="x-small")
-        inset.locator_params(axis=which, nbins=3)
+        inset.locator_params(axis=x_or_y, nbins=3)
     top.tick_params(axis="x", labelbottom=False, length=0)
     side.tick_params(axis="y", labelleft=False, length=0)
 
 
-def _main_effect(fx: Decomposition, drawing: AxisDrawing, position: int, scale: str) -> tuple[Floats, Floats]:
+def _main_effect(fx: Decomposition, drawing: AxisDrawing, output_index: int, scale: str) -> tuple[Floats, Floats]:
     """Return edges and values of a main effect over the range of a heat map's axis; zero if there is no such effect."""
     term = choices.find_term(fx, drawing.name)
     if term is None:
-        return drawing.edges, np.where(drawing.filled, 0.0, np.nan)
+        return drawing.edges, np.where(drawing.is_filled, 0.0, np.nan)
     if drawing.is_numeric:  # its thresholds may be finer than the pair's
         limits, extras = (drawing.low, drawing.high), frozenset(drawing.labels)
         drawing = draw_axis(term.axes[0], term.weights, limits=limits, scale=drawing.scale, extras=extras)
     term = on_scale(term, fx.intercept, scale)
-    return drawing.edges, drawing.values(choices.of_output(fx, term.values, position), term.weights)
-
-
-# All kinds.
+    return drawing.edges, drawing.values(choices.at_output(fx, term.values, output_index), term.weights)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -411,30 +403,29 @@ def pair(
     --------
     The interaction is 0.25 where the features are equal and -0.25 where they differ:
 
-    >>> import treeanova
-    >>> from treeanova.testing import example
-    >>> fx, X = example()  # the logical "and" of x0 and x1
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()  # the logical "and" of x0 and x1
     >>> ax = treeanova.plot.pair(fx, ("x0", "x1"))
     >>> ax.collections[0].get_array().tolist()
     [[0.25, -0.25], [-0.25, 0.25]]
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('x0', 'x1')
     """
-    position = choices.output_position(choices.checked_decomposition(fx), output)
-    words = choices.value_words(fx, position, scale)
+    output_index = choices.output_position(choices.checked_decomposition(fx), output)
+    words = choices.value_words(fx, output_index, scale)
     words += "" if errors is None else "; pale: within two standard errors of zero"
     limits = (limit, xlimits, ylimits)
     options = PairOptions(kind, marginals, *limits, extras, colorbar, words, scale, x_scale, y_scale, order, errors)
-    return draw_pair(fx, key, position, options, ax)
+    return draw_pair(fx, key, output_index, options, ax)
 
 
-def draw_pair(fx: Decomposition, key: KeyLike, position: int, options: PairOptions, ax: Any) -> Any:
+def draw_pair(fx: Decomposition, key: KeyLike, output_index: int, options: PairOptions, ax: Any) -> Any:
     remedy = "use effect() for one feature; terms of more features have no plot, see fx.importance()"
     choices.check_order(key, 2, remedy)
     term = choices.term_of(fx, key, options.scale)
-    values = choices.of_output(fx, term.values, position)
+    values = choices.at_output(fx, term.values, output_index)
     unsure = choices.uncertain_cells(options.errors, choices.term_of(fx, key))
-    unsure = None if unsure is None else choices.of_output(fx, unsure, position)
+    unsure = None if unsure is None else choices.at_output(fx, unsure, output_index)
     if is_drawn_as_lines(term, options.kind):
         number = next(name for name, axis in zip(term.features, term.axes, strict=True) if axis.is_ordered)
         choice, _ = axis_choices(options, [(fx, term)], number)
@@ -448,7 +439,7 @@ def draw_pair(fx: Decomposition, key: KeyLike, position: int, options: PairOptio
     ax = style.checked_axes(ax, *figure_size(plane, marginals=options.marginals))
     mesh = draw_plane(plane, ax)
     if options.marginals:
-        draw_marginals(fx, plane, position, options.scale, ax)
+        draw_marginals(fx, plane, output_index, options.scale, ax)
     if options.colorbar:
         pad, in_percent = 0.04 if options.marginals else 0.02, choices.is_probability(fx, options.scale)
         draw_colorbar(mesh, [plane], options.words, [ax], pad=pad, in_percent=in_percent)
@@ -466,18 +457,20 @@ def is_drawn_as_lines(term: Term, kind: str) -> bool:
 
 
 def name_across(key: KeyLike, term: Term) -> str:
+    """Return the feature of the x axis: the first of an ordered key, or of the term."""
     return str(next(iter(key))) if isinstance(key, list | tuple) else term.features[0]
 
 
 def axis_choices(
     options: PairOptions, terms: Sequence[tuple[Decomposition, Term]], across: str
 ) -> tuple[AxisChoice, AxisChoice]:
+    """Return how the x and the y axis are drawn, the same for the terms of several decompositions."""
     asked = {"x": (options.xlimits, options.x_scale), "y": (options.ylimits, options.y_scale)}
-    looks = {}
+    by_axis = {}
     for i, name in enumerate(terms[0][1].features):
-        which = "x" if name == across else "y"
-        limits, kind = asked[which]
+        x_or_y = "x" if name == across else "y"
+        limits, kind = asked[x_or_y]
         entries = [(term.axes[i], term.weights.sum(axis=1 - i), choices.data_ends(fx, name)) for fx, term in terms]
-        scale, ends = scale_and_ends(kind, entries, limits, f"{which}_scale")
-        looks[which] = {"limits": ends, "scale": scale, "order": options.order}
-    return looks["x"], looks["y"]
+        scale, ends = scale_and_ends(kind, entries, limits, f"{x_or_y}_scale")
+        by_axis[x_or_y] = {"limits": ends, "scale": scale, "order": options.order}
+    return by_axis["x"], by_axis["y"]

@@ -36,54 +36,57 @@ _LAST_DAY = 2_900_000  # within the calendar
 _DATE_FORMS = (("%Y", "Y"), ("%Y-%m", "M"), ("%Y-%m-%d", "D"), ("%m-%d %H:%M", "m"), ("%H:%M:%S", "s"))
 
 
-def name_feature(ax: Any, drawing: AxisDrawing, which: str) -> None:
-    words = wrapped(drawing.name, n_characters_along(ax, which))
+def name_feature(ax: Any, drawing: AxisDrawing, x_or_y: str) -> None:
+    """Label an axis with its feature, its scale, and the share of the data beyond it."""
+    words = wrapped(drawing.name, n_characters_along(ax, x_or_y))
     notes = [SCALE_WORDS[drawing.scale.kind]]
     if drawing.beyond > 0 and drawing.is_numeric:
         notes.append(f"at most {views.percent(drawing.beyond)} of the data beyond")
     if any(notes):
-        words += "\n" + wrapped(f"({'; '.join(filter(None, notes))})", n_characters_along(ax, which))
-    getattr(ax, f"set_{which}label")(words)
+        words += "\n" + wrapped(f"({'; '.join(filter(None, notes))})", n_characters_along(ax, x_or_y))
+    getattr(ax, f"set_{x_or_y}label")(words)
 
 
-def name_effect(ax: Any, words: str, which: str) -> None:
+def name_effect(ax: Any, words: str, x_or_y: str) -> None:
     """Write along an axis what its values mean; below bars, on the right, because names take room on the left."""
-    label = wrapped(words, n_characters_along(ax, which), n_lines=4)
-    getattr(ax, f"set_{which}label")(label, **({"loc": "right"} if which == "x" else {}))
-    if which == "x":
+    label = wrapped(words, n_characters_along(ax, x_or_y), n_lines=4)
+    getattr(ax, f"set_{x_or_y}label")(label, **({"loc": "right"} if x_or_y == "x" else {}))
+    if x_or_y == "x":
         ax.xaxis.set_major_locator(MaxNLocator(nbins=5, steps=_TICK_STEPS))
 
 
-def set_scale(ax: Any, drawing: AxisDrawing, which: str, masses: Floats | None = None) -> None:
+def set_scale(ax: Any, drawing: AxisDrawing, x_or_y: str, masses: Floats | None = None) -> None:
+    """Set scale, limits and ticks of an axis; `masses` of cells are written below missing and unseen values."""
     if not drawing.scale.is_linear:
-        getattr(ax, f"set_{which}scale")("function", functions=(drawing.scale.forward, drawing.scale.inverse))
+        getattr(ax, f"set_{x_or_y}scale")("function", functions=(drawing.scale.forward, drawing.scale.inverse))
     pad = 0.0 if drawing.is_numeric else 0.1
-    getattr(ax, f"set_{which}lim")(drawing.edges[0] - pad, drawing.edges[-1] + pad)
+    getattr(ax, f"set_{x_or_y}lim")(drawing.edges[0] - pad, drawing.edges[-1] + pad)
     if drawing.is_numeric:
-        _set_numeric_ticks(ax, drawing, which, masses)
+        _set_numeric_ticks(ax, drawing, x_or_y, masses)
     else:
-        _set_category_ticks(ax, drawing, which)
+        _set_category_ticks(ax, drawing, x_or_y)
 
 
-def _set_numeric_ticks(ax: Any, drawing: AxisDrawing, which: str, masses: Floats | None) -> None:
-    if not len(drawing.extra) and drawing.scale.is_linear and not drawing.date_unit:
-        getattr(ax, f"{which}axis").set_major_locator(MaxNLocator(nbins="auto", steps=_TICK_STEPS))
+def _set_numeric_ticks(ax: Any, drawing: AxisDrawing, x_or_y: str, masses: Floats | None) -> None:
+    if not len(drawing.extra_cells) and drawing.scale.is_linear and not drawing.date_unit:
+        getattr(ax, f"{x_or_y}axis").set_major_locator(MaxNLocator(nbins="auto", steps=_TICK_STEPS))
         return
-    ticks, labels = _ticks_before_extra(ax, drawing, which)
-    shares = ["" if masses is None else f"\n{views.percent(masses[cell])}" for cell in drawing.extra]
+    ticks, labels = _ticks_before_extra(ax, drawing, x_or_y)
+    shares = ["" if masses is None else f"\n{views.percent(masses[cell])}" for cell in drawing.extra_cells]
     words = [style.plain(f"{name}{share}") for name, share in zip(drawing.labels, shares, strict=True)]
-    getattr(ax, f"set_{which}ticks")([*ticks, *drawing.centres[drawing.extra]], labels=[*labels, *words])
-    getattr(ax, f"{which}axis").set_minor_locator(NullLocator())
+    getattr(ax, f"set_{x_or_y}ticks")([*ticks, *drawing.centres[drawing.extra_cells]], labels=[*labels, *words])
+    getattr(ax, f"{x_or_y}axis").set_minor_locator(NullLocator())
 
 
-def _ticks_before_extra(ax: Any, drawing: AxisDrawing, which: str) -> tuple[list[float], list[str]]:
+def _ticks_before_extra(ax: Any, drawing: AxisDrawing, x_or_y: str) -> tuple[list[float], list[str]]:
+    """Return numbers and labels of ticks, with room before the first extra cell."""
     extent = ax.get_window_extent()
-    inches = (extent.width if which == "x" else 6 * extent.height) / ax.figure.dpi
+    inches = (extent.width if x_or_y == "x" else 6 * extent.height) / ax.figure.dpi
     places = drawing.scale.forward(drawing.edges)
     inch = (places[-1] - places[0]) / inches
     last = places[-1]
-    if len(drawing.extra):
-        last = drawing.scale.forward(drawing.centres[drawing.extra[0]]) - 0.75 * inch
+    if len(drawing.extra_cells):
+        last = drawing.scale.forward(drawing.centres[drawing.extra_cells[0]]) - 0.75 * inch
     last = min(last, places[drawing.n_regular])
     if drawing.date_unit:
         ticks = date_ticks(drawing, last, inch)
@@ -96,38 +99,36 @@ def _ticks_before_extra(ax: Any, drawing: AxisDrawing, which: str) -> tuple[list
     return ticks, style.number_labels(ticks)
 
 
-def _set_category_ticks(ax: Any, drawing: AxisDrawing, which: str) -> None:
-    shown = np.flatnonzero(drawing.filled)
+def _set_category_ticks(ax: Any, drawing: AxisDrawing, x_or_y: str) -> None:
+    shown = np.flatnonzero(drawing.is_filled)
     extent = ax.get_window_extent()
-    points = (extent.height if which == "y" else extent.width) / ax.figure.dpi * 72
-    size = style.font_size(mpl.rcParams[f"{which}tick.labelsize"])
+    points = (extent.height if x_or_y == "y" else extent.width) / ax.figure.dpi * 72
+    size = style.font_size(mpl.rcParams[f"{x_or_y}tick.labelsize"])
     size = max(_SMALLEST_FONT, min(size, 0.8 * points / max(len(shown), 1)))
     shown = shown[:: max(1, math.ceil(1.15 * size * len(shown) / points))]
     longest = int(
         min(_LONGEST_LABEL, _LABEL_SHARE * extent.width / ax.figure.dpi * 72 / (style.CHARACTER_WIDTH * size))
     )
     n_characters = sum(min(len(drawing.labels[i]), longest) for i in shown)
-    is_upright = which == "y" or n_characters * 0.6 * size < points
+    is_upright = x_or_y == "y" or n_characters * 0.6 * size < points
     options: dict[str, Any] = {} if is_upright else {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
-    labels = style.bin_names([drawing.labels[i] for i in shown], longest)
-    getattr(ax, f"set_{which}ticks")(drawing.centres[shown], labels=labels, fontsize=size, **options)
-    ax.tick_params(axis=which, length=0)
+    labels = style.short_bin_names([drawing.labels[i] for i in shown], longest)
+    getattr(ax, f"set_{x_or_y}ticks")(drawing.centres[shown], labels=labels, fontsize=size, **options)
+    ax.tick_params(axis=x_or_y, length=0)
 
 
-def set_value_limits(ax: Any, which: str, low: float, high: float, *, strip: bool) -> None:
+def set_value_limits(ax: Any, x_or_y: str, low: float, high: float, *, has_strip: bool) -> None:
+    """Set limits that include zero and, with a strip, leave room for the distribution of the data."""
     low, high = min(low, 0.0), max(high, 0.0)
     span = (high - low) or 1.0
-    below = (STRIP + 0.03) / (1 - STRIP - 0.03) * 1.1 if strip else 0.05
-    getattr(ax, f"set_{which}lim")(low - below * span, high + 0.06 * span)
-
-
-# Dates. Matplotlib finds round dates; which of them have room on an axis with extra cells is decided here.
+    below = (STRIP + 0.03) / (1 - STRIP - 0.03) * 1.1 if has_strip else 0.05
+    getattr(ax, f"set_{x_or_y}lim")(low - below * span, high + 0.06 * span)
 
 
 def date_ticks(drawing: AxisDrawing, last: float, inch: float) -> list[float]:
-    """Return round dates up to a position on the axis, as ascending numbers with room for their labels."""
-    most = max(2, int((drawing.high - drawing.low) / (_WIDTH * inch))) if drawing.scale.is_linear else 4
-    dates = [_round_dates(drawing, last, (drawing.low, drawing.high), n_ticks) for n_ticks in range(most, 1, -1)]
+    """Return round dates up to a position on the axis, with room for labels; `inch` is a length on the scale."""
+    max_ticks = max(2, int((drawing.high - drawing.low) / (_WIDTH * inch))) if drawing.scale.is_linear else 4
+    dates = [_round_dates(drawing, last, (drawing.low, drawing.high), n_ticks) for n_ticks in range(max_ticks, 1, -1)]
     if drawing.scale.is_linear:
         fewer = [dates[0][::step] for step in range(2, len(dates[0]))]
         return next((ticks for ticks in (*dates, *fewer) if _has_room(drawing, ticks, inch)), dates[0][:1])
@@ -146,6 +147,7 @@ def _has_room(drawing: AxisDrawing, ticks: Sequence[float], inch: float) -> bool
 
 
 def _round_dates(drawing: AxisDrawing, last: float, ends: Ends, n_ticks: int) -> list[float]:
+    """Return about `n_ticks` round dates between two numbers, as numbers, up to a position on the axis."""
     low, high = np.clip(days_of(ends, drawing.date_unit), -_LAST_DAY / 4, _LAST_DAY)
     if not high > low:
         return []
@@ -159,6 +161,7 @@ def _round_dates(drawing: AxisDrawing, last: float, ends: Ends, n_ticks: int) ->
 
 
 def date_labels(ticks: Sequence[float], unit: str) -> list[str]:
+    """Write dates in the shortest form that shows all of each."""
     moments = np.rint(days_of(ticks, unit) * 86_400).astype("datetime64[s]")
     form = next(
         form
@@ -168,17 +171,12 @@ def date_labels(ticks: Sequence[float], unit: str) -> list[str]:
     return [moment.item().strftime(form) for moment in moments]
 
 
-# Numbers on axes that are not linear, where matplotlib has no ticks.
-
-
 def spread_ticks(drawing: AxisDrawing, last: float, room: float) -> list[float]:
-    """Return round numbers up to a position, ascending, each with room; the roundest have priority.
-
-    If widths follow the data, an interval has at most one tick: the model cannot distinguish numbers within it.
-    """
+    """Return round numbers up to a position, ascending, each with room; the roundest have priority."""
+    # If widths follow the data, an interval has at most one tick: the model cannot distinguish numbers within it.
     places: dict[float, float] = {}
     intervals: set[int] = set()
-    for tick in _candidates(drawing):
+    for tick in _tick_candidates(drawing):
         if len(places) >= _ENOUGH and _n_digits(tick) > _FEW_DIGITS:
             break
         place = float(drawing.scale.forward(tick))
@@ -190,7 +188,7 @@ def spread_ticks(drawing: AxisDrawing, last: float, room: float) -> list[float]:
     return sorted(places)
 
 
-def _candidates(drawing: AxisDrawing) -> Iterator[float]:
+def _tick_candidates(drawing: AxisDrawing) -> Iterator[float]:
     """Yield zero, powers of ten, twice and five times these, then round numbers of the axis and of its pieces."""
     yield 0.0
     span = drawing.high - drawing.low
@@ -228,7 +226,7 @@ class Distribution:
     colour: Any = None
 
     @property
-    def look(self) -> dict[str, Any]:
+    def artist_options(self) -> dict[str, Any]:
         grey = {"color": style.faint(views.DATA), "alpha": 0.6}
         look = {"color": self.colour, "alpha": 0.4} if self.name else grey
         return {**look, "zorder": 0, "linewidth": 0, "label": "_data"}
@@ -237,6 +235,7 @@ class Distribution:
 def draw_interval_distributions(
     ax: Any, distributions: Sequence[Distribution], *, limits: Ends | None, scale: AxisScale, extras: Extras
 ) -> list[Any]:
+    """Draw shares of rows as areas at the foot of the axes; return these for a legend."""
     drawings = [draw_axis(one.axis, one.weights, limits=limits, scale=scale, extras=extras) for one in distributions]
     points = drawings[0].evenly(_STRIP_BARS)
     heights = [drawing.spread(one.weights, points) for one, drawing in zip(distributions, drawings, strict=True)]
@@ -245,47 +244,49 @@ def draw_interval_distributions(
         return []
     foot, areas = ax.get_xaxis_transform(), []
     for i, (one, drawing) in enumerate(zip(distributions, drawings, strict=True)):
-        areas.append(ax.stairs(STRIP * heights[i] / tallest, points, fill=True, transform=foot, **one.look))
+        areas.append(ax.stairs(STRIP * heights[i] / tallest, points, fill=True, transform=foot, **one.artist_options))
         if one.name:
             ax.stairs(STRIP * heights[i] / tallest, points, transform=foot, color=one.colour, linewidth=0.9, zorder=1)
-        if len(drawing.extra):
+        if len(drawing.extra_cells):
             place = i - (len(distributions) - 1) / 2
             _draw_extra_bars(ax, drawing, one, tallest, place=place, width=0.8 / max(len(distributions), 1.15))
     if not distributions[0].name:
         third = len(points) // 3
         is_left = heights[0][:third].max() <= heights[0][-third:].max()
-        _name_data(ax, 0.008 if is_left or len(drawings[0].extra) else 0.992, 0.01)
+        _write_data_label(ax, 0.008 if is_left or len(drawings[0].extra_cells) else 0.992, 0.01)
     return areas
 
 
 def _draw_extra_bars(
-    ax: Any, drawing: AxisDrawing, one: Distribution, tallest: float, *, place: float, width: float
+    ax: Any, drawing: AxisDrawing, distribution: Distribution, tallest: float, *, place: float, width: float
 ) -> None:
-    extra = drawing.extra
+    """Draw the shares of extra bins as bars; `place` shifts them by widths, next to those of other distributions."""
+    extra = drawing.extra_cells
     widths = width * np.diff(drawing.edges)[extra]
     bar = drawing.widths[: drawing.n_regular].sum() / _STRIP_BARS
-    heights = STRIP * np.minimum(drawing.masses(one.weights)[extra] * bar / drawing.widths[extra] / tallest, 1)
+    heights = STRIP * np.minimum(drawing.masses(distribution.weights)[extra] * bar / drawing.widths[extra] / tallest, 1)
     centres = drawing.centres[extra] + widths * place
-    ax.bar(centres, heights, widths, transform=ax.get_xaxis_transform(), **one.look)
+    ax.bar(centres, heights, widths, transform=ax.get_xaxis_transform(), **distribution.artist_options)
 
 
 def draw_category_distributions(ax: Any, distributions: Sequence[Distribution], drawing: AxisDrawing) -> list[Any]:
+    """Draw shares of rows as bars from the left edge; return these for a legend."""
     masses = [drawing.masses(one.weights) for one in distributions]
     tallest = max(float(mass.max(initial=0.0)) for mass in masses)
     if not tallest > 0:
         return []
     if not distributions[0].name:
-        _name_data(ax, 0.008, 1.0)
-    shown, height = drawing.filled, 0.8 / len(distributions)
+        _write_data_label(ax, 0.008, 1.0)
+    shown, height = drawing.is_filled, 0.8 / len(distributions)
     side, areas = ax.get_yaxis_transform(), []
     for i, (one, mass) in enumerate(zip(distributions, masses, strict=True)):
         centres = drawing.centres[shown] + height * (i - (len(masses) - 1) / 2)
         thick = height if len(distributions) == 1 else 0.92 * height
-        areas.append(ax.barh(centres, STRIP * mass[shown] / tallest, thick, transform=side, **one.look))
+        areas.append(ax.barh(centres, STRIP * mass[shown] / tallest, thick, transform=side, **one.artist_options))
     return areas
 
 
-def _name_data(ax: Any, x: float, y: float) -> None:
+def _write_data_label(ax: Any, x: float, y: float) -> None:
     if ax.get_window_extent().width / ax.figure.dpi > 4:
         look = {"fontsize": "x-small", "color": mpl.rcParams["text.color"], "alpha": 0.7, "zorder": 1}
         ax.text(x, y, "data", transform=ax.transAxes, va="bottom", ha="left" if x < 0.5 else "right", **look)

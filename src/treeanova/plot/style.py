@@ -22,8 +22,6 @@ CHARACTER_WIDTH = 0.52  # of the font size
 DIVERGING = LinearSegmentedColormap.from_list("treeanova", list(views.DIVERGING))
 _LUMINANCE = (0.2126, 0.7152, 0.0722)  # of red, green and blue
 
-# Documentation.
-
 _ARGUMENTS = {
     "fx": "The decomposition.",
     "k": "Number of bars. Terms beyond the first ``k - 1`` are drawn together as the last bar.",
@@ -64,7 +62,7 @@ def shortened(text: object, n_characters: int = 28) -> str:
     return plain(arrays.shortened(text, n_characters))
 
 
-def bin_name(label: object, n_characters: int) -> str:
+def short_bin_name(label: object, n_characters: int) -> str:
     """Shorten the label of a bin: first "or unseen or missing" at its end, then its name."""
     text = str(label)
     for shared in (" or unseen or missing", " or unseen", " or missing"):
@@ -73,18 +71,18 @@ def bin_name(label: object, n_characters: int) -> str:
     return arrays.shortened(text, n_characters)
 
 
-def bin_names(names: Sequence[str], n_characters: int) -> list[str]:
-    return [plain(name) for name in arrays.distinct(names, n_characters, bin_name)]
+def short_bin_names(names: Sequence[str], n_characters: int) -> list[str]:
+    return [plain(name) for name in arrays.distinct(names, n_characters, short_bin_name)]
 
 
-def feature_names(names: Sequence[str], n_characters: int) -> dict[str, str]:
+def short_feature_names(names: Sequence[str], n_characters: int) -> dict[str, str]:
     return {name: plain(short) for name, short in zip(names, arrays.distinct(names, n_characters), strict=True)}
 
 
 def wrapped(text: object, n_characters: int = 44, n_lines: int = 2) -> str:
     """Break a text after spaces and underscores into at most `n_lines` lines; cut out its middle if it is too long."""
     whole = re.sub(r"[^\S\u00a0]+", " ", str(text)).strip()  # a space that does not break stays
-    lines = _lines(whole, n_characters)
+    lines = _broken_lines(whole, n_characters)
     if len(lines) > n_lines:
         room = n_characters * n_lines - 4
         short = f"{whole[: room - room // 2 - 1].rstrip()}…{whole[-(room // 2) :].lstrip()}"
@@ -92,7 +90,7 @@ def wrapped(text: object, n_characters: int = 44, n_lines: int = 2) -> str:
     return plain("\n".join(lines[:n_lines]))
 
 
-def _lines(text: str, n_characters: int) -> list[str]:
+def _broken_lines(text: str, n_characters: int) -> list[str]:
     lines = [""]
     for word in re.findall(r"[^ _]*_*[ ]?", text):
         for piece in (word[i : i + n_characters] for i in range(0, len(word), n_characters)):
@@ -102,8 +100,8 @@ def _lines(text: str, n_characters: int) -> list[str]:
     return [line.strip() for line in lines]
 
 
-def term_name(names: Sequence[str], short: Mapping[str, str]) -> str:
-    return arrays.label_of(short[name] for name in names)
+def term_name(names: Sequence[str], short_names: Mapping[str, str]) -> str:
+    return arrays.label_of(short_names[name] for name in names)
 
 
 def percent_tick(share: float, _: object = None) -> str:
@@ -119,9 +117,9 @@ def font_size(size: float | str) -> float:
     return float(FontProperties(size=size).get_size_in_points())
 
 
-def n_characters_along(ax: Any, which: str) -> int:
+def n_characters_along(ax: Any, x_or_y: str) -> int:
     extent = ax.get_window_extent()
-    points = (extent.width if which == "x" else extent.height) / ax.figure.dpi * 72
+    points = (extent.width if x_or_y == "x" else extent.height) / ax.figure.dpi * 72
     return max(12, int(points / (CHARACTER_WIDTH * font_size(mpl.rcParams["axes.labelsize"]))))
 
 
@@ -161,6 +159,7 @@ def mix(colour: str, other: str, share: float) -> tuple[float, float, float]:
 
 
 def tone(colour: str) -> Any:
+    """Return a colour for lines and text, closer to that of text on a dark background."""
     return mix(colour, mpl.rcParams["text.color"], 0.35) if is_dark() else colour
 
 
@@ -181,8 +180,8 @@ def tidy(ax: Any) -> None:
     ax.spines[["top", "right"]].set_visible(False)
 
 
-def zero_line(ax: Any, which: str) -> None:
-    draw = ax.axhline if which == "y" else ax.axvline
+def zero_line(ax: Any, x_or_y: str) -> None:
+    draw = ax.axhline if x_or_y == "y" else ax.axvline
     draw(0, color=mpl.rcParams["axes.edgecolor"], linewidth=0.8, alpha=0.5, zorder=1)
 
 

@@ -35,31 +35,34 @@ _EFFECT_SIZE = (4.6, 3.1)
 _WIDTHS = {"wide": 8.5, "narrow": 4.2}  # of bars, in inches, on screens and on phones
 
 
-def _at(value: float | Floats, position: int) -> float:
-    return float(np.atleast_1d(value)[position])
+def _value_of_output(value: float | Floats, output_index: int) -> float:
+    return float(np.atleast_1d(value)[output_index])
 
 
-def _level(mean: float) -> str:
+def _as_text(mean: float) -> str:
     return f"{mean:,.4g}".replace("-", "−")
 
 
-def _scale(fx: Predictions, position: int) -> str:
-    return f"{views.scale_of(fx.schema)}{views.of_output(fx.schema, fx.outputs[position])}"
+def _scale_words(fx: Predictions, output_index: int) -> str:
+    return f"{views.scale_of(fx.schema)}{views.of_output(fx.schema, fx.outputs[output_index])}"
 
 
-def _largest(bars: Bars, values: Floats, decimals: int) -> str:
+def _largest_terms(bars: Bars, values: Floats, decimals: int) -> str:
+    # the first bar is the total
     strongest = [i + 1 for i in np.argsort(-np.abs(values[1:]), kind="stable")[:3] if values[i + 1]]
     listed = [f"{bars.names[i]} ({signed(float(values[i]), decimals)})" for i in strongest]
     return f"The largest contributions: {', '.join(listed)}." if listed else ""
 
 
 def _bar_pictures(draw: Any, label: str, n_rows: int) -> Markup:
+    """Draw bars twice: wide for screens, narrow for phones."""
     height = 1.3 + BAR_HEIGHT * max(n_rows, 4)
     pictures = (picture(draw, label, (width, height), f"picture {kind}") for kind, width in _WIDTHS.items())
     return Markup("".join(pictures))
 
 
 def _effect_pictures(title: str, draw: Any, bars: Bars, fx: Predictions) -> list[Markup]:
+    """Return a section with the main effects of the first bars; nothing if none of them is one."""
     features = fx.terms.labels
     names = [features[label][0] for label in bars.names if len(features.get(label, ())) == 1]
     articles = []
@@ -75,9 +78,6 @@ def _paragraphs(*texts: str) -> Markup:
     return element("div", *(element("p", text) for text in texts), class_="columns")
 
 
-# What moved the mean score.
-
-
 def change_page(change: Change, title: str | None) -> str:
     fx = change.old
     sections = [one for k in range(len(fx.outputs)) for one in _sections_of_change(change, k)]
@@ -90,37 +90,38 @@ def change_page(change: Change, title: str | None) -> str:
 
 def _sentence_of_change(change: Change) -> str:
     old, new, total, population, model = (
-        _at(value, 0) for value in (change.old_mean, change.new_mean, change.total, change.population, change.model)
+        _value_of_output(value, 0)
+        for value in (change.old_mean, change.new_mean, change.total, change.population, change.model)
     )
     decimals = decimals_of([total, population, model])
     bars = change_bars(change, 0)
-    moved = f"{'rose' if total > 0 else 'fell'} from {_level(old)} to {_level(new)}, by {signed(total, decimals)}"
+    moved = f"{'rose' if total > 0 else 'fell'} from {_as_text(old)} to {_as_text(new)}, by {signed(total, decimals)}"
     return (
-        f"The mean {_scale(change.old, 0)} {moved if total else f'is {_level(new)} as before'}: "
+        f"The mean {_scale_words(change.old, 0)} {moved if total else f'is {_as_text(new)} as before'}: "
         f"{signed(population, decimals)} because the rows changed, {signed(model, decimals)} because the model "
-        f"changed. {_largest(bars, bars.columns['population'] + bars.columns['model'], decimals)}"
+        f"changed. {_largest_terms(bars, bars.columns['population'] + bars.columns['model'], decimals)}"
     )
 
 
-def _sections_of_change(change: Change, position: int) -> list[Markup]:
+def _sections_of_change(change: Change, output_index: int) -> list[Markup]:
     fx = change.old
-    bars = change_bars(change, position)
+    bars = change_bars(change, output_index)
     bars.columns["total"] = bars.columns["population"] + bars.columns["model"]
-    sums = [_at(value, position) for value in (change.total, change.population, change.model)]
+    sums = [_value_of_output(value, output_index) for value in (change.total, change.population, change.model)]
     total, population, model = (signed(value, decimals_of(sums)) for value in sums)
     first = numbers(
-        ("Mean before", _level(_at(change.old_mean, position)), "old model, old rows"),
-        ("Mean after", _level(_at(change.new_mean, position)), "new model, new rows"),
-        ("Change", total, _scale(fx, position)),
+        ("Mean before", _as_text(_value_of_output(change.old_mean, output_index)), "old model, old rows"),
+        ("Mean after", _as_text(_value_of_output(change.new_mean, output_index)), "new model, new rows"),
+        ("Change", total, _scale_words(fx, output_index)),
         ("Population", population, "new rows, old model"),
         ("Model", model, "new rows, new model instead of the old one"),
     )
-    draw = functools.partial(plot.change, change, output=position)
-    of = views.of_output(fx.schema, fx.outputs[position])
-    name = f"What moved the average{of}"
+    draw = functools.partial(plot.change, change, output=output_index)
+    of_output = views.of_output(fx.schema, fx.outputs[output_index])
+    name = f"What moved the average{of_output}"
     shown = _bar_pictures(draw, name, min(len(bars.names), 17))
     table = contributions(bars, {"population": "population", "model": "model", "total": "sum"}, n_heads=2)
-    effects = _effect_pictures(f"Effects before and after{of}", draw, bars, fx)
+    effects = _effect_pictures(f"Effects before and after{of_output}", draw, bars, fx)
     return [first, section(name, shown, table), *effects]
 
 
@@ -140,9 +141,6 @@ def _how_to_read_a_change() -> Markup:
     )
 
 
-# What makes two groups differ.
-
-
 def gap_page(gap: Gap, title: str | None) -> str:
     first, second = gap.groups
     sections = [one for k in range(len(gap.fx.outputs)) for one in _sections_of_gap(gap, k)]
@@ -153,40 +151,41 @@ def gap_page(gap: Gap, title: str | None) -> str:
 
 def _sentence_of_gap(gap: Gap) -> str:
     first, second = gap.groups
-    total, error = _at(gap.total, 0), error_text(_at(gap.error, 0), 2)
+    total, error = _value_of_output(gap.total, 0), error_text(_value_of_output(gap.error, 0), 2)
     decimals = decimals_of([total])
     bars = gap_bars(gap, 0)
     return (
-        f"The mean {_scale(gap.fx, 0)} is {abs(total):,.{decimals}f} {'higher' if total >= 0 else 'lower'} (standard "
-        f"error {error}) for {second} than for {first}. {_largest(bars, bars.columns['gap'], decimals)}"
+        f"The mean {_scale_words(gap.fx, 0)} is {abs(total):,.{decimals}f} {'higher' if total >= 0 else 'lower'} "
+        f"(standard error {error}) for {second} than for {first}. "
+        f"{_largest_terms(bars, bars.columns['gap'], decimals)}"
     )
 
 
-def _sections_of_gap(gap: Gap, position: int) -> list[Markup]:
-    fx, bars = gap.fx, gap_bars(gap, position)
-    total, error = _at(gap.total, position), error_text(_at(gap.error, position), 2)
+def _sections_of_gap(gap: Gap, output_index: int) -> list[Markup]:
+    fx, bars = gap.fx, gap_bars(gap, output_index)
+    total, error = _value_of_output(gap.total, output_index), error_text(_value_of_output(gap.error, output_index), 2)
     first = numbers(
-        (f"Mean of {gap.groups[0]}", _level(_at(gap.means[0], position)), gap.counts[0]),
-        (f"Mean of {gap.groups[1]}", _level(_at(gap.means[1], position)), gap.counts[1]),
-        ("Gap", signed(total, decimals_of([total])), f"standard error {error}, {_scale(fx, position)}"),
+        (f"Mean of {gap.groups[0]}", _as_text(_value_of_output(gap.means[0], output_index)), gap.counts[0]),
+        (f"Mean of {gap.groups[1]}", _as_text(_value_of_output(gap.means[1], output_index)), gap.counts[1]),
+        ("Gap", signed(total, decimals_of([total])), f"standard error {error}, {_scale_words(fx, output_index)}"),
     )
-    of = views.of_output(fx.schema, fx.outputs[position])
-    draw = functools.partial(plot.gap, gap, output=position)
-    shown = _bar_pictures(draw, f"Term by term{of}", min(len(bars.names), 16))
+    of_output = views.of_output(fx.schema, fx.outputs[output_index])
+    draw = functools.partial(plot.gap, gap, output=output_index)
+    shown = _bar_pictures(draw, f"Term by term{of_output}", min(len(bars.names), 16))
     note = "Thin lines reach two standard errors to either side."
     if min(gap.sizes) > 1 and any(map(math.isnan, bars.columns["error"])):
         note += f" Standard error –: {WITHOUT_ERROR}."
     table = contributions(bars, {"gap": "gap", "error": "standard error"}, n_heads=1)
-    terms = section(f"Term by term{of}", shown, element("p", note, class_="caption"), table)
-    effects = _effect_pictures(f"Effects over both groups{of}", draw, bars, fx)
-    return [first, *_routes(gap, position, of), terms, *effects]
+    terms = section(f"Term by term{of_output}", shown, element("p", note, class_="caption"), table)
+    effects = _effect_pictures(f"Effects over both groups{of_output}", draw, bars, fx)
+    return [first, *_sections_of_routes(gap, output_index, of_output), terms, *effects]
 
 
-def _routes(gap: Gap, position: int, of: str) -> Sequence[Markup]:
+def _sections_of_routes(gap: Gap, output_index: int, of: str) -> Sequence[Markup]:
     if gap.routes is None:
         return []
-    routes = bars_of(gap.routes, ("gap", "error"), gap.fx.outputs[position], by="route")
-    totals = {"gap": _at(gap.total, position), "error": _at(gap.error, position)}
+    routes = bars_of(gap.routes, ("gap", "error"), gap.fx.outputs[output_index], by="route")
+    totals = {"gap": _value_of_output(gap.total, output_index), "error": _value_of_output(gap.error, output_index)}
     columns = {name: np.append(totals[name], column) for name, column in routes.columns.items()}
     words = (
         f"The part that flows through {gap.feature} alone, through its interactions with other features, and through "

@@ -166,9 +166,8 @@ def write_report(
 
     Examples
     --------
-    >>> import pathlib, tempfile, treeanova
-    >>> from treeanova.testing import example
-    >>> fx, X = example()
+    >>> import pathlib, tempfile, treeanova.testing
+    >>> fx, X = treeanova.testing.example()
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> path = treeanova.write_report(fx, folder / "report.html", title="Logical and", rows=X)
     >>> path.name
@@ -189,7 +188,7 @@ def write_report(
         from treeanova.report.answer_pages import change_page, gap_page  # noqa: PLC0415  needs matplotlib
 
         text = change_page(fx, title) if isinstance(fx, Change) else gap_page(fx, title)
-        return _written(text, target, open_browser=open_browser)
+        return _write_or_return(text, target, open_browser=open_browser)
     kinds = _checked_densities(DENSITIES if densities is None else densities)
     if max_terms < 1:
         raise ValueError(f"`max_terms` must be at least 1, got {max_terms!r}; 300 is the default.")
@@ -200,11 +199,11 @@ def write_report(
         checked |= {"densities": kinds, "are_named": densities is not None}
         content = payload(fx, report, title=title, rows=rows, max_terms=max_terms, **checked)
         with one_step(report, "page"):
-            text = _page(content, bundle)
-        return _written(text, target, report, open_browser=open_browser)
+            text = _page_text(content, bundle)
+        return _write_or_return(text, target, report, open_browser=open_browser)
 
 
-def _written(
+def _write_or_return(
     text: str, target: pathlib.Path | None, progress: Progress = quiet, *, open_browser: bool
 ) -> pathlib.Path | str:
     if target is None:
@@ -241,15 +240,15 @@ def _policy(style: str, scripts: Sequence[str]) -> str:
     )
 
 
-def _page(content: Mapping[str, Any], bundle: str) -> str:
+def _page_text(content: Mapping[str, Any], vega_script: str) -> str:
     style = colours() + asset("page.css")
     script = '(() => {\n"use strict";\n' + "\n".join(asset(name) for name in _SCRIPTS) + "})();\n"
     fields = {
-        "policy": html.escape(_policy(style, [bundle, script])),
+        "policy": html.escape(_policy(style, [vega_script, script])),
         "title": html.escape(str(content["title"])),
         "style": style,
         "data": as_json(content),
-        "vega": bundle,
+        "vega": vega_script,
         "script": script,
     }
     return re.sub(r"\{\{(\w+)\}\}", lambda match: fields[match.group(1)], asset("page.html"))

@@ -34,7 +34,7 @@ from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.explanation import Explanation
 from treeanova.decomposition.function import rest_label
 from treeanova.decomposition.importance import Standing, is_rest, key_of_rest
-from treeanova.decomposition.predictions import Term, function_of
+from treeanova.decomposition.predictions import Term, function_of, tables_of
 from treeanova.decomposition.validation import Validation
 from treeanova.density import density_of
 from treeanova.density.kinds import Reference
@@ -47,38 +47,37 @@ from treeanova.report.tables import (
     plain_features,
     positions_of,
     six_digits,
-    tables_of,
     unit_of,
 )
 from treeanova.views import percent, value_text
 
 _MAX_BLIND_SPOTS = 12
-Entry = dict[str, Any]
+Check = dict[str, Any]
 
 
-def checks(fx: Decomposition) -> list[Entry]:
+def checks(fx: Decomposition) -> list[Check]:
     all_checks = (_sum, _purity, _one_cell, _higher, _remainder, _gap, _aliases, _dependence, _choices)
     return [entry for check in all_checks if (entry := check(fx))]
 
 
-def _entry(verdict: str, title: str, text: str) -> Entry:
+def _check(verdict: str, title: str, text: str) -> Check:
     return {"verdict": verdict, "title": title, "text": text}
 
 
-def _sum(fx: Decomposition) -> Entry:
+def _sum(fx: Decomposition) -> Check:
     if function_of(fx).scope.is_part:
         n_terms = function_of(fx).scope.n_terms
         text = f"This page shows a selection from {n_terms} terms: they do not add up to the model."
-        return _entry("mind", "Some terms only", text)
+        return _check("mind", "Some terms only", text)
     error = fx.certificate.reconstruction_error
     summands, title = "Intercept and terms", "The terms add up to the model"
     if fx.has_remainder:
         summands, title = "Intercept, terms and remainder", "The terms and the remainder add up to the model"
     text = f"{summands} give the model's own score: the largest difference is {error:.1e} of the largest score."
-    return _entry("good" if error < 1e-5 else "bad", title, text)
+    return _check("good" if error < 1e-5 else "bad", title, text)
 
 
-def _purity(fx: Decomposition) -> Entry:
+def _purity(fx: Decomposition) -> Check:
     certificate = fx.certificate
     largest = f"{certificate.impurity:.1e} of the largest score"
     if certificate.tables_are_pure:
@@ -86,20 +85,20 @@ def _purity(fx: Decomposition) -> Entry:
             "In every term with a table the weighted mean over each feature is zero: the largest one left is "
             f"{largest} (tolerance: {certificate.tol:.0e}). No part of a main effect is left in an interaction."
         )
-        return _entry("good", "The terms are pure" if certificate.is_pure else "The terms with a table are pure", text)
+        return _check("good", "The terms are pure" if certificate.is_pure else "The terms with a table are pure", text)
     error = f"its numerical error is up to {certificate.purification_error:.1e}"
     text = f"The largest weighted mean left in a term is {largest}, {error}; the tolerance is {certificate.tol:.0e}."
-    return _entry("bad", "Some terms are not pure", text)
+    return _check("bad", "Some terms are not pure", text)
 
 
-def _one_cell(fx: Decomposition) -> Entry | None:
+def _one_cell(fx: Decomposition) -> Check | None:
     if not is_in_one_cell(fx.density):
         return None
     words = one_cell_words(fx.density.name)
-    return _entry("mind", "All rows are in one cell", f"{words[0].upper()}{words[1:]}.")
+    return _check("mind", "All rows are in one cell", f"{words[0].upper()}{words[1:]}.")
 
 
-def _higher(fx: Decomposition) -> Entry | None:
+def _higher(fx: Decomposition) -> Check | None:
     higher = fx.certificate.higher
     if higher is None:
         return None
@@ -107,7 +106,7 @@ def _higher(fx: Decomposition) -> Entry | None:
     orders = f"Terms of {low} to {high} features" if high > low else f"Terms of {low} features"
     title = f"{orders} are known at rows only"
     if higher.is_exact:
-        return _entry("good", title, "They are pure in closed form, since features are independent under this density.")
+        return _check("good", title, "They are pure in closed form, since features are independent under this density.")
     text = (
         f"{higher.n_corrected:,} of them were made pure on coarse bins"
         if higher.n_corrected
@@ -120,17 +119,17 @@ def _higher(fx: Decomposition) -> Entry | None:
     )
     if math.isnan(higher.table_error):
         accuracy = "How accurate the tables are was not measured, for lack of time."
-    return _entry("mind", title, f"{text}. {accuracy}")
+    return _check("mind", title, f"{text}. {accuracy}")
 
 
-def _aliases(fx: Decomposition) -> Entry | None:
+def _aliases(fx: Decomposition) -> Check | None:
     """Say what the rows leave undetermined: features determine each other, or supports are not connected."""
     sentences = fx.certificate.uniqueness
     text = " ".join(f"{sentence}." for sentence in sentences)
-    return _entry("mind", "Not everything is unique", text) if sentences else None
+    return _check("mind", "Not everything is unique", text) if sentences else None
 
 
-def _gap(fx: Decomposition) -> Entry | None:
+def _gap(fx: Decomposition) -> Check | None:
     """Say how far tables of pairs differ from the joint density of higher orders."""
     gap = fx.certificate.density_gap
     if not gap:
@@ -139,19 +138,19 @@ def _gap(fx: Decomposition) -> Entry | None:
         f"Tables of pairs are estimated one by one. They differ by up to {percent(gap)} of the mass from the joint "
         "density under which higher orders are pure and covariances are computed."
     )
-    return _entry("mind" if gap > 0.1 else "good", "Pairs and the joint density", text)
+    return _check("mind" if gap > 0.1 else "good", "Pairs and the joint density", text)
 
 
-def _remainder(fx: Decomposition) -> Entry | None:
+def _remainder(fx: Decomposition) -> Check | None:
     share = fx.certificate.remainder_share
     if share is None:
         return None
     which = " of the output where it is largest" if len(fx.outputs) > 1 else ""
     text = f"The remainder, which the terms do not explain, has {percent(share)} of the variance of the score{which}."
-    return _entry("mind" if share > 0.05 else "good", "There is a remainder", text)
+    return _check("mind" if share > 0.05 else "good", "There is a remainder", text)
 
 
-def _dependence(fx: Decomposition) -> Entry | None:
+def _dependence(fx: Decomposition) -> Check | None:
     terms = {names: term for names, term in fx.certificate.terms.items() if term.n_components == 1}
     if not any(term.max_correlation > 0 for term in terms.values()):
         return None
@@ -161,11 +160,11 @@ def _dependence(fx: Decomposition) -> Entry | None:
         f"{worst.max_correlation:.3f}. Numerical error of its values: about {worst.error:.0e} of the largest score."
     )
     if worst.max_correlation > 0.999:
-        return _entry("mind", "Two features are almost one", f"{text} The data can hardly separate their effects.")
-    return _entry("good", "Dependence is accounted for", text)
+        return _check("mind", "Two features are almost one", f"{text} The data can hardly separate their effects.")
+    return _check("good", "Dependence is accounted for", text)
 
 
-def _choices(fx: Decomposition) -> Entry | None:
+def _choices(fx: Decomposition) -> Check | None:
     choices = getattr(fx.density, "choices", None)
     if not choices:
         return None
@@ -173,11 +172,12 @@ def _choices(fx: Decomposition) -> Entry | None:
     counts = sorted({name: names.count(name) for name in names}.items(), key=lambda item: (-item[1], item[0]))
     listed = "; ".join(f"{name.replace(', ', ' with ')}: {count}" for name, count in counts)
     text = "For each pair of features, the smoothed estimate that best predicts held-out rows."
-    entry = _entry("good", "How the joint density was estimated", text)
+    entry = _check("good", "How the joint density was estimated", text)
     return entry | {"details": f"Estimates and the number of pairs that use them: {listed}."}
 
 
 def blind_spots(fx: Decomposition) -> dict[str, Any]:
+    """Return terms whose tables have cells without rows or several components, most such cells first."""
     spots = [_blind_spot(fx, names, term) for names, term in tables_of(fx).items() if term.order > 1]
     rows = sorted((row for row in spots if row["empty"] > 0 or row["parts"] > 1), key=lambda row: -float(row["empty"]))
     shown = [row | {"empty": percent(row["empty"]), "unweighted": percent(row["unweighted"])} for row in rows]
@@ -201,10 +201,8 @@ _MAX_TERMS = 25
 def plain_rows(
     pure: Mapping[str, Decomposition], rows: Any, unit: float, places: Mapping[Names, int], progress: Progress = quiet
 ) -> dict[str, Any]:
-    """Return the rows' feature values, and per density and output what the terms add, strongest first.
-
-    `places` are positions on the page of the terms and of what is not a listed term.
-    """
+    """Return the rows' feature values, and per density and output what the terms add, strongest first."""
+    # `places` are positions on the page of the terms and of what is not a listed term.
     schema = next(iter(pure.values())).schema
     encoded = encode(rows, schema)
     if not 0 < len(encoded) <= _MAX_ROWS:
@@ -215,11 +213,11 @@ def plain_rows(
     explained = {}
     for name, fx in pure.items():
         values = fx.explain(rows, progress=within(progress, f"rows, density {name}"))
-        explained[name] = _explained(values, unit, places)
+        explained[name] = _plain_explanation(values, unit, places)
     return {"features": texts, "explained": explained}
 
 
-def _explained(explained: Explanation, unit: float, places: Mapping[Names, int]) -> list[list[dict[str, Any]]]:
+def _plain_explanation(explained: Explanation, unit: float, places: Mapping[Names, int]) -> list[list[dict[str, Any]]]:
     """Return per row and output the score, the strongest terms and the sum of all others, in whole units."""
     positions = [places[names] for names in explained.terms]
     intercept = np.atleast_1d(explained.intercept)
@@ -238,9 +236,10 @@ def _explained(explained: Explanation, unit: float, places: Mapping[Names, int])
 
 
 def _waterfall(positions: Sequence[int], values: Floats, intercept: float, unit: float) -> dict[str, Any]:
+    """Return the strongest terms at a row in whole units, and the sum of the others, which makes these add up."""
     strongest = np.argsort(-np.abs(values), kind="stable")[:_MAX_TERMS]
-    units = [round(float(values[t]) / unit) for t in strongest]
-    shown = [[positions[t], amount] for t, amount in zip(strongest, units, strict=True)]
+    units = [round(float(values[i]) / unit) for i in strongest]
+    shown = [[positions[i], amount] for i, amount in zip(strongest, units, strict=True)]
     base, total = round(intercept / unit), round((intercept + float(values.sum())) / unit)
     rest = total - base - sum(units)  # so that the numbers shown add up
     return {"intercept": base, "score": total, "terms": shown, "rest": rest, "n_rest": len(values) - len(shown)}
@@ -255,6 +254,7 @@ _ROWS_PER_CELL = 3
 
 
 def max_main_bins(sizes: Iterable[int], numbers_per_bin: int) -> int:
+    """Return how many bins each main effect may have for all to fit onto the page."""
     all_sizes = list(sizes)
     fitting = (bins for bins in _MAIN_BINS if sum(min(s, bins) for s in all_sizes) * numbers_per_bin <= _MAIN_NUMBERS)
     return next(fitting, _MAIN_BINS[-1])
@@ -289,7 +289,7 @@ def model_name(fx: Decomposition) -> str:
     return "the model" if fx.model is None else type(fx.model).__name__
 
 
-def call_of(fx: Decomposition) -> str:
+def python_call_of(fx: Decomposition) -> str:
     max_order = f", max_order={max(map(len, fx.terms), default=1)}" if function_of(fx).scope.order is not None else ""
     is_reference = fx.density.name == Reference.name
     density = "treeanova.density.Reference(row)" if is_reference else json.dumps(fx.density.name)
@@ -349,12 +349,12 @@ def plain_validation(validation: Validation | None) -> dict[str, Any] | None:
         return None
     table = columns_of(validation.table)
     outputs = table.get("output", [None] * len(table["term"]))
-    measures = zip(*(map(_plain, table[name]) for name in _MEASURES), strict=True)
+    measures = zip(*(map(_six_digits_or_none, table[name]) for name in _MEASURES), strict=True)
     return {
         "loss": validation.loss,
         "rows": validation.n_rows,
         "model": [six_digits(float(loss)) for loss in np.atleast_1d(validation.model_loss)],
-        "constant": [_plain(float(loss)) for loss in np.atleast_1d(validation.constant_loss)],
+        "constant": [_six_digits_or_none(float(loss)) for loss in np.atleast_1d(validation.constant_loss)],
         "dispensable": list(validation.dispensable),
         "significant": list(validation.significant),
         "notes": list(validation.notes),
@@ -365,7 +365,7 @@ def plain_validation(validation: Validation | None) -> dict[str, Any] | None:
     }
 
 
-def _plain(number: float) -> float | None:
+def _six_digits_or_none(number: float) -> float | None:
     return six_digits(float(number)) if math.isfinite(number) else None
 
 
@@ -384,9 +384,10 @@ def payload(
     errors: Mapping[Names, Floats] = MappingProxyType({}),
     validation: Validation | None = None,
 ) -> dict[str, Any]:
+    """Return the content of the page; `are_named` says whether the caller asked for these densities."""
     pure, missing = under_densities(fx, densities, progress, are_named=are_named)
-    raw = {name: fx.raw if form is fx else _raw_of(form) for name, form in pure.items()}
-    _rank(pure, raw, progress)
+    raw = {name: fx.raw if form is fx else _raw_up_to_same_order(form) for name, form in pure.items()}
+    _rank_all_terms(pure, raw, progress)
     content = Payload(pure, raw, errors)
     terms, maker = content.terms(max_terms, progress)
     statistics = fx.density.statistics
@@ -404,7 +405,7 @@ def payload(
         "variance_words": views.variance_words(fx.schema, is_part=function_of(fx).scope.is_part),
         "negative_share": views.NEGATIVE_SHARE,
         "offset_share": views.OFFSET,
-        "call": call_of(fx),
+        "call": python_call_of(fx),
         "n_terms_of_model": function_of(fx).scope.n_terms,
         "has_remainder": fx.has_remainder,
         "reconstruction_errors": content.reconstruction_errors(),
@@ -421,11 +422,9 @@ def payload(
 def under_densities(
     fx: Decomposition, densities: Mapping[str, Any], progress: Progress = quiet, *, are_named: bool = True
 ) -> tuple[dict[str, Decomposition], dict[str, str]]:
-    """Return the model under its own and other densities by name, and why some are missing.
-
-    If not all terms are listed, those without a table are one remainder under other densities; under densities that
-    the caller did not name, even if they are listed.
-    """
+    """Return the model under its own and other densities by name, and why some are missing."""
+    # If not all terms are listed, those without a table are one remainder under other densities; under densities that
+    # the caller did not name, even if they are listed.
     forms = {fx.density.name: fx}
     missing: dict[str, str] = {}
     highest = max((term.order for term in tables_of(fx).values()), default=0)
@@ -466,12 +465,12 @@ def _is_product(fx: Decomposition, kind: Any) -> bool:
         return True
 
 
-def _raw_of(fx: Decomposition) -> Decomposition:
+def _raw_up_to_same_order(fx: Decomposition) -> Decomposition:
     order = function_of(fx).scope.order
     return fx.raw if order is None else fx.raw.truncate(order)
 
 
-def _rank(pure: Mapping[str, Decomposition], raw: Mapping[str, Decomposition], progress: Progress) -> None:
+def _rank_all_terms(pure: Mapping[str, Decomposition], raw: Mapping[str, Decomposition], progress: Progress) -> None:
     for name, fx in pure.items():
         fx.importance(progress=within(progress, f"importance, density {name}"))
         with contextlib.suppress(ValueError):  # a saved decomposition has no rows to rank raw terms at
@@ -479,6 +478,8 @@ def _rank(pure: Mapping[str, Decomposition], raw: Mapping[str, Decomposition], p
 
 
 class Payload:
+    """One model in several forms, pure under each density and raw, as plain data of the page."""
+
     def __init__(
         self,
         pure: Mapping[str, Decomposition],
@@ -489,11 +490,11 @@ class Payload:
         self.main = next(iter(pure.values()))
         self.forms = Forms({**self.pure, RAW: next(iter(raw.values()))}, errors)
         self.rankings = _rankings(self.pure, raw)
-        self.labels = self._labels()
-        self.ranked = self._ranked()
+        self.labels = self._labels_and_orders()
+        self.ranked = self._names_by_variance()
         self.places = {names: place for place, names in enumerate(self.ranked)}
 
-    def _labels(self) -> dict[Names, tuple[str, int]]:
+    def _labels_and_orders(self) -> dict[Names, tuple[str, int]]:
         """Label and order of every term of any form, those with a table first, and of what is not a listed term."""
         ranked = (term for ranking in self.rankings.values() for terms in ranking.values() for term in terms)
         listed = {term.key: (term.label, term.order) for term in ranked}
@@ -501,7 +502,8 @@ class Payload:
         labels = zip(with_table, labels_of(with_table, self.main.schema.names), strict=True)
         return {names: (label, len(names)) for names, label in labels} | listed
 
-    def _ranked(self) -> list[Names]:
+    def _names_by_variance(self) -> list[Names]:
+        """Names of all terms, the largest variance of any output first."""
         best = dict.fromkeys(self.labels, -np.inf)
         for terms in self.rankings[next(iter(self.pure))].values():
             for term in terms:
@@ -509,11 +511,12 @@ class Payload:
         return sorted(best, key=lambda names: -best[names])
 
     def terms(self, max_terms: int, progress: Progress = quiet) -> tuple[list[dict[str, Any]], TableMaker]:
+        """Return all terms, the first `max_terms` with tables, and the maker that has the unit and all axes."""
         places = {name: j for j, name in enumerate(self.main.schema.names)}
         maker = TableMaker(self.forms, unit_of(self._largest_value()))
-        has_table = {names for names in self.ranked if self.forms.terms(names)}
+        has_table = {names for names in self.ranked if self.forms.terms_by_form(names)}
         tables = self._tables([names for names in self.ranked if names in has_table][:max_terms], maker, progress)
-        standing = self._standing()
+        standing = self._standing_by_ranking()
         sums = {
             key_of_rest(rest_label(order)) for fx in self.pure.values() for order in function_of(fx).unlisted_orders
         }
@@ -528,7 +531,7 @@ class Payload:
             plain.append(term | tables.get(names, {}))
         return plain, maker
 
-    def _standing(self) -> dict[Names, dict[str, list[Any]]]:
+    def _standing_by_ranking(self) -> dict[Names, dict[str, list[Any]]]:
         """Per term, ranking and output: rank, variance, share, mean absolute value, or null."""
         n_outputs = len(self.main.outputs)
         standing: dict[Names, dict[str, list[Any]]] = {names: {} for names in self.ranked}

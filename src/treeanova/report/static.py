@@ -37,10 +37,10 @@ def element(tag: str, *children: str, **attributes: object) -> Markup:
         for name, value in attributes.items()
         if value is not None
     )
-    return Markup(f"<{tag}{written}>{together(*children)}</{tag}>")
+    return Markup(f"<{tag}{written}>{join_markup(*children)}</{tag}>")
 
 
-def together(*children: str) -> Markup:
+def join_markup(*children: str) -> Markup:
     return Markup("".join(child if isinstance(child, Markup) else html.escape(child) for child in children))
 
 
@@ -70,7 +70,7 @@ def static_page(title: str, facts: str, sentence: str, sections: Sequence[Markup
     by_preference = f"@media (prefers-color-scheme: dark) {{ :root {dark.group(1)} }}\n" if dark else ""
     style = colours() + asset("page.css") + by_preference + asset("static.css")
     policy = f"default-src 'none'; style-src {digest(style)}; base-uri 'none'; form-action 'none'"
-    head = together(
+    head = join_markup(
         Markup('<meta charset="utf-8">'),
         Markup(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
         Markup('<meta name="viewport" content="width=device-width, initial-scale=1">'),
@@ -91,6 +91,7 @@ def static_page(title: str, facts: str, sentence: str, sections: Sequence[Markup
 
 
 def numbers(*entries: tuple[str, str, str]) -> Markup:
+    """Return a list of entries: a name, a number and words about it."""
     cells = [
         element("div", element("dt", name), element("dd", number, element("small", words)))
         for name, number, words in entries
@@ -102,7 +103,7 @@ def section(title: str, *children: str) -> Markup:
     return element("section", element("h2", title), *children, class_="guide")
 
 
-def rows_of_table(head: Sequence[str], rows: Sequence[Sequence[str]], class_: str | None = None) -> Markup:
+def table_element(head: Sequence[str], rows: Sequence[Sequence[str]], class_: str | None = None) -> Markup:
     def line(tag: str, cells: Sequence[str]) -> Markup:
         return element("tr", *(element(tag, cell, class_="number" if i else None) for i, cell in enumerate(cells)))
 
@@ -122,40 +123,36 @@ def decimals_of(values: Sequence[float]) -> int:
 
 
 def contributions(bars: Any, words: Mapping[str, str], *, n_heads: int, by: str = "term") -> Markup:
-    """Return a table of the first terms and the sum of all others, and a list of all terms.
-
-    `words` are column headings. The first `n_heads` rows are sums and the intercept.
-    """
+    """Return a table of the first terms and the sum of all others, and a list of all terms."""
+    # `words` are column headings. The first `n_heads` rows are sums and the intercept.
     from treeanova.plot.bars import with_rest  # noqa: PLC0415  needs matplotlib
 
     def rows(shown: Any, decimals: int) -> list[list[str]]:
         numbers = zip(*(shown.columns[name] for name in words), strict=True)
-        texts = ([_text(x, decimals, name) for x, name in zip(row, words, strict=True)] for row in numbers)
+        texts = ([_number_text(x, decimals, name) for x, name in zip(row, words, strict=True)] for row in numbers)
         return [[name, *text] for name, text in zip(shown.names, texts, strict=True)]
 
     shown = with_rest(bars, n_heads + _SHOWN)
     decimals = decimals_of([value for name in words for value in shown.columns[name]])
     head = [by, *words.values()]
-    table = rows_of_table(head, rows(shown, decimals), "contributions")
+    table = table_element(head, rows(shown, decimals), "contributions")
     n_rows = len(bars.names)
     if len(shown.names) == n_rows:
         return table
     title = f"All {n_rows - n_heads:,} terms" if n_rows <= _LISTED else f"The first {_LISTED:,} rows"
-    whole = rows_of_table(head, rows(bars, decimals + 2)[:_LISTED])
-    return together(table, element("details", element("summary", title), element("div", whole, class_="scroll")))
+    whole = table_element(head, rows(bars, decimals + 2)[:_LISTED])
+    return join_markup(table, element("details", element("summary", title), element("div", whole, class_="scroll")))
 
 
-def _text(value: float, decimals: int, column: str) -> str:
+def _number_text(value: float, decimals: int, column: str) -> str:
     if not math.isfinite(value):
         return "–"
     return f"{value:,.{decimals}f}" if column == "error" else signed(float(value), decimals)
 
 
 def picture(draw: Callable[..., Any], label: str, size: tuple[float, float], class_: str = "picture") -> Markup:
-    """Return a plot on new axes as SVG, in colours of the style sheet and the page's font.
-
-    The content-security policy allows no style attributes, so they become separate attributes.
-    """
+    """Return a plot on new axes as SVG, in colours of the style sheet and the page's font."""
+    # The content-security policy allows no style attributes, so they become separate attributes.
     from matplotlib import style  # noqa: PLC0415  slow to load, and an extra
     from matplotlib.figure import Figure  # noqa: PLC0415
 
@@ -180,6 +177,7 @@ def picture(draw: Callable[..., Any], label: str, size: tuple[float, float], cla
 
 
 def _plain_tag(tag: str, variables: Mapping[str, str]) -> str:
+    """Return a tag with separate attributes instead of a style, and variables instead of colours."""
     tag = re.sub(r'(?<=^<g) id="[^"]*"', "", tag)
     styles = re.search(r' style="([^"]*)"', tag)
     if styles is None:

@@ -13,7 +13,7 @@ import numpy as np
 from treeanova.core.arrays import Floats, Ints, Key, Names, distinct
 from treeanova.data.dates import date_texts, days_of
 from treeanova.decomposition.decomposition import Decomposition
-from treeanova.decomposition.predictions import Term
+from treeanova.decomposition.predictions import Term, tables_of
 from treeanova.density.statistics import Statistics
 from treeanova.model.axes import Axis
 from treeanova.model.grid import Binning, binning_by, common_refinement, equal_mass_groups, unmerged
@@ -56,7 +56,7 @@ class Forms:
     def tables(self) -> dict[str, dict[Names, Term]]:
         return {name: tables_of(fx) for name, fx in self.by_name.items()}
 
-    def terms(self, names: Names) -> dict[str, Term]:
+    def terms_by_form(self, names: Names) -> dict[str, Term]:
         return {form: terms[names] for form, terms in self.tables.items() if names in terms}
 
     @functools.cached_property
@@ -67,29 +67,29 @@ class Forms:
                 binnings.setdefault(names, {})[form] = binnings_of(self.main, term)
         return binnings
 
-    def _common(self, names: Names) -> tuple[Binning, ...]:
+    def _common_binnings(self, names: Names) -> tuple[Binning, ...]:
         return tuple(common_refinement(column) for column in zip(*self._binnings[names].values(), strict=True))
 
     def sizes(self, names: Names) -> tuple[int, ...]:
-        return tuple(binning.size for binning in self._common(names))
+        return tuple(binning.size for binning in self._common_binnings(names))
 
-    def table(self, names: Names) -> CommonTable:
-        main, terms = self.main, self.terms(names)
-        positions, binnings = positions_of(main, names), self._common(names)
+    def common_table(self, names: Names) -> CommonTable:
+        main, terms = self.main, self.terms_by_form(names)
+        positions, binnings = positions_of(main, names), self._common_binnings(names)
         axes = tuple(binning.axis(main.grid.axes[j]) for binning, j in zip(binnings, positions, strict=True))
         places = {
-            form: [None if one.equals(fine) else one.within(fine) for one, fine in zip(coarse, binnings, strict=True)]
+            form: [None if old.equals(fine) else old.within(fine) for old, fine in zip(coarse, binnings, strict=True)]
             for form, coarse in self._binnings[names].items()
         }
-        weights = {form: _shared(term.weights, places[form]) for form, term in terms.items()}
+        weights = {form: _share_among_finer_cells(term.weights, places[form]) for form, term in terms.items()}
         return CommonTable(
             positions,
             axes,
             binnings,
             self._rows(positions, binnings, weights),
-            {form: _taken(outputs_last(term), places[form]) for form, term in terms.items()},
+            {form: _take_along_axes(outputs_last(term), places[form]) for form, term in terms.items()},
             weights,
-            _taken(self.errors[names], places[next(iter(self.by_name))]) if names in self.errors else None,
+            _take_along_axes(self.errors[names], places[next(iter(self.by_name))]) if names in self.errors else None,
         )
 
     def _rows(self, positions: Key, binnings: tuple[Binning, ...], weights: Mapping[str, Floats]) -> Floats:
@@ -101,13 +101,10 @@ class Forms:
         return density.table(positions, binnings) if main is None else main
 
     def masses(self, feature: int, binning: Binning) -> Floats:
+        """Return the share of rows, or without rows the weight, of each bin of a feature."""
         density = self.main.density
         counts = density.table if density.statistics is None else density.statistics.counts
         return counts((feature,), (binning,))
-
-
-def tables_of(fx: Decomposition) -> dict[Names, Term]:
-    return {names: term for names, term in fx.terms.items() if term.has_table}
 
 
 def outputs_last(term: Term) -> Floats:
@@ -121,24 +118,24 @@ def positions_of(fx: Decomposition, names: Names) -> Key:
 
 def binnings_of(fx: Decomposition, term: Term) -> tuple[Binning, ...]:
     positions = positions_of(fx, term.features)
-    return tuple(_binning(fx.grid.axes[j], axis) for j, axis in zip(positions, term.axes, strict=True))
+    return tuple(_binning_between(fx.grid.axes[j], axis) for j, axis in zip(positions, term.axes, strict=True))
 
 
-def _binning(fine: Axis, coarse: Axis) -> Binning:
+def _binning_between(fine: Axis, coarse: Axis) -> Binning:
     if fine is coarse or fine.has_bins_of(coarse):
         return unmerged(fine.size)
     return binning_by(coarse.index(fine.examples()).astype(np.int64))
 
 
-def _taken(values: Floats, places: Sequence[Ints | None]) -> Floats:
+def _take_along_axes(values: Floats, places: Sequence[Ints | None]) -> Floats:
     for axis, place in enumerate(places):
         values = values if place is None else values.take(place, axis=axis)
     return values
 
 
-def _shared(weights: Floats, places: Sequence[Ints | None]) -> Floats:
+def _share_among_finer_cells(weights: Floats, places: Sequence[Ints | None]) -> Floats:
     """Share the weight of each cell equally among its finer cells."""
-    finer = _taken(weights, places)
+    finer = _take_along_axes(weights, places)
     for axis, place in enumerate(places):
         if place is not None:
             n_parts = np.bincount(place)[place]
@@ -155,6 +152,7 @@ def unit_of(largest: float) -> float:
 
 
 def whole_units(values: Floats, unit: float) -> list[list[int]]:
+    """Return values as whole numbers of units, a list for each entry of the first axis."""
     return [[int(v) for v in row] for row in np.rint(values / unit).reshape(len(values), -1)]
 
 
@@ -191,21 +189,19 @@ _NAMES = (25, 10)  # characters of names of main effects and interactions in the
 
 
 def plain_features(fx: Decomposition) -> list[dict[str, Any]]:
-    """Return each feature's name, and for numbers the drawn window with a histogram of the rows.
-
-    Long names get short ones for the list of terms: one in main effects, one in interactions.
-    """
+    """Return each feature's name, and for numbers the drawn window with a histogram of the rows."""
+    # Long names get short ones for the list of terms: one in main effects, one in interactions.
     names = [axis.name for axis in fx.grid.axes]
     short = [list(pair) for pair in zip(*(distinct(names, room) for room in _NAMES), strict=True)]
     return [
         {"name": axis.name}
         | ({"short": short[j]} if short[j][1] != axis.name else {})
-        | (_plain_numbers(axis, j, fx.density.statistics) if axis.is_ordered else {})
+        | (_plain_window(axis, j, fx.density.statistics) if axis.is_ordered else {})
         for j, axis in enumerate(fx.grid.axes)
     ]
 
 
-def _plain_numbers(axis: Axis, j: int, statistics: Statistics | None) -> dict[str, Any]:
+def _plain_window(axis: Axis, j: int, statistics: Statistics | None) -> dict[str, Any]:
     ends = window(axis, j, statistics)
     plain = ends if not axis.date_unit else ends | plain_dates(ends, axis.date_unit)
     if statistics is None:
@@ -273,6 +269,7 @@ def _interval_bins(axis: Axis, masses: Floats, max_bins: int) -> Ints:
 
 
 def _category_bins(axis: Axis, masses: Floats, max_bins: int) -> Ints:
+    """Return bins in which all but the most frequent categories share one."""
     n_categories = axis.n_regular
     bins = np.full(n_categories, max_bins - 1)
     frequent = np.sort(np.argsort(-masses[:n_categories], kind="stable")[: max_bins - 1])
@@ -312,7 +309,8 @@ class TableMaker:
         self.axes: list[dict[str, Any]] = []
         self._placed: dict[tuple[int, bytes, int], tuple[int, PageAxis]] = {}
 
-    def _axis(self, table: CommonTable, i: int, max_bins: int) -> tuple[int, PageAxis]:
+    def _placed_axis(self, table: CommonTable, i: int, max_bins: int) -> tuple[int, PageAxis]:
+        """Return the position of an axis among `axes`, to which a new one is added, and the axis as drawn."""
         axis, feature, binning = table.axes[i], table.positions[i], table.binnings[i]
         key = feature, binning.bins.tobytes(), min(max_bins, axis.size)
         if key not in self._placed:
@@ -322,14 +320,15 @@ class TableMaker:
         return self._placed[key]
 
     def table(self, names: Names, max_bins: int) -> dict[str, Any]:
-        common = self.forms.table(names)
-        placed = [self._axis(common, i, max_bins) for i in range(len(common.axes))]
+        """Return a main effect or a pair in all forms as plain data, with at most `max_bins` bins per axis."""
+        common = self.forms.common_table(names)
+        placed = [self._placed_axis(common, i, max_bins) for i in range(len(common.axes))]
         binnings = [axis.binning for _, axis in placed]
-        rows = _pooled(common.rows, binnings)
-        values = {form: _averaged(tensor, binnings) for form, tensor in common.values.items()}
+        rows = _pool_along_axes(common.rows, binnings)
+        values = {form: _average_along_axes(tensor, binnings) for form, tensor in common.values.items()}
         errors = {}
         if common.errors is not None:  # merged bins get the mean, an upper bound
-            merged = np.moveaxis(_averaged(common.errors, binnings), -1, 0)
+            merged = np.moveaxis(_average_along_axes(common.errors, binnings), -1, 0)
             errors = {"errors": whole_units(merged, self.unit)}
         is_merged = any(not binning.is_identity for binning in binnings)
         return {
@@ -338,12 +337,12 @@ class TableMaker:
             **({"merged": True} if is_merged else {}),
             "values": self._plain_values(values, len(names)),
             **errors,
-            "moved": _moved(common),
+            "moved": _change_by_purification(common),
         }
 
     def strongest_cells(self, names: Names) -> dict[str, Any]:
         """Return the cells of a term of order 3 or more with the largest value times root of the rows' share."""
-        common = self.forms.table(names)
+        common = self.forms.common_table(names)
         rows, main = common.rows, next(iter(common.values.values()))
         sizes = np.abs(main).max(axis=-1) * np.sqrt(rows)
         cells = np.argsort(-sizes, axis=None, kind="stable")[:_STRONGEST_CELLS]
@@ -353,7 +352,7 @@ class TableMaker:
             "rows": millionths(rows[bins]),
             "values": {form: whole_units(tensor[bins].T, self.unit) for form, tensor in common.values.items()},
             "n_cells": int(rows.size),
-            "moved": _moved(common),
+            "moved": _change_by_purification(common),
         }
 
     def _plain_values(self, values: Mapping[str, Floats], order: int) -> dict[str, Any]:
@@ -361,42 +360,42 @@ class TableMaker:
         plain: dict[str, Any] = {}
         base: str | None = None
         for form, tensor in values.items():
-            faces = None if base is None or order < 2 else self._faces(values[base], tensor)
-            if faces is None:
+            sides = None if base is None or order < 2 else self._rows_and_columns(values[base], tensor)
+            if sides is None:
                 plain[form] = whole_units(np.moveaxis(tensor, -1, 0), self.unit)
                 base = base or form
             else:
-                rows, columns = (whole_units(face, self.unit) for face in faces)
+                rows, columns = (whole_units(side, self.unit) for side in sides)
                 plain[form] = {"base": base, "rows": rows, "columns": columns}
         return plain
 
-    def _faces(self, base: Floats, tensor: Floats) -> tuple[Floats, Floats] | None:
+    def _rows_and_columns(self, base: Floats, tensor: Floats) -> tuple[Floats, Floats] | None:
         """Return rows and columns (outputs first) whose sum turns one pair into another, if they exist."""
         gap = np.moveaxis(tensor - base, -1, 0)
         columns = gap.mean(axis=1)
         rows = (gap - columns[:, None, :]).mean(axis=2)
-        left = gap - rows[:, :, None] - columns[:, None, :]
-        return (rows, columns) if np.abs(left).max(initial=0.0) < self.unit / 4 else None
+        residual = gap - rows[:, :, None] - columns[:, None, :]
+        return (rows, columns) if np.abs(residual).max(initial=0.0) < self.unit / 4 else None
 
 
-def _pooled(masses: Floats, binnings: list[Binning]) -> Floats:
+def _pool_along_axes(masses: Floats, binnings: list[Binning]) -> Floats:
     for axis, binning in enumerate(binnings):
         masses = binning.pool(masses, axis)
     return masses
 
 
-def _averaged(values: Floats, binnings: list[Binning]) -> Floats:
+def _average_along_axes(values: Floats, binnings: list[Binning]) -> Floats:
     for axis, binning in enumerate(binnings):
         values = binning.average(values, axis)
     return values
 
 
-def _moved(table: CommonTable) -> dict[str, list[float]]:
+def _change_by_purification(table: CommonTable) -> dict[str, list[float]]:
     """Return the root mean square of purification's change of a term, per density and output."""
     before = table.values.get(RAW, 0.0)
-    moved = {}
+    changes = {}
     for form, values in table.values.items():
         if form != RAW:
             squares = np.tensordot(table.weights[form], (values - before) ** 2, axes=len(table.axes))
-            moved[form] = [six_digits(float(root)) for root in np.sqrt(squares)]
-    return moved
+            changes[form] = [six_digits(float(root)) for root in np.sqrt(squares)]
+    return changes
