@@ -201,7 +201,7 @@ def _n_affordable_rows(pair: Pair) -> int:
 
 
 def _gaps(pair: Pair, row_sets: Sequence[Statistics], keys: Sequence[Key]) -> Gaps:
-    """Average the gaps of each term over sets of rows; by weights of cells without rows, NaN if neither is possible."""
+    """Return squared differences and shares of opposite signs (2, n_outputs), averaged over rows, NaN if unknown."""
     at_rows = {key for fx in pair for key in function_of(fx).terms.keys_at_rows}
     in_tables, without_tables = [key for key in keys if key not in at_rows], [key for key in keys if key in at_rows]
     by_key: dict[Key, list[Floats]] = {key: [] for key in keys}

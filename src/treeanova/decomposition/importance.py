@@ -334,6 +334,7 @@ class Standing(NamedTuple):
 
     @property
     def key(self) -> Names:
+        """Names of the features; for a sum or a remainder, a key that no term has."""
         return self.features or key_of_rest(self.label)
 
 

@@ -228,6 +228,7 @@ class PinballLoss(Loss):
         return PinballLoss(self.level, self.name, **options)
 
     def _share_below(self, gap: Floats) -> Floats:
+        """Return 1 where the score is above the outcome and 0 elsewhere, smoothed by the bandwidth if there is one."""
         return np.asarray(scipy.special.ndtr(gap / self.bandwidth) if self.bandwidth is not None else gap > 0, float)
 
     def _factors(self, outcome: Floats) -> Floats:

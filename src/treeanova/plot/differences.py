@@ -372,7 +372,7 @@ def _draw_change_effect(change: Change, key: KeyLike, output_index: int, options
     for i, (label, side) in enumerate(zip(("old", "new"), effect_sides(change, name), strict=True)):
         colour, rows = style.series_colour(i), (change.old_rows, change.new_rows)[i]
         weights = side.shares
-        if side.rows_axis is not side.axis:
+        if side.rows_axis is not side.axis:  # which has fewer bins
             weights = binning_by(side.axis.index(side.rows_axis.examples()).astype(np.int64)).pool(weights)
         values = side.values[..., output_index]
         series.append(Series(label, side.axis, values, weights, colour, ends=choices.data_ends_of(rows, j)))

@@ -185,6 +185,7 @@ def blind_spots(fx: Decomposition) -> dict[str, Any]:
 
 
 def _blind_spot(fx: Decomposition, names: Names, term: Term) -> dict[str, Any]:
+    """Return a term's shares of cells without rows and without weight, and the number of components of its support."""
     measured = fx.certificate.terms.get(names)
     unweighted = measured.empty_share if measured else 0.0
     empty, statistics = unweighted, fx.density.statistics
