@@ -416,6 +416,20 @@ def test_nulls_of_files_are_the_kind_of_missing_that_training_knew_else_what_pan
     close(fx.decision_function(polars_rows), pipeline.predict(polars_rows))
 
 
+@pytest.mark.parametrize("missing", [np.nan, None])
+def test_nulls_among_booleans_are_not_nan_to_an_encoder_that_knows_none(missing):
+    pl, pa = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    cells = np.resize(np.array([True, False, missing, True], dtype=object), len(FRAME))
+    frame = pd.DataFrame({"age": FRAME["age"], "paid": pd.Series(cells, dtype=object)})
+    columns = make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["paid"]), remainder="passthrough")
+    pipeline = fit(make_pipeline(columns, MODELS["forest"]()), frame, Z + 9 * frame["paid"].isna())
+    fx = treeanova.decompose(pipeline, frame, density="independent")
+    nulls = [None if pd.isna(cell) else cell for cell in cells]
+    polars_rows = pl.DataFrame({"age": frame["age"].to_numpy(), "paid": nulls})
+    close(fx.decision_function(polars_rows), pipeline.predict(polars_rows))
+    close(fx.decision_function(pa.table({"age": frame["age"], "paid": pa.array(nulls)})), pipeline.predict(frame))
+
+
 @pytest.mark.parametrize("encoder", [OneHotEncoder, OrdinalEncoder])
 def test_none_is_refused_where_the_encoder_knows_nan_only(encoder):
     frame = FRAME[["town"]].copy()

@@ -116,8 +116,10 @@ def _of_feature(series: nw.Series[Any], feature: Feature) -> npt.NDArray[Any]:
     dates = date_column(series) if feature.encoder.date_unit else None
     if dates is not None:
         return dates
-    column = feature.encoder.of_table(raw_column(series), feature.name)
-    return feature.encoder.with_nulls(column) if series.implementation.is_pyarrow() else column
+    encoder, kind = feature.encoder, series.implementation
+    may_hold_none = encoder.tells_none and series.dtype == nw.Boolean and not kind.is_pandas_like()
+    column = _objects(series) if may_hold_none else encoder.of_table(raw_column(series), feature.name)
+    return encoder.with_nulls(column) if kind.is_pyarrow() else column
 
 
 def as_table(data: Any) -> nw.DataFrame[Any]:
@@ -302,6 +304,10 @@ def raw_column(series: nw.Series[Any]) -> npt.NDArray[Any]:
         dense = series.to_numpy()
         if dense.dtype.kind in "biuf":
             return dense
+    return _objects(series)
+
+
+def _objects(series: nw.Series[Any]) -> npt.NDArray[Any]:
     column = np.empty(len(series), dtype=object)
     column[:] = series.to_list()
     return column

@@ -63,6 +63,11 @@ class Encoder(_Value, abc.ABC):
         """Whether names of categories are taken from data, because the model stores none."""
         return False
 
+    @property
+    def tells_none(self) -> bool:
+        """Whether None is not the same as NaN."""
+        return False
+
     def labelled(self, column: npt.NDArray[Any], name: str) -> Encoder:  # noqa: ARG002
         """Take names of categories from a raw column; return itself if it has them."""
         return self
@@ -263,6 +268,10 @@ class Labels(Encoder):
     @property
     def labels(self) -> tuple[Hashable, ...] | None:
         return None if self.is_ordered else self.names
+
+    @property
+    def tells_none(self) -> bool:
+        return self.none != "missing"
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
         if self.numbers_are_codes and column.dtype.kind in "biuf":
