@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import importlib.util
 import math
 import os
@@ -295,11 +296,9 @@ def has_features(names: Collection[str], schema: Schema) -> bool:
 
 def raw_column(series: nw.Series[Any]) -> npt.NDArray[Any]:
     """Return a column as numpy: numbers and booleans unchanged with NaN if missing, others as objects with None."""
+    series = in_plain_type(series)
     if series.dtype.is_numeric() or series.dtype == nw.Boolean:
-        if series.dtype not in {nw.Float32, nw.Float64} and series.null_count() == 0:
-            return series.to_numpy()
-        is_single = series.dtype == nw.Float32 and series.null_count() == 0
-        return series.to_numpy() if is_single else series.cast(nw.Float64).to_numpy()
+        return _numbers(series)
     if type(getattr(series.to_native(), "dtype", None)).__name__ == "SparseDtype":  # of pandas
         dense = series.to_numpy()
         if dense.dtype.kind in "biuf":
@@ -311,6 +310,37 @@ def _objects(series: nw.Series[Any]) -> npt.NDArray[Any]:
     column = np.empty(len(series), dtype=object)
     column[:] = series.to_list()
     return column
+
+
+def _numbers(series: nw.Series[Any]) -> npt.NDArray[Any]:
+    if series.dtype == nw.Decimal:  # text is read as the nearest float; pyarrow's own cast may miss it
+        return series.cast(nw.String).cast(nw.Float64).to_numpy()
+    is_missing = series.is_null().to_numpy()
+    if series.dtype.is_float():
+        is_single = series.dtype == nw.Float32 and not is_missing.any()
+        return series.to_numpy() if is_single else series.cast(nw.Float64).to_numpy()
+    if not is_missing.any():
+        return series.to_numpy()
+    numbers = series.fill_null(False if series.dtype == nw.Boolean else 0).to_numpy().astype(np.float64)
+    numbers[is_missing] = np.nan  # pyarrow refuses to cast whole numbers that a float cannot hold
+    return numbers
+
+
+def in_plain_type(series: nw.Series[Any]) -> nw.Series[Any]:
+    """Return a column of Arrow whose type narwhals does not know as numbers, if it holds numbers in another form."""
+    native = series.to_native()
+    is_arrow = hasattr(native, "type") or type(native.dtype).__name__ == "ArrowDtype"
+    if series.dtype != nw.Unknown or not is_arrow:
+        return series
+    pyarrow = importlib.import_module("pyarrow")
+    array = native if hasattr(native, "type") else pyarrow.chunked_array([pyarrow.array(native)])
+    if pyarrow.types.is_run_end_encoded(array.type):
+        array = importlib.import_module("pyarrow.compute").run_end_decode(array)
+    if isinstance(array.type, pyarrow.BaseExtensionType):
+        array = array.cast(array.type.storage_type)
+    if pyarrow.types.is_decimal(array.type):
+        array = array.cast(pyarrow.string()).cast(pyarrow.float64())
+    return nw.from_native(array, series_only=True)
 
 
 class Table:

@@ -83,7 +83,7 @@ def date_column(series: nw.Series[Any]) -> npt.NDArray[Any] | None:
     """Return a column of dates or times, even as objects, as numpy's dates in UTC; None for another column."""
     if series.dtype == nw.Datetime and getattr(series.dtype, "time_zone", None) is not None:
         series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
-    if series.dtype == nw.Unknown and getattr(series.to_native().dtype, "tz", None) is not None:
+    if series.dtype == nw.Unknown and getattr(getattr(series.to_native(), "dtype", None), "tz", None) is not None:
         # narwhals does not know pandas' zones with _, - or + in their names, such as America/New_York.
         return np.asarray(series.to_native().dt.tz_convert("UTC").dt.tz_localize(None).to_numpy())
     if series.dtype not in (nw.Datetime, nw.Date, nw.Object):
@@ -125,6 +125,8 @@ def found_dates(
     units = {}
     for j, (feature, column) in enumerate(zip(schema.features, columns, strict=True)):
         if column is None or feature.encoder.date_unit or not _is_plain_number(feature):
+            continue
+        if np.isnat(column).all() and len(thresholds(j)):  # missing values may have any type
             continue
         fitting = [unit for unit in UNITS if _fits(column, unit, thresholds(j))]
         if len(fitting) != 1 and len(thresholds(j)):

@@ -94,6 +94,9 @@ def _as_float(column: npt.NDArray[Any], name: str, *, takes_underscores: bool = 
     """Return numbers as float64, None as NaN; raise an error for text that does not spell a number."""
     if column.dtype.kind not in "biufOSU":
         raise TypeError(f"column {name!r} must hold numbers, got {column.dtype}; {_remedy(list(column[:1]))}.")
+    if column.dtype.kind == "O":
+        column = column.copy()
+        column[[is_missing(value) for value in column]] = None
     has_text = column.dtype.kind in "OSU"
     sample = next((value for value in column if not _is_number(value, takes_underscores)), None) if has_text else None
     if sample is not None:
@@ -126,8 +129,8 @@ def _spelled_number(value: Any) -> float | None:
 
 
 def _is_number(value: Any, takes_underscores: bool) -> bool:
-    """Whether a value is None, a number or a text that spells one; Python takes 1_0 for 10, most libraries do not."""
-    if isinstance(value, (str, bytes)) and "_" in str(value) and not takes_underscores:
+    """Whether a value is None, a number or a text that spells one; most libraries, unlike Python, refuse 1_0, b"1"."""
+    if not takes_underscores and (isinstance(value, bytes) or (isinstance(value, str) and "_" in value)):
         return False
     try:
         float(value)
@@ -408,7 +411,10 @@ class IgnoredColumn(Encoder):
 
 def is_missing(value: object) -> bool:
     """Whether a raw value is None, NaN, pandas' NA or NaT."""
-    return value is None or type(value).__name__ in {"NAType", "NaTType"} or bool(value != value)  # noqa: PLR0124
+    if value is None or type(value).__name__ in {"NAType", "NaTType"}:
+        return True
+    differs = value != value  # noqa: PLR0124  an array if the value is one
+    return isinstance(differs, (bool, np.bool_)) and bool(differs)
 
 
 def distinct(column: npt.NDArray[Any]) -> tuple[Sequence[Any], npt.NDArray[np.int64]]:

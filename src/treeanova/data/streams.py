@@ -26,7 +26,15 @@ import scipy.sparse
 
 from treeanova.core.arrays import Floats
 from treeanova.core.files import is_same_file
-from treeanova.data.columns import as_table, blanks_around, column_positions, encode, n_rows_of, raw_column
+from treeanova.data.columns import (
+    as_table,
+    blanks_around,
+    column_positions,
+    encode,
+    in_plain_type,
+    n_rows_of,
+    raw_column,
+)
 from treeanova.data.features import Feature, Schema, is_missing
 
 ROWS_PER_BATCH = 262_144  # smaller batches take longer for each row, larger ones more memory
@@ -176,9 +184,9 @@ def _selected(batch: Batch, selection: Selection) -> Batch:
     names = selection.columns(frame.columns)
     weights = None
     if selection.weight is not None:
-        column = frame[selection.weight]
+        column = in_plain_type(frame[selection.weight])
         if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
-            raise TypeError(f"the weights {column.name!r} must be numbers, got {column.dtype}; convert them.")
+            raise TypeError(f"the weights {selection.weight!r} must be numbers, got {column.dtype}; convert them.")
         weights = np.asarray(raw_column(column), dtype=np.float64)
     kept_columns = frame.select([nw.col(name) for name in selection.keep]).to_native() if selection.keep else None
     columns = [nw.col(name) for name in names]  # names may be numbers
@@ -192,7 +200,7 @@ def _check_kinds(batch: Batch, schema: Schema | None, kinds: dict[str, tuple[str
     table = as_table(batch.table)
     for j, feature in enumerate(schema.features[: len(table.columns)]):
         column = table[:, j]
-        kind = _kind_of(column, feature)
+        kind = _kind_of(in_plain_type(column), feature)
         first_kind, source = kinds.get(feature.name, ("", ""))
         if kind == first_kind:
             continue
@@ -221,7 +229,7 @@ def _kind_of(column: nw.Series[Any], feature: Feature) -> str:
         return "booleans" if dtype == nw.Boolean else "whole numbers" if dtype.is_integer() else "fractions"
     if dtype in {nw.Datetime, nw.Date}:
         return "dates"
-    return "text" if dtype == nw.String else str(dtype)
+    return "text" if dtype == nw.String else str(getattr(column.to_native(), "type", dtype))
 
 
 @dataclasses.dataclass(frozen=True)
