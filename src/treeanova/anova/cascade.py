@@ -69,20 +69,12 @@ def in_turn(solve: Solve[Result], *, n_jobs: int = 1, is_large: Callable[[Key], 
 
 
 def keys_below(key: Key) -> list[Key]:
-    """Return the terms that receive the projections of a term, one for each of its features.
-
-    >>> keys_below((0, 2, 5))
-    [(2, 5), (0, 5), (0, 2)]
-    """
+    """Return the key without each of its features in turn: (2, 5), (0, 5) and (0, 2) for (0, 2, 5)."""
     return [key[:i] + key[i + 1 :] for i in range(len(key))]
 
 
 def with_subsets(keys: Iterable[Key]) -> list[Key]:
-    """Return keys and all their non-empty subsets, highest order first, sorted within an order.
-
-    >>> with_subsets([(0, 1), (2,)])
-    [(0, 1), (0,), (1,), (2,)]
-    """
+    """Return keys and all their non-empty subsets, highest order first, sorted within an order."""
     waiting, closed = set(keys), set[Key]()
     while waiting:
         closed |= waiting
@@ -158,7 +150,6 @@ def _means_over_rows(values: Floats, masses: Floats) -> Floats:
 
 
 def _means_over_columns(values: Floats, masses: Floats) -> Floats:
-    """Return means (n_pairs, n_outputs, n_rows) of pairs' values with masses (n_pairs, n_columns)."""
     return np.asarray(np.matmul(values, masses[:, None, :, None])[..., 0] / masses.sum(axis=1)[:, None, None])
 
 

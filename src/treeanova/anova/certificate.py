@@ -172,7 +172,7 @@ class HigherCertificate:
 
     @property
     def in_short(self) -> str:
-        orders = _orders(self.orders)
+        orders = text_of_orders(self.orders)
         if not self.n_terms and not self.n_left_out:
             return f"{orders} in the remainder"
         if self.is_exact:
@@ -193,8 +193,8 @@ class HigherCertificate:
         """How accurate the tables of lower orders are, in words; empty if nothing was estimated."""
         if self.is_exact:
             return ""
-        tables = f"tables of {_orders(range(1, self.orders[0]))}"
-        correction = f"{_orders(self.orders)} {self._phrase_of_correction()}"
+        tables = f"tables of {text_of_orders(range(1, self.orders[0]))}"
+        correction = f"{text_of_orders(self.orders)} {self._phrase_of_correction()}"
         if math.isnan(self.table_error):
             return f"accuracy of {tables} not measured, for lack of time: {correction}"
         return f"{tables} accurate to about {100 * self.table_error:.2g}% of the largest score: {correction}"
@@ -203,7 +203,7 @@ class HigherCertificate:
         if not self.n_corrected:
             return "not corrected for dependence"
         orders = sorted(self.bins) or self.orders
-        which = "" if (orders[0], orders[-1]) == self.orders else f" of {_orders(orders)}"
+        which = "" if (orders[0], orders[-1]) == self.orders else f" of {text_of_orders(orders)}"
         terms = "1 term" if self.n_corrected == 1 else f"{self.n_corrected:,} terms"
         return f"corrected for dependence on coarse bins ({terms}{which})"
 
@@ -214,7 +214,7 @@ class HigherCertificate:
             terms = f"{terms}, {self.n_left_out:,} others added up by order, {missed}"
         if math.isnan(self.largest_missed):
             terms = f"{terms}, others added up by order, which were not searched for large ones"
-        phrases = [f"{_orders(self.orders)}: {terms}"]
+        phrases = [f"{text_of_orders(self.orders)}: {terms}"]
         if self.is_exact:
             return f"{phrases[0]}; pure in closed form, features being independent"
         if self.n_corrected:
@@ -392,7 +392,7 @@ class Certificate:
             verdict = "pure to" if self.tables_are_pure else "NOT pure: slice means up to"
             error = self.purification_error
             errors = f", errors up to {error:.1e}" if error > _ERROR_FACTOR * self.tol else ""
-            phrases.append(f"{_orders(sorted(map(len, self.terms)))} {verdict} {self.impurity:.1e}{errors}")
+            phrases.append(f"{text_of_orders(sorted(map(len, self.terms)))} {verdict} {self.impurity:.1e}{errors}")
         if self.higher is not None:
             phrases.append(self.higher.in_short)
         return "; ".join(phrases) or "no terms"
@@ -409,12 +409,9 @@ class Certificate:
     def of_terms(
         self, names: Collection[tuple[Any, ...]], n_higher: int | None = None, *, has_rests: bool = False
     ) -> Certificate:
-        """Return the certificate of fewer terms, without a remainder.
-
-        `n_higher` terms evaluated at rows are kept; `has_rests`: so are the sums of other terms of an order.
-        """
+        """Return the certificate of fewer terms, without a remainder; `n_higher` terms at rows stay."""
         terms = {key: term for key, term in self.terms.items() if key in names}
-        higher = self.higher
+        higher = self.higher  # `has_rests`: the sums of unlisted terms stay too
         if higher is not None and n_higher is not None:
             higher = dataclasses.replace(higher, n_terms=n_higher)
         if higher is not None and not has_rests:
@@ -508,8 +505,6 @@ def _worst(numbers: Iterable[float]) -> float:
     return float(np.max(np.fromiter(numbers, dtype=float), initial=0.0))
 
 
-def _orders(orders: Sequence[int]) -> str:
+def text_of_orders(orders: Sequence[int]) -> str:
     first, last = orders[0], orders[-1]
-    if first == last:
-        return f"order {first}"
-    return f"orders {first} {'and' if last == first + 1 else 'to'} {last}"
+    return f"order {first}" if first == last else f"orders {first} {'and' if last == first + 1 else 'to'} {last}"

@@ -53,7 +53,7 @@ def checked_seed(number: Any) -> int:
 
 @functools.cache
 def _controller() -> threadpoolctl.ThreadpoolController:
-    """The controller finds loaded libraries only, so scipy's BLAS is imported first."""
+    """Return the controller of BLAS threads; it finds loaded libraries only, so scipy's is imported first."""
     importlib.import_module("scipy.linalg")
     return threadpoolctl.ThreadpoolController()
 
@@ -84,11 +84,7 @@ def count_cells(
 
 
 def label_of(names: Iterable[object]) -> str:
-    """Return the label of a term.
-
-    >>> label_of(["Latitude", "Longitude"])
-    'Latitude × Longitude'
-    """
+    """Return the label of a term, such as 'Latitude × Longitude'."""
     return SEPARATOR.join(map(str, names))
 
 
@@ -103,11 +99,7 @@ def labels_of(terms: Iterable[Sequence[str]], names: Iterable[str]) -> list[str]
 
 
 def quoted(name: str) -> str:
-    """Return a name in quotes, with quotes in it doubled as in CSV.
-
-    >>> quoted("a × b")
-    '"a × b"'
-    """
+    """Return a name in quotes, with quotes in it doubled as in CSV."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -125,25 +117,17 @@ def _to_be_quoted(names: Sequence[str]) -> list[str]:
     return [*ambiguous, *(name for name in names if name.startswith('"') and ambiguous and name not in ambiguous)]
 
 
-def _starts(name: str) -> list[str]:
+def _starts(name: str) -> list[str]:  # a name up to each of its separators, and the whole
     return list(itertools.accumulate(name.split(SEPARATOR), lambda start, word: f"{start}{SEPARATOR}{word}"))
 
 
 def split_label(text: str) -> tuple[str, ...]:
-    """Return the names in a label, whose separator may be typed as the letter x.
-
-    >>> split_label("a × b") == split_label("a x b") == ("a", "b")
-    True
-    """
+    """Return the names in a label such as "a × b", whose separator may be typed as the letter x."""
     return tuple(text.split(SEPARATOR if SEPARATOR in text else " x "))
 
 
 def shortened(text: object, n_characters: int) -> str:
-    """Leave out the middle of a text that is too long.
-
-    >>> shortened("abcdefghijklmnop", 10)
-    'abcdef…nop'
-    """
+    """Leave out the middle of a text that is too long, as in 'abcdef…nop'."""
     words = " ".join(str(text).split())
     if len(words) <= n_characters:
         return words
@@ -207,20 +191,8 @@ def memo_of(instance: object, name: str) -> dict[Any, Any]:
 
 
 def memo(method: Callable[Concatenate[Owner, P], T]) -> Callable[Concatenate[Owner, P], T]:
-    """Compute the result of a method once per instance and hashable arguments.
-
-    Threads may compute a result twice, but all get the one that was stored first.
-
-    >>> class Powers:
-    ...     @memo
-    ...     def of(self, base: int) -> list[int]:
-    ...         print("computed")
-    ...         return [base, base**2]
-    >>> powers = Powers()
-    >>> powers.of(3) is powers.of(3)
-    computed
-    True
-    """
+    """Compute the result of a method once per instance and hashable arguments."""
+    # Threads may compute a result twice, but all get the one that was stored first.
     name = method.__qualname__
 
     @functools.wraps(method)

@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 
 _SECONDS_WORTH_LOADING = 1.0  # to import Numba and compiled code takes more than half of it, to compile two seconds
-_ROWS_OF_A_JOB = 5_000
+_ROWS_OF_A_JOB = 5_000  # that a model is assumed to be evaluated at
 _CONTRACTED = {"contract"}  # a product and a sum in one instruction; no other freedom with rounding
 _COMPILING = threading.RLock()
-_NUMPY_COST = 4.0
+_NUMPY_COST = 4.0  # of a step, relative to compiled code
 
 
 @functools.cache
 def has_numba() -> bool:
-    """Numba may be absent, switched off by TREEANOVA_NO_NUMBA, or refuse a newer numpy."""
+    """Whether Numba can be used: it may be absent, switched off, or refuse a newer numpy."""
     if os.environ.get("TREEANOVA_NO_NUMBA") == "1":
         return False
     try:

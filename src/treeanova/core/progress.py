@@ -138,11 +138,7 @@ def printable(text: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in words.
-
-    >>> [duration(seconds) for seconds in (0.4, 12.3, 89, 90, 3_700, 7_300)]
-    ['0 s', '12 s', '89 s', '2 min', '62 min', '2 h 2 min']
-    """
+    """Return a time in words, such as "12 s", "62 min" or "2 h 2 min"."""
     if round(seconds) < 90:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
@@ -206,7 +202,7 @@ def steps(progress: Progress, stage: str, total: int) -> Callable[[], None]:
     return lambda: progress(stage, next(numbers), total)
 
 
-def within(progress: Progress, name: str) -> Progress:
+def within(progress: Progress, name: str) -> Progress:  # whose stages begin with a name
     return quiet if progress is quiet else lambda stage, done, total: progress(f"{name}: {stage}", done, total)
 
 

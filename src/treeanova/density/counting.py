@@ -124,7 +124,6 @@ class Sample:
 
     @functools.cached_property
     def shares(self) -> Floats:
-        """Weights of the rows, of sum 1."""
         n_rows = len(self)
         return np.full(n_rows, 1 / max(n_rows, 1)) if self.weights is None else self.weights / self.weights.sum()
 
@@ -275,7 +274,6 @@ class Quantiles:
         return np.interp(probabilities, np.linspace(0, 1, len(self.plain)), self.plain)
 
     def histogram(self, low: float, high: float, n_bins: int) -> Floats:
-        """Return the share of the rows in each of some intervals of equal length; the last includes `high`."""
         mass = self.finite_weight / self.weight / max(len(self.by_weight), 1)
         return shares_in_intervals(self.by_weight, np.full(len(self.by_weight), mass), low, high, n_bins)
 
@@ -333,7 +331,6 @@ def pool_table(table: Floats, binnings: Binnings | None) -> Floats:
 
 
 def pool_masses(masses: Sequence[Floats], binnings: Binnings | None) -> list[Floats]:
-    """Sum the masses of each feature's bins over its coarse bins."""
     if binnings is None:
         return list(masses)
     return [binning.pool(fine) for binning, fine in zip(binnings, masses, strict=True)]
@@ -383,7 +380,6 @@ class RowTotals:
         )
 
     def in_unit(self, unit: float) -> RowTotals:
-        """Return the same totals with weights as multiples of another unit."""
         factor = self.unit / unit
         weight, squares = self.weight * factor, self.squares * factor * factor
         return RowTotals(self.n_rows, weight, squares, self.smallest * factor, self.largest * factor, unit)
@@ -473,15 +469,7 @@ def table_of(
 
 
 class Accumulator:
-    """What `counting` asks for, of the rows so far; tables and sums of scores have the numbers of its requests.
-
-    >>> from treeanova.testing import example
-    >>> fx, X = example()
-    >>> accumulator = Accumulator(Counting(fx.grid, [Request((0, 1))]))
-    >>> accumulator.update(X.astype(float), None, 0, np.arange(4))
-    >>> accumulator.tables[0].tolist()
-    [[1, 1], [1, 1]]
-    """
+    """What `counting` asks for, of the rows so far; tables and sums of scores have the numbers of its requests."""
 
     def __init__(self, counting: Counting) -> None:
         self.counting = counting
@@ -587,7 +575,6 @@ def merge_payloads(first: bytes, second: bytes, *, n_sampled: int) -> bytes:
 
 
 def payloads_of_batches(batches: Iterable[Batch], counting: Counting) -> dict[str, bytes]:
-    """Return what is counted from some batches, as a worker does, as bytes by name."""
     accumulator = Accumulator(counting)
     for batch in batches:
         accumulator.add(batch)

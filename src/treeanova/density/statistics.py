@@ -199,7 +199,6 @@ class Statistics:
         return self.sampled_counts(key, binnings)
 
     def sampled_counts(self, key: Key, binnings: counting.Binnings | None = None) -> Floats:
-        """Return shares of the sample's rows, axes in the order of the key."""
         sums, _ = counting.table_of(
             self.bins, counting.Request(key, counting.none_if_unmerged(binnings)), self.grid.sizes, self.sample.weights
         )
@@ -296,7 +295,6 @@ class Statistics:
         return totals[j]
 
     def value_range(self, j: int) -> tuple[float, float] | None:
-        """Return the smallest and largest finite value of a feature; None without any."""
         totals = self._feature_totals(j)
         return (totals.low, totals.high) if totals.low <= totals.high else None
 
@@ -468,7 +466,6 @@ def _recoded(statistics: Statistics, grid: Grid) -> Statistics:
 
 
 def _in_unit(statistics: Statistics, unit: float, required: Sequence[counting.Request]) -> Statistics:
-    """Return statistics whose weights are multiples of another unit, with the required tables counted."""
     totals, sample = statistics.totals, statistics.sample
     factor = totals.unit / unit
     if factor == 1 or sample.weights is None:
@@ -486,7 +483,6 @@ def _in_unit(statistics: Statistics, unit: float, required: Sequence[counting.Re
 
 
 def _merged(first: Statistics, second: Statistics) -> Statistics:
-    """Return statistics of the rows of both, which have weights of one unit."""
     next_source = int(first.sample.sources.max(initial=-1)) + 1 - int(second.sample.sources.min(initial=0))
     last = dataclasses.replace(second.sample, sources=second.sample.sources + next_source)
     sample = counting.join_samples([first.sample, last], counting.sample_size(len(first.grid.axes)))
@@ -650,6 +646,5 @@ def checked_weights(sample_weight: npt.ArrayLike, n_rows: int) -> Floats:
 
 
 def text_of_weights(sample_weight: Any) -> str:
-    """Return weights as an error message shows them: their shape, or the name of their column."""
     shape = np.shape(sample_weight)
     return f"weights of shape {shape}" if shape else repr(sample_weight)

@@ -272,7 +272,6 @@ class Table(Density):
         return key, self._checked_weights(key, table.transpose(order))
 
     def _call_weights(self, key: Key) -> Floats:
-        """Return what the user's callable gives for some features, checked, of sum 1."""
         grid = self._bound_grid
         names = tuple(grid.schema.names[j] for j in key)
         array = self.weights(names, tuple(grid.axes[j] for j in key))

@@ -360,7 +360,6 @@ class CategoryAxis(Axis):
 
 
 def of_feature(axis: Axis, feature: Feature) -> Axis:
-    """Return an axis with the name and the unit of dates of a feature."""
     named = dataclasses.replace(axis, name=feature.name)
     if isinstance(named, IntervalAxis):
         return dataclasses.replace(named, date_unit=feature.encoder.date_unit)

@@ -366,7 +366,6 @@ def _reachable(roots: Ints, left: Ints, right: Ints, is_leaf: Bools) -> Bools:
 
 
 def _check_forest(forest: Forest) -> None:
-    """Raise ModelFileError for features out of range, wrong numbers of outputs, and numbers that are not finite."""
     is_inner, n_features = forest.leaf < 0, len(forest.schema.features)
     feature = forest.feature[is_inner]
     if feature.min(initial=0) < 0 or feature.max(initial=-1) >= n_features:
@@ -387,10 +386,8 @@ def _check_forest(forest: Forest) -> None:
 
 
 def bound_below(threshold: npt.ArrayLike) -> Floats:
-    """Return closed float64 bounds u such that x <= u exactly if float32(x) < threshold, for float32 thresholds.
-
-    u is the midpoint between the threshold and the float32 before it if that rounds down, else the float64 before it.
-    """
+    """Return closed float64 bounds u such that x <= u exactly if float32(x) < threshold, for float32 thresholds."""
+    # u is the midpoint between the threshold and the float32 before it if that rounds down, else the float64 before it.
     t = np.asarray(threshold, dtype=np.float32)
     with np.errstate(over="ignore"):
         before = np.nextafter(t, np.float32(-np.inf))

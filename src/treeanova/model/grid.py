@@ -145,7 +145,6 @@ def _category_axis(feature: Feature, forest: Forest, nodes: Ints) -> CategoryAxi
 
 
 def _first_equal(arrays: Sequence[Bools], array: Bools) -> int:
-    """Return the position of the first array that equals another, or their number."""
     return next((position for position, other in enumerate(arrays) if (other == array).all()), len(arrays))
 
 
@@ -295,12 +294,7 @@ def bins_within(fine: Axis, coarse: Axis) -> Ints | None:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Binning:
-    """A coarse bin for each fine bin of an axis, and the share of the coarse bin that each fine bin holds.
-
-    >>> halves = binning_by(np.array([0, 0, 1]), masses=np.array([1.0, 3.0, 6.0]))
-    >>> halves.shares.tolist(), halves.pool(np.array([1.0, 3.0, 6.0])).tolist()
-    ([0.25, 0.75, 1.0], [4.0, 6.0])
-    """
+    """A coarse bin for each fine bin of an axis, and the share of the coarse bin that each fine bin holds."""
 
     bins: Ints  # coarse bin of each fine bin
     shares: Floats

@@ -194,7 +194,6 @@ class ClosedForm:
 
     @functools.cached_property
     def _fits_as_dense(self) -> bool:
-        """Whether the sets of all features, as dense matrices over bins, fit into memory."""
         pairs = zip(self.leaf_sets.sets, self.binnings, strict=True)
         return sum(len(sets.leaves) * binning.size for sets, binning in pairs) <= costs.SMALL_MATRICES
 

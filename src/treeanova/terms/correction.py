@@ -128,7 +128,6 @@ def choose_bins(
 
 
 def _coarse_codes(binnings: Sequence[Binning], rows: Points) -> list[Ints]:
-    """Return, per feature, the merged bins of rows."""
     return [binning.bins[rows.codes[:, j]] for j, binning in enumerate(binnings)]
 
 

@@ -423,7 +423,6 @@ class Corners(NamedTuple):
 
     @property
     def n_entries(self) -> int:
-        """Number of entries of each leaf."""
         return int(self.rows.shape[1] * self.bins.shape[1])
 
     def bins_and_values(self) -> tuple[BinIndices, Floats]:

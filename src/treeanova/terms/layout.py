@@ -182,14 +182,12 @@ class Plan:
 
 
 def size_text(n_bytes: float) -> str:
-    """Return a number of bytes as text, such as "1.2 MB"."""
     units = ("bytes", "kB", "MB", "GB", "TB")
     power = min(int(math.log(max(n_bytes, 1), 1000)), len(units) - 1)
     return f"{n_bytes / 1000**power:.3g} {units[power]}"
 
 
 def plan_of(keys: set[Key], grid: Grid, n_outputs: int) -> Plan:
-    """Return the plan of tables of terms and all their subsets on a grid."""
     sizes = grid.sizes
     ordered = sorted(with_subsets(keys), key=lambda key: (len(key), key))
     cells = {key: math.prod(sizes[j] for j in key) for key in ordered}
@@ -354,7 +352,6 @@ def check_leaves(forest: Forest, budget: float, seconds: float | None = None, le
 
 
 def seconds_of_tables(plan: Plan) -> float:
-    """Return about how long the tables of a plan take to compute."""
     n_tables = sum(len(key) > 1 for key in plan.cells)
     return n_tables * costs.SECONDS_PER_TABLE + plan.table_bytes / costs.TABLE_BYTES_PER_SECOND
 

@@ -327,7 +327,6 @@ class LeafSets:
 
     @functools.cached_property
     def group_sizes(self) -> Ints:
-        """Number of leaves of each set of features in `keys`."""
         return np.bincount(self.group, minlength=len(self.keys))
 
     def _groups_with(self, key: Sequence[int]) -> Bools:
@@ -343,7 +342,6 @@ class LeafSets:
         return np.flatnonzero(self._groups_with(key)[self.group])
 
     def leaves_with_some(self, features: Sequence[int], n_features: int) -> Ints:
-        """Return the leaves with at least `n_features` of some features on their paths."""
         return np.flatnonzero(self._groups_with_some(features, n_features)[self.group])
 
     def n_leaves_with_some(self, features: Sequence[int], n_features: int) -> int:

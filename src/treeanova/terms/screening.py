@@ -49,7 +49,6 @@ def _has_few_subsets(form: ClosedForm, max_order: int) -> bool:
 
 
 def _n_subsets(size: int, max_order: int) -> int:
-    """Return the number of subsets with at most `max_order` elements of a set."""
     return sum(math.comb(size, order) for order in range(max_order + 1))
 
 

@@ -231,7 +231,6 @@ class LeafTerms(abc.ABC):
         """Whether `at` can evaluate a term, listed or not."""
 
     def equals(self, other: LeafTerms) -> bool:
-        """Whether leaves and terms equal another's."""
         have_same_keys = type(self) is type(other) and self.keys == other.keys
         return have_same_keys and np.array_equal(self.trees.leaf_sets.values, other.trees.leaf_sets.values)
 
@@ -456,7 +455,6 @@ class TermSet:
         return TermSet(self.effects.keep(lambda key: len(key) <= max_order), self.weights, leaf_terms)
 
     def equals(self, other: TermSet) -> bool:
-        """Whether all terms equal another's; weights are the density's."""
         ours, theirs = self.effects, other.effects
         if self.leaf_terms is None or other.leaf_terms is None:
             has_same_leaves = self.leaf_terms is other.leaf_terms

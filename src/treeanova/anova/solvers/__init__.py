@@ -77,5 +77,4 @@ def _automatic_solver(sizes: Sequence[int], weights: Floats | None) -> tuple[Sol
 
 
 def remedy_for(name: str) -> str:
-    """Return what to do about inaccurate terms of a solver, given by its name in certificates."""
     return next((solver.remedy for solver in SOLVERS if solver.name == name), Solver.remedy)

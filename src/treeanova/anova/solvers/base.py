@@ -60,7 +60,6 @@ class Solution:
     trace: Floats | None = None  # unpurified mass before the first pass and after each
 
     def flipped(self) -> Solution:
-        """Return the solution of the transposed pair."""
         return dataclasses.replace(self, projections=self.projections[::-1])
 
 

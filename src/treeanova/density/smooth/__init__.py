@@ -54,7 +54,7 @@ def estimate_pairs(
     def estimate(stack: tuple[Sequence[int], Margins, Margins]) -> list[PairEstimate]:
         numbers, first, second = stack
         of_stack, both = [requests[i] for i in numbers], [margins[i] for i in numbers]
-        pairs = PairStack(first, second, _shares(of_stack, both, statistics), np.arange(len(numbers)))
+        pairs = PairStack(first, second, _shares_in_groups(of_stack, both, statistics), np.arange(len(numbers)))
         choices, ratio = choose(pairs, make_candidates(pairs))
         is_smooth = np.array([choice.name != "empirical" for choice in choices])
         tables = _smooth_tables(both, pairs, ratio, np.flatnonzero(is_smooth))
@@ -95,16 +95,16 @@ def _stacks(margins: Sequence[_MarginPair]) -> Iterator[tuple[Sequence[int], Mar
             yield some, first_margins, second_margins
 
 
-def _shares(requests: Sequence[Request], margins: Sequence[_MarginPair], statistics: Statistics) -> Floats:
+def _shares_in_groups(requests: Sequence[Request], margins: Sequence[_MarginPair], statistics: Statistics) -> Floats:
     shares = np.zeros((len(requests), *(len(margin.padded.group_masses) for margin in margins[0])))
     for table, (key, binnings), both in zip(shares, requests, margins, strict=True):
         coarse = (None, None) if binnings is None else binnings
-        groups = [_groups(binning, margin) for binning, margin in zip(coarse, both, strict=True)]
+        groups = [_groups_on_grid(binning, margin) for binning, margin in zip(coarse, both, strict=True)]
         table[_padded_cells(both)] = statistics.counts(key, groups)
     return shares
 
 
-def _padded_cells(margins: _MarginPair) -> tuple[Ints, ...]:
+def _padded_cells(margins: _MarginPair) -> tuple[Ints, ...]:  # places of a pair's cells in the table of a stack
     return np.ix_(*(margin.padded_places for margin in margins))
 
 
@@ -115,7 +115,7 @@ def _smooth_tables(margins: Sequence[_MarginPair], pairs: PairStack, ratio: Floa
     return {i: table[_padded_cells(margins[i])] for i, table in zip(map(int, places), tables, strict=True)}
 
 
-def _groups(binning: Binning | None, margin: Margin) -> Binning:
+def _groups_on_grid(binning: Binning | None, margin: Margin) -> Binning:
     """Return the groups of a margin of coarse bins, as a binning of the bins of the grid."""
     if binning is None:
         return margin.binning

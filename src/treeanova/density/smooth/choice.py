@@ -52,7 +52,6 @@ class PairStack:
 
     @property
     def n_ordered(self) -> int:
-        """Number of features with ordered bins."""
         return (self.first.n_ordered_groups > 0) + (self.second.n_ordered_groups > 0)
 
     @functools.cached_property
@@ -62,7 +61,6 @@ class PairStack:
 
     @functools.cached_property
     def coarse(self) -> PairStack:
-        """The same pairs on fewer groups."""
         first, second = self.first.coarse, self.second.coarse
         if all(side.distinct[0].binning.is_identity for side in (first, second)):
             return PairStack(first, second, self.shares, self.places)

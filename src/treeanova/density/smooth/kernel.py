@@ -32,8 +32,8 @@ from treeanova.density.smooth.margins import SCALES, KernelMatrix, Margin, stack
 from treeanova.density.statistics import Points, Statistics
 
 FLOOR = 1e-6
-GROUPS = 32
-_WIDENING = 1.5
+GROUPS = 32  # of the bins of a feature
+_WIDENING = 1.5  # of kernels that pairs choose
 _BANDWIDTHS = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 2.0)
 _SHRINKAGES = (0.0, 0.05, 0.2, 0.5)
 _SWEEPS = 2
@@ -48,7 +48,7 @@ _Option = tuple[KernelMatrix, Callable[[], KernelMatrix]]
 """A kernel to compare by pairs, and a function that makes the one to use for all orders."""
 
 
-def rows_to_search(statistics: Statistics) -> Statistics:
+def rows_to_search(statistics: Statistics) -> Statistics:  # all rows, or as many as kernels are compared at
     n_rows = len(statistics.sample)
     if n_rows <= costs.MAX_SEARCH_ROWS and statistics.is_complete:
         return statistics
@@ -56,36 +56,40 @@ def rows_to_search(statistics: Statistics) -> Statistics:
     return statistics.thinned(n_rows // step)
 
 
-def _by_pairs(rows: Statistics, margins: Sequence[Margin], varied: Sequence[int], n_rows: float) -> dict[int, _Option]:
+def _kernels_by_pairs(
+    rows: Statistics, margins: Sequence[Margin], varied: Sequence[int], n_rows: float
+) -> dict[int, _Option]:
     """Return the best kernel of each feature, in sweeps over all, without features independent of all others."""
 
     @functools.cache
     def shares(j: int, k: int) -> Floats:
         return rows.counts((j, k), [margins[j].binning, margins[k].binning]) if j < k else shares(k, j).T
 
-    options = {j: _options(margins[j], n_rows) for j in varied}
+    options = {j: _kernel_options(margins[j], n_rows) for j in varied}
     kernels = {j: options[j][len(options[j]) // 2] for j in varied}
     partners = _partners(rows, margins, varied)
     is_independent = dict.fromkeys(varied, False)
     for _ in range(_SWEEPS):
         for j in varied:
             compared = [(shares(j, k), kernels[k][0]) for k in partners[j] if not is_independent[k]]
-            best = _best(options[j], compared, rows.effective_rows)
+            best = _likeliest_kernel(options[j], compared, rows.effective_rows)
             is_independent[j] = best is None
             kernels[j] = kernels[j] if best is None else best
     return {j: option for j, option in kernels.items() if not is_independent[j]}
 
 
-def _best(options: Sequence[_Option], partners: Sequence[tuple[Floats, KernelMatrix]], n: float) -> _Option | None:
+def _likeliest_kernel(
+    options: Sequence[_Option], partners: Sequence[tuple[Floats, KernelMatrix]], n: float
+) -> _Option | None:
     """Return the likeliest kernel given shares and kernels of partners; None if independence is about as likely."""
     gains = np.zeros((2, len(options)))  # sums over partners of means and variances of log ratios over rows
     kernels = stacked([compared for compared, _ in options])
     for shares, kernel in partners:
         moved, step = kernel.right(shares), max(1, costs.CELLS_AT_ONCE // shares.size)
         for start in range(0, len(options), step):
-            some = kernels[start : start + step]
-            self_weight = some.diagonal[:, :, None] * kernel.diagonal
-            logs = _left_out_logs(some.left(moved), self_weight, n)
+            chunk = kernels[start : start + step]
+            self_weight = chunk.diagonal[:, :, None] * kernel.diagonal
+            logs = _left_out_logs(chunk.left(moved), self_weight, n)
             means = np.einsum("ij,kij->k", shares, logs)
             logs -= means[:, None, None]
             gains[:, start : start + step] += means, np.einsum("ij,kij,kij->k", shares, logs, logs)
@@ -110,7 +114,7 @@ def _partners(rows: Statistics, margins: Sequence[Margin], varied: Sequence[int]
     return {j: [varied[k] for k in nearest[i] if _is_small(margins, (j, varied[k]))] for i, j in enumerate(varied)}
 
 
-def _by_triples(
+def _kernels_by_triples(
     rows: Statistics, margins: Sequence[Margin], varied: Sequence[int], alone: Sequence[int], n_rows: float
 ) -> dict[int, KernelMatrix]:
     """Return kernels of features that depend on others only in triples, by the bandwidth likeliest there."""
@@ -186,7 +190,7 @@ def _left_out_logs(ratios: Floats, self_weight: Floats, n_rows: float) -> Floats
     return np.log((1 - _FLOOR) * left_out_ratios + _FLOOR)
 
 
-def _options(margin: Margin, n_rows: float) -> list[_Option]:
+def _kernel_options(margin: Margin, n_rows: float) -> list[_Option]:
     """Return kernels to choose from, narrow to wide: Student's t for ordered bins, shrinkage for others."""
     if margin.n_ordered_groups < 2:
         return [(margin.shrinkage(share), functools.partial(margin.shrinkage, share)) for share in _SHRINKAGES]
@@ -219,9 +223,9 @@ class KernelJoint(Joint):
             return [None] * len(margins)
         with single_threaded():
             rows = rows_to_search(self.statistics)
-            dependent = _by_pairs(rows, margins, varied, n_rows)
+            dependent = _kernels_by_pairs(rows, margins, varied, n_rows)
             used = {j: make_used() for j, (_, make_used) in dependent.items()}
-            used |= _by_triples(rows, margins, varied, [j for j in varied if j not in dependent], n_rows)
+            used |= _kernels_by_triples(rows, margins, varied, [j for j in varied if j not in dependent], n_rows)
         return [used.get(j) for j in range(len(margins))]
 
     @property

@@ -27,19 +27,19 @@ Tau = Floats | float
 """Kendall's τ of one pair, or of many with axes for the ranks of both."""
 Scale = Literal["ranks", "values"]
 SCALES: tuple[Scale, ...] = ("ranks", "values")
-_MAX_GROUPS = 128
-_N_POINTS = 96
+_MAX_GROUPS = 128  # of ordered bins
+_N_POINTS = 96  # in all groups together, where copulas are evaluated
 _MAX_POINTS_PER_GROUP = 16
-_COARSE_GROUPS = 48
+_COARSE_GROUPS = 48  # by which families of copulas are compared
 _DEGREES_OF_FREEDOM = 5.0
-_FARTHEST = 1e6
-_EDGE = 1e-7
+_FARTHEST = 1e6  # distance of a value, in ranges between the quartiles
+_EDGE = 1e-7  # ranks stay so far from 0 and 1
 _BALANCE_STEPS = 100
 _BALANCE_TOLERANCE = 1e-12
 
 
 class Family(NamedTuple):
-    """A family of copulas."""
+    """A family of copulas, evaluated at ranks (or scores of ranks) of both features."""
 
     name: str
     log_density_at: Callable[[Floats, Floats, Tau], Floats]  # of scores of ranks, which broadcast, at Kendall's τ > 0
@@ -48,7 +48,7 @@ class Family(NamedTuple):
     scores: Callable[[Floats], Floats] = np.asarray  # of ranks, whatever τ is: the ranks themselves unless that is slow
 
 
-def _clayton(u: Floats, v: Floats, tau: Tau) -> Floats:
+def _clayton(u: Floats, v: Floats, tau: Tau) -> Floats:  # log density at ranks, for Kendall's τ
     theta = 2 * tau / (1 - tau)
     logs = np.log((u**-theta - 1) + v**-theta)
     logs *= -(2 + 1 / theta)
@@ -57,7 +57,7 @@ def _clayton(u: Floats, v: Floats, tau: Tau) -> Floats:
     return logs
 
 
-def _gumbel(u: Floats, v: Floats, tau: Tau) -> Floats:
+def _gumbel(u: Floats, v: Floats, tau: Tau) -> Floats:  # log density at ranks, for Kendall's τ
     theta = 1 / (1 - tau)
     x, y = -np.log(u), -np.log(v)
     logs = np.log(x**theta + y**theta)
@@ -71,7 +71,7 @@ def _gumbel(u: Floats, v: Floats, tau: Tau) -> Floats:
     return logs
 
 
-def _frank(u: Floats, v: Floats, tau: Tau) -> Floats:
+def _frank(u: Floats, v: Floats, tau: Tau) -> Floats:  # log density at ranks, for Kendall's τ
     theta = np.interp(tau, *_frank_taus())
     # 1 - exp(-θ) - (1 - exp(-θu)) (1 - exp(-θv)), in positive parts
     x = np.exp(-theta * u)
@@ -86,13 +86,13 @@ def _frank(u: Floats, v: Floats, tau: Tau) -> Floats:
 
 @functools.cache
 def _frank_taus() -> tuple[Floats, Floats]:
-    """Return τ = 1 - 4 / θ (1 - mean of t / (exp(t) - 1) over 0 < t < θ), on a grid."""
+    """Return τ = 1 - 4 / θ (1 - mean of t / (exp(t) - 1) over 0 < t < θ) at increasing θ, and these θ."""
     thetas = np.geomspace(0.01, 150, 200)
     t = thetas[:, None] * (np.arange(400) + 0.5) / 400
     return 1 - 4 / thetas * (1 - (t / np.expm1(t)).mean(axis=1)), thetas
 
 
-def _student(x: Floats, y: Floats, tau: Tau, freedom: float) -> Floats:
+def _student(x: Floats, y: Floats, tau: Tau, freedom: float) -> Floats:  # log density at quantiles of ranks
     r = np.sin(np.pi / 2 * tau)
     spread = (1 - r * r) * freedom
     logs = (-2 * r / spread) * x * y
@@ -153,7 +153,7 @@ class KernelMatrix:
         return np.concatenate([ordered, self.diagonals], axis=-1) + self.constants[..., None]
 
     def left(self, tables: Floats) -> Floats:
-        """Return A C."""
+        """Return A C for tables C, whose last two axes are groups."""
         n = self.ordered.shape[-1]
         if n == tables.shape[-2]:
             return np.matmul(self.ordered, tables)
@@ -165,7 +165,7 @@ class KernelMatrix:
         return product
 
     def right(self, tables: Floats) -> Floats:
-        """Return C Aᵀ."""
+        """Return C Aᵀ for tables C, whose last two axes are groups."""
         return self.left(tables.swapaxes(-1, -2)).swapaxes(-1, -2)
 
     def squares(self) -> KernelMatrix:
@@ -397,8 +397,8 @@ class Margins:
 
     @property
     def coarse(self) -> Margins:
-        everyone = np.arange(len(self.distinct))
-        coarse = self._shared("coarse", lambda: Margins([margin.coarse for margin in self.distinct], everyone))
+        places = np.arange(len(self.distinct))
+        coarse = self._shared("coarse", lambda: Margins([margin.coarse for margin in self.distinct], places))
         return Margins(coarse.distinct, self.places, coarse._arrays)  # noqa: SLF001  of the same class
 
     @property
