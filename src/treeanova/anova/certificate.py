@@ -459,9 +459,9 @@ class Certificate:
                 f"dependence of features in high orders or in the density is that of a sample of {self.sampled_rows:,} "
                 "rows, since rows could be read once only"
             )
-        return "\n".join([summary, *notes, *self._table()])
+        return "\n".join([summary, *notes, *self._lines_of_table()])
 
-    def _table(self) -> list[str]:
+    def _lines_of_table(self) -> list[str]:
         shown = self.terms
         if len(shown) > _MAX_LINES:
             worst = sorted(shown, key=lambda key: -self._excess(shown[key]))[:_MAX_LINES]

@@ -64,7 +64,7 @@ class Bar:
                 return
             name, last, last_total = self._stage
             if (name, last_total) != (stage, total) or done < last or last >= last_total:
-                self._begin(stage, total)
+                self._begin_stage(stage, total)
             self._stage = (stage, done, total)
             if self._line is not None:
                 self._line.update(done - self._line.n)
@@ -72,11 +72,11 @@ class Bar:
                 counts = f"{done:,} of {total:,}, " if total > 1 else ""
                 self._log(f"{printable(stage)}: {counts}{duration(self._clock() - self._stage_start)} so far")
             if done >= total:
-                self._end()
+                self._end_stage()
 
-    def _begin(self, stage: str, total: int) -> None:
+    def _begin_stage(self, stage: str, total: int) -> None:
         if self._line is not None:  # a stage that did not come to its end
-            self._end()
+            self._end_stage()
         self._stage_start = self._clock()
         if not self._is_log:
             encoding = getattr(self._stream, "encoding", None) or "utf-8"
@@ -85,7 +85,7 @@ class Bar:
             size = {"ncols": _width(self._stream), "nrows": 20}
             self._line = _Line(total=total, desc=text, file=self._stream, bar_format=form, leave=False, **size)
 
-    def _end(self) -> None:
+    def _end_stage(self) -> None:
         seconds = self._clock() - self._stage_start
         if self._line is not None:
             self._line.leave = self._keeps_lines and seconds >= _SLOW and not self._is_closed
@@ -111,7 +111,7 @@ class Bar:
             self._log("done")
         self._is_closed = True
         if self._line is not None:
-            self._end()
+            self._end_stage()
 
 
 def rewrites_lines(stream: TextIO) -> bool:

@@ -65,7 +65,7 @@ class Uniform(Density):
     def joint(self) -> Joint:
         return Product([self._bin_weights(j) for j in range(len(self._bound_grid.axes))])
 
-    def _weights_by_length(self, j: int) -> Floats | None:
+    def _weights_by_length(self, j: int) -> Floats | None:  # None if the bins of a feature have no length
         axis = self._bound_grid.axes[j]
         values = None if self.statistics is None else self.statistics.value_range(j)
         if not len(axis.thresholds):
@@ -299,7 +299,7 @@ class Shrinkage(Density):
     @functools.cached_property
     def used_intensity(self) -> float:
         """The given λ, or the one estimated from the rows."""
-        return _james_stein(self._bound_statistics) if self.intensity is None else self.intensity
+        return _james_stein_share(self._bound_statistics) if self.intensity is None else self.intensity
 
     @property
     def with_fixed_tuning(self) -> Self:
@@ -311,7 +311,7 @@ class Shrinkage(Density):
         return Mixture((1 - share, share), (EmpiricalJoint(statistics), _product_of_marginals(statistics)))
 
 
-def _james_stein(statistics: Statistics) -> float:
+def _james_stein_share(statistics: Statistics) -> float:  # λ of `Shrinkage`, from its formula
     varied = [j for j in range(len(statistics.grid.axes)) if np.count_nonzero(statistics.counts((j,))) > 1]
     pairs = list(itertools.combinations(varied, 2))
     variance = distance = 0.0
@@ -321,10 +321,11 @@ def _james_stein(statistics: Statistics) -> float:
         table = statistics.counts(pair, may_estimate=True)
         product = np.multiply.outer(table.sum(axis=1), table.sum(axis=0))
         spread, n_counted = float((table * (1 - table)).sum()), statistics.n_rows_counted(pair)
-        of_all = spread / max(statistics.effective_rows - 1, 1e-9)
-        variance += of_all
+        variance_of_all = spread / max(statistics.effective_rows - 1, 1e-9)
+        variance += variance_of_all
         distance += float(((table - product) ** 2).sum())
-        distance += of_all - spread / max(n_counted - 1, 1e-9) if n_counted < statistics.effective_rows else 0.0
+        if n_counted < statistics.effective_rows:
+            distance += variance_of_all - spread / max(n_counted - 1, 1e-9)
     return 1.0 if distance <= variance else max(variance / distance, 0.0)
 
 

@@ -425,7 +425,7 @@ class Statistics:
             )
         unit = max(self.totals.unit, other.totals.unit)
         required = self.required or other.required
-        merged = _merged(_in_unit(self, unit, required), _in_unit(other, unit, required))
+        merged = _merged(*(_with_weights_in_unit(one, unit, required) for one in (self, other)))
         if merged.totals.needs_cut:
             raise ValueError(
                 "statistics must have weights of similar size to be merged, got some below "
@@ -465,7 +465,7 @@ def _recoded(statistics: Statistics, grid: Grid) -> Statistics:
     return Statistics(grid, statistics.totals, statistics.has_weights, sample, source=source)
 
 
-def _in_unit(statistics: Statistics, unit: float, required: Sequence[counting.Request]) -> Statistics:
+def _with_weights_in_unit(statistics: Statistics, unit: float, required: Sequence[counting.Request]) -> Statistics:
     totals, sample = statistics.totals, statistics.sample
     factor = totals.unit / unit
     if factor == 1 or sample.weights is None:
@@ -482,7 +482,7 @@ def _in_unit(statistics: Statistics, unit: float, required: Sequence[counting.Re
     )
 
 
-def _merged(first: Statistics, second: Statistics) -> Statistics:
+def _merged(first: Statistics, second: Statistics) -> Statistics:  # both have weights of one unit
     next_source = int(first.sample.sources.max(initial=-1)) + 1 - int(second.sample.sources.min(initial=0))
     last = dataclasses.replace(second.sample, sources=second.sample.sources + next_source)
     sample = counting.join_samples([first.sample, last], counting.sample_size(len(first.grid.axes)))

@@ -325,7 +325,7 @@ class _Cells:
         """Return how much shrunk means over one half of the rows lower the mean square of the other half."""
         gain = 0.0
         for half in (is_first_half, ~is_first_half):
-            cells = _cells_of(self.shape, self.numbers[half], weights[half])
+            cells = _cells_with_rows(self.shape, self.numbers[half], weights[half])
             guess = cells.shrunk_means(values[half], weights[half], threshold=0.0)[0][self.numbers[~half]]
             held_out = values[~half]
             gain += float((weights[~half] @ (held_out**2 - (held_out - guess) ** 2)).sum())
@@ -336,12 +336,12 @@ def cells_of_rows(binnings: Sequence[Binning], key: Key, rows: Points, limit: in
     """Return the cells of a key with at most `limit` bins per feature, and the rows in them."""
     shape = tuple(binnings[j].coarser_size(limit) for j in key)
     numbers = np.ravel_multi_index([binnings[j].coarser(limit)[rows.codes[:, j]] for j in key], shape)
-    return _cells_of(shape, numbers, rows.weights)
+    return _cells_with_rows(shape, numbers, rows.weights)
 
 
-def _cells_of(shape: tuple[int, ...], numbers: Ints, weights: Floats) -> _Cells:
+def _cells_with_rows(shape: tuple[int, ...], cell_of_row: Ints, weights: Floats) -> _Cells:
     n_cells = int(np.prod(shape))
-    masses = np.bincount(numbers, weights, n_cells).astype(np.float64)
-    squares = np.bincount(numbers, weights**2, n_cells).astype(np.float64)
-    n_rows = np.divide(masses**2, squares, out=np.zeros(n_cells), where=squares > 0)
-    return _Cells(shape, numbers, masses, n_rows)
+    masses = np.bincount(cell_of_row, weights, n_cells).astype(np.float64)
+    squares = np.bincount(cell_of_row, weights**2, n_cells).astype(np.float64)
+    n_rows = np.divide(masses**2, squares, out=np.zeros(n_cells), where=squares > 0)  # effective number
+    return _Cells(shape, cell_of_row, masses, n_rows)

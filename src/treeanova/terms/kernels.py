@@ -422,12 +422,12 @@ class Corners(NamedTuple):
         return self._replace(rows=self.rows[leaves], masses=self.masses[leaves])
 
     @property
-    def n_entries(self) -> int:
+    def n_entries_per_leaf(self) -> int:
         return int(self.rows.shape[1] * self.bins.shape[1])
 
     def bins_and_values(self) -> tuple[BinIndices, Floats]:
-        """Return bins and values of all entries, shape (n_leaves, n_entries)."""
-        shape = len(self.rows), self.n_entries
+        """Return bins and values of all entries, shape (n_leaves, n_entries_per_leaf)."""
+        shape = len(self.rows), self.n_entries_per_leaf
         return self.bins[self.rows].reshape(shape), self.values[self.rows].reshape(shape)
 
     def weighted_sum(self, weights: Floats) -> Floats:
@@ -444,7 +444,7 @@ CornerSums = tuple[Floats, Floats, Floats]  # over cells, rows and columns of th
 def centred_products(first: Corners, second: Corners, weights: Floats) -> Floats:
     """Return Σ over leaves of weights (n_leaves, n_outputs) times (a - p) ⊗ (b - q): (n_outputs, n_bins, n_bins)."""
     # a and b say which bins of two features are in a leaf's sets, p and q are the masses of these sets.
-    n_corners = weights.size * first.n_entries * second.n_entries
+    n_corners = weights.size * first.n_entries_per_leaf * second.n_entries_per_leaf
     add = add_corners if costs.is_compiled(corners=n_corners) else add_corners_by_numpy
     sums: CornerSums = add(first, second, weights)
     totals, rows, columns = sums

@@ -96,7 +96,7 @@ def _stacks(margins: Sequence[_MarginPair]) -> Iterator[tuple[Sequence[int], Mar
 
 
 def _shares_in_groups(requests: Sequence[Request], margins: Sequence[_MarginPair], statistics: Statistics) -> Floats:
-    shares = np.zeros((len(requests), *(len(margin.padded.group_masses) for margin in margins[0])))
+    shares = np.zeros((len(requests), *(len(margin.padded.group_masses) for margin in margins[0])))  # of the rows
     for table, (key, binnings), both in zip(shares, requests, margins, strict=True):
         coarse = (None, None) if binnings is None else binnings
         groups = [_groups_on_grid(binning, margin) for binning, margin in zip(coarse, both, strict=True)]
@@ -175,7 +175,7 @@ class SmoothDensity(Density):
         estimates = estimate_pairs(list(new.values()), margins, statistics, self.candidates, n_jobs) if new else []
         self._estimates.update(zip(new, estimates, strict=True))
 
-    def _margin(self, j: int, binning: Binning | None) -> Margin:
+    def _margin(self, j: int, binning: Binning | None) -> Margin:  # of a feature, computed once per binning
         margins: dict[tuple[int, _BinningKey], Margin] = memo_of(self, "margins")
         key = j, _binning_key(binning)
         if key not in margins:

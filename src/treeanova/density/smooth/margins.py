@@ -249,13 +249,13 @@ class Margin:
     @functools.cached_property
     def scores(self) -> Floats:
         """Normal score of each ordered group's mid-rank among ordered rows."""
-        return self._scores_at(1)[:, 0]
+        return self._scores_within_groups(1)[:, 0]
 
     @functools.cached_property
     def points(self) -> Floats:
         """Normal scores at equal steps within each ordered group, more if groups are few."""
         n_steps = self.n_points // max(self.n_ordered_groups, 1)
-        return self._scores_at(min(_MAX_POINTS_PER_GROUP, max(1, n_steps)))
+        return self._scores_within_groups(min(_MAX_POINTS_PER_GROUP, max(1, n_steps)))
 
     @memo
     def copula_scores(self, scores: Callable[[Floats], Floats], *, is_reversed: bool) -> Floats:
@@ -263,7 +263,7 @@ class Margin:
         ranks = np.clip(scipy.special.ndtr(self.points), _EDGE, 1 - _EDGE)
         return scores(1 - ranks if is_reversed else ranks)
 
-    def _scores_at(self, n_points: int) -> Floats:
+    def _scores_within_groups(self, n_points: int) -> Floats:  # shape (n_ordered_groups, n_points)
         masses = self.group_masses[: self.n_ordered_groups, None]
         total = masses.sum()
         if not total:
