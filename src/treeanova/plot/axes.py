@@ -198,7 +198,7 @@ def numbers_in(labels: Sequence[str]) -> Floats | None:
     matches = [_FIRST_NUMBER.match(label) for label in labels]
     if not matches or not all(matches):
         return None
-    numbers = ((match[1], float(match[2])) for match in matches if match)
+    numbers = ((match[1], float(match[2])) for match in matches if match)  # "< 5" comes just before 5
     return np.array([np.nextafter(number, _DIRECTIONS.get(sign, number)) for sign, number in numbers])
 
 

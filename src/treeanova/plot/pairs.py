@@ -110,6 +110,7 @@ def _weighted_quantile(values: Floats, weights: Floats, share: float) -> float:
 
 
 def figure_size(plane: Plane, *, marginals: bool) -> tuple[float, float]:
+    """Return width and height in inches, with room for categories, their slanted labels and marginals."""
     width, height = (
         5.2 if drawing.is_numeric else min(max(4.0, 1.5 + 0.3 * len(drawing.cells)), 14)
         for drawing in (plane.across, plane.up)
