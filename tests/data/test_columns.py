@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 
+import narwhals as nw
 import numpy as np
 import pytest
 import scipy.sparse
 
 import treeanova
 from tests.support.training import fit
-from treeanova.data.columns import column_named, encode, without_column
+from treeanova.data.columns import column_named, encode, encode_rows, without_column
 from treeanova.data.features import Feature, Labels, Schema
 from treeanova.data.files import read_table
 
@@ -374,3 +375,39 @@ def test_the_value_of_a_file_that_is_no_number_is_named(library, tmp_path):
     schema = Schema((Feature("x0"),), named=True)
     with pytest.raises(TypeError, match=r"rows\.csv: column 'x0' must hold numbers, got '\.'"):
         encode(read_table(tmp_path / "rows.csv", schema, library=library), schema)
+
+
+class Interchanged:
+    """Has names of columns, and numpy reads it."""
+
+    def __init__(self, table):
+        self.table, self.columns = table, list(table)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.table.to_numpy()
+
+
+NAMED = {
+    "record batch": lambda table: pa.RecordBatch.from_pandas(table, preserve_index=False),
+    "narwhals": nw.from_native,
+    "struct": lambda table: pl.from_pandas(table).to_struct("row"),
+    "rows of pandas": lambda table: [table.iloc[i] for i in range(len(table))],
+    "named tuples": lambda table: list(table.itertuples(index=False)),
+    "records": lambda table: table.to_dict("records"),
+    "numpy's records": lambda table: table.to_records(index=False),
+    "columns and an array": Interchanged,
+}
+
+
+@pytest.mark.parametrize("kind", NAMED)
+def test_names_that_numpy_would_forget_are_refused(kind):
+    rows = NAMED[kind](pd.DataFrame({"b": [1.0, 2.0], "a": [3.0, 4.0]}))
+    schema = Schema((Feature("a"), Feature("b")), named=True)
+    refused = r"must be a data frame, or have no names of columns, got .*; make a data frame"
+    with pytest.raises(TypeError, match=f"`X` {refused}"):
+        encode(rows, schema)
+    with pytest.raises(TypeError, match=f"`reference` {refused}"):
+        encode_rows(rows, schema, name="reference")
+    if kind not in {"records", "numpy's records"}:  # scikit-learn refuses these
+        with pytest.raises(TypeError, match=f"`X` {refused}"):
+            treeanova.AdditiveRegressor().fit(rows, [0.0, 1.0])

@@ -163,6 +163,20 @@ def _not_in_memory(data: Any) -> TypeError:
     )
 
 
+def check_nameless(data: Any, name: str = "X") -> None:
+    """Raise TypeError for data that has names of columns and is no data frame: numpy would forget the names."""
+    of_dtype = getattr(getattr(data, "dtype", None), "fields", None)  # of structs
+    row = data[0] if isinstance(data, (list, tuple)) and len(data) else None
+    of_rows = nw.dependencies.is_into_series(row) or isinstance(row, Mapping) or hasattr(row, "_fields")
+    if of_rows or of_dtype or hasattr(data, "columns") or hasattr(data, "column_names"):
+        kind = type(row if of_rows else data)
+        got = f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}{' for a row' if of_rows else ''}"
+        raise TypeError(
+            f"`{name}` must be a data frame, or have no names of columns, got {got}; make a data frame of it, as by "
+            "pandas.DataFrame(rows), pyarrow.Table.from_batches([batch]), series.struct.unnest() or frame.to_native()."
+        )
+
+
 def _as_matrix(data: Any, schema: Schema) -> npt.NDArray[Any]:
     if isinstance(data, np.ma.MaskedArray):
         data = np.ma.filled(data.astype(np.float64 if data.dtype.kind in "biuf" else object), np.nan)
@@ -170,6 +184,7 @@ def _as_matrix(data: Any, schema: Schema) -> npt.NDArray[Any]:
     is_in_batches = isinstance(data, (list, tuple)) and len(data) > 0 and _is_batch(data[0])
     if is_lazy or is_in_batches or isinstance(data, (str, os.PathLike, Mapping)):
         raise _not_in_memory(data)
+    check_nameless(data)
     try:
         array = np.asarray(data)
     except ValueError as error:
@@ -501,6 +516,7 @@ def _two_axes(rows: Any, name: str) -> Any:
         rows = rows.to_frame().T.infer_objects() if hasattr(rows, "index") else rows.to_list()
     if len(getattr(rows, "shape", ())) == 2:
         return rows
+    check_nameless(rows, name)
     matrix = np.asarray(rows)
     if matrix.dtype.kind not in "biuf":  # numpy would turn numbers into text in rows that hold both
         matrix = np.asarray(rows, dtype=object)
