@@ -8,7 +8,7 @@ import pytest
 import treeanova
 from tests.support.forests import chains
 from tests.support.training import fit
-from treeanova.data.dates import DateNumber, date_text, date_texts, days_of, numbers_of_days, with_dates
+from treeanova.data.dates import DateNumber, date_text, date_texts, days_since_1970, numbers_on_days, with_dates
 from treeanova.data.features import Feature, Labels, Numeric, Schema
 
 pd = pytest.importorskip("pandas")
@@ -139,8 +139,8 @@ def test_days_and_numbers(unit):
     day = dt.date(2011, 7, 3)
     since = (day - dt.date(1970, 1, 1)).days
     number = as_numbers(pd.DataFrame({"day": [pd.Timestamp(day)]}), unit)["day"][0]
-    assert days_of(float(number), unit) == pytest.approx(since)
-    assert numbers_of_days(since, unit) == pytest.approx(float(number))
+    assert days_since_1970(float(number), unit) == pytest.approx(since)
+    assert numbers_on_days(since, unit) == pytest.approx(float(number))
 
 
 def test_saved_dates_come_back(tmp_path):

@@ -14,7 +14,7 @@ import pytest
 import treeanova
 from tests.support.training import fit, shifted, train
 from treeanova.errors import UnsupportedModelError
-from treeanova.readers import LIBRARIES, in_words
+from treeanova.readers import LIBRARIES, readable_models
 
 ROOT = pathlib.Path(__file__).parents[2]
 KEPT = pathlib.Path(__file__).parent / "models"
@@ -51,7 +51,7 @@ def test_every_reader_has_an_entry():
 def test_every_kind_of_file_is_named():
     named = {kind for entry in catalogue.READ for kind in entry.files}
     assert named == {".json", ".ubj", ".txt", ".cbm", ".onnx", ".tl", ".treelite", ".pmml", "folder"}
-    assert all(suffix in in_words() for suffix in named)
+    assert all(suffix in readable_models() for suffix in named)
 
 
 def test_every_refusal_is_of_a_library_that_is_read():

@@ -43,7 +43,7 @@ from tests.support.training import fit
 from treeanova.data.files import read_table
 from treeanova.errors import UnsupportedModelError
 from treeanova.readers import read_for_rows
-from treeanova.readers.pipelines.maps import floats, ranks
+from treeanova.readers.pipelines.maps import float_ranks, floats_at
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Found unknown categories:UserWarning"),
@@ -620,8 +620,8 @@ def test_random_pipelines(chains, encoder, data):
 
 @given(st.floats(allow_nan=False))
 def test_ranks_are_those_of_neighbours(number):
-    rank = ranks(np.array([number]))
-    assert floats(rank)[0] == number
+    rank = float_ranks(np.array([number]))
+    assert floats_at(rank)[0] == number
     if number < np.inf:
         with np.errstate(over="ignore"):
-            assert floats(rank + 1)[0] == np.nextafter(number, np.inf)
+            assert floats_at(rank + 1)[0] == np.nextafter(number, np.inf)

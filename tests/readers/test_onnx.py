@@ -12,7 +12,7 @@ from tests.support.training import fit
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.effects import class_probabilities, respond
 from treeanova.readers import read_model
-from treeanova.readers.onnx.graph import fields, floats, integers, signed
+from treeanova.readers.onnx.graph import fields, floats, integers, signed_number
 
 onnx = pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
@@ -469,7 +469,7 @@ def test_damaged_files_are_reported(tmp_path):
 
 def test_numbers_of_the_wire_format():
     assert integers([1, 2**64 - 3, bytes([5, 0x96, 0x01])]) == [1, -3, 5, 150]
-    assert signed(2**63) == -(2**63)
+    assert signed_number(2**63) == -(2**63)
     assert floats([np.float32([1.5, -2]).tobytes(), np.float32(3).tobytes()]) == [1.5, -2.0, 3.0]
     with pytest.raises(ModelFileError, match="known kinds"):
         fields(bytes([3]))

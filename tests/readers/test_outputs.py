@@ -12,14 +12,14 @@ import treeanova
 from tests.support.training import fit, shifted, train
 from treeanova import read_model
 from treeanova.model.effects import class_labels
-from treeanova.readers.checks import numbers, one_line
+from treeanova.readers.checks import one_line, version_numbers
 from treeanova.readers.outputs import (
     common_objective,
     link_and_objective,
-    objective_of_probabilities,
     objective_text,
     output_names,
     plain_labels,
+    probability_objective,
 )
 
 # Older versions of LightGBM warn about arrays without names.
@@ -381,11 +381,11 @@ def test_links_and_objectives_in_our_words():
     assert link_and_objective("Multi", words) == ("other", "Multi")
     assert objective_text("pinball", 0.9) == "pinball:0.9"
     assert objective_text("aft", "normal", 1.0) == "aft:normal:1"
-    assert (objective_of_probabilities("logit"), objective_of_probabilities("identity")) == ("log", "")
+    assert (probability_objective("logit"), probability_objective("identity")) == ("log", "")
     assert common_objective(["squared", "squared"]) == "squared"
     assert common_objective(["squared", "absolute"]) == ""
 
 
 def test_versions_and_text_in_messages():
-    assert [numbers(text) for text in ("3.4.1", "4.0.0.dev1+local", "unknown")] == [(3, 4, 1), (4, 0, 0), ()]
+    assert [version_numbers(text) for text in ("3.4.1", "4.0.0.dev1+local", "unknown")] == [(3, 4, 1), (4, 0, 0), ()]
     assert one_line("a\nb\x1b[0m") == r"a\nb\x1b[0m"

@@ -97,7 +97,7 @@ def unknown(monkeypatch):
     ("version", "found"), [("3.4.1", (3, 4, 1)), ("4.0.0rc1", (4, 0)), ("5", (5,)), ("2.1+cpu", (2, 1)), ("?", ())]
 )
 def test_numbers_of_versions(version, found):
-    assert versions.numbers(version) == found
+    assert versions.version_numbers(version) == found
 
 
 @pytest.mark.parametrize(

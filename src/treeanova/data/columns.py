@@ -18,7 +18,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from treeanova.core.arrays import Floats
-from treeanova.data.dates import date_column, found_dates, with_dates
+from treeanova.data.dates import date_column, units_of_dates, with_dates
 from treeanova.data.features import Feature, Schema
 
 _LIBRARIES = ("pandas", "polars", "pyarrow")
@@ -27,12 +27,10 @@ _LONGEST_TABLE = 60
 
 
 def encode(X: Any, schema: Schema) -> Floats:
-    """Return the encoded matrix of shape (n_rows, n_features), column by column in memory.
-
-    Tables (of any library that narwhals supports) are matched by name, in any order and ignoring other columns, if they
-    have the names of the model or of the user. Without such names, they are matched by name if their columns are
-    exactly x0, x1, ..., and by position otherwise. Arrays and sparse matrices are matched by position.
-    """
+    """Return the encoded matrix of shape (n_rows, n_features), column by column in memory."""
+    # Tables (of any library that narwhals supports) are matched by name, in any order and ignoring other columns, if
+    # they have the names of the model or of the user. Without such names, they are matched by name if their columns are
+    # exactly x0, x1, ..., and by position otherwise. Arrays and sparse matrices are matched by position.
     columns, n_rows = _raw_columns(X, schema)
     matrix = np.empty((n_rows, len(schema.features)), order="F")
     for j, (feature, column) in enumerate(zip(schema.features, columns, strict=True)):
@@ -53,7 +51,7 @@ def encode(X: Any, schema: Schema) -> Floats:
 
 
 def column_named(X: Any, name: str, schema: Schema) -> npt.NDArray[Any]:
-    """Return a column of a table, whether or not a feature, or a feature of a matrix by name."""
+    """Return the column that the argument `group` names: any column of a table, or a feature of a matrix."""
     if not scipy.sparse.issparse(X) and not isinstance(X, np.ndarray) and nw.dependencies.is_into_dataframe(X):
         table = as_table(X)
         names = [str(column) for column in table.columns]
@@ -68,7 +66,7 @@ def column_named(X: Any, name: str, schema: Schema) -> npt.NDArray[Any]:
 
 
 def with_labels(schema: Schema, X: Any) -> Schema:
-    """Take names of categories from data, for features whose model stores none."""
+    """Return the schema with names of categories taken from X, for features whose model stores none."""
     if not any(feature.encoder.wants_labels for feature in schema.features):
         return schema
     columns, _ = _raw_columns(X, schema)
@@ -80,7 +78,7 @@ def with_labels(schema: Schema, X: Any) -> Schema:
 
 
 def without_column(X: Any, name: str, schema: Schema | None = None) -> tuple[Any, npt.NDArray[Any]]:
-    """Split a column off a table; with a schema, the table has the model's columns, of which it may be one."""
+    """Return a table without a column, and the column; with a schema, the table has the model's columns only."""
     table = as_table(X) if nw.dependencies.is_into_dataframe(X) else None
     if table is None or name not in table.columns:
         got = "an array" if table is None else f"the columns {', '.join(map(repr, table.columns))}"
@@ -91,17 +89,18 @@ def without_column(X: Any, name: str, schema: Schema | None = None) -> tuple[Any
 
 
 def with_found_dates(schema: Schema, X: Any, thresholds: Callable[[int], Floats]) -> Schema:
-    """Mark numeric features as dates if their columns hold dates; see `found_dates`."""
+    """Mark numeric features as dates if X has dates in their columns; `thresholds(j)` are those of feature j."""
     if not nw.dependencies.is_into_dataframe(X):
         return schema
     table = as_table(X)
     if not any(dtype in (nw.Datetime, nw.Date, nw.Object, nw.Unknown) for dtype in table.schema.values()):
         return schema
     columns = [date_column(table[:, j]) for j in column_positions(table.columns, schema)]
-    return with_dates(schema, found_dates(schema, columns, thresholds))
+    return with_dates(schema, units_of_dates(schema, columns, thresholds))
 
 
 def _raw_columns(data: Any, schema: Schema) -> tuple[Sequence[npt.NDArray[Any]], int]:
+    """Return one column per feature, in the model's order and before encoding, and the number of rows."""
     if scipy.sparse.issparse(data):
         return _sparse_columns(data, schema), data.shape[0]
     if isinstance(data, np.ndarray) or not nw.dependencies.is_into_dataframe(data):
@@ -132,30 +131,30 @@ def as_table(data: Any) -> nw.DataFrame[Any]:
     return nw.from_native(data, eager_only=True)
 
 
-def rows_at(X: Any, places: npt.NDArray[np.int64]) -> Any:
+def rows_at(X: Any, numbers: npt.NDArray[np.int64]) -> Any:
     if scipy.sparse.issparse(X):
-        return X.tocsr()[places]
-    return nw.to_native(as_table(X)[places]) if nw.dependencies.is_into_dataframe(X) else np.asarray(X)[places]
+        return X.tocsr()[numbers]
+    return nw.to_native(as_table(X)[numbers]) if nw.dependencies.is_into_dataframe(X) else np.asarray(X)[numbers]
 
 
 def n_rows_of(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
-def _check_width(width: int, schema: Schema) -> None:
-    if width != len(schema.features):
+def _check_width(n_columns: int, schema: Schema) -> None:
+    if n_columns != len(schema.features):
         raise ValueError(
-            f"`X` must have {len(schema.features)} columns, as the model was trained on, got {width}; "
+            f"`X` must have {len(schema.features)} columns, as the model was trained on, got {n_columns}; "
             "pass the same columns in the same order."
         )
 
 
-def _is_batch(first: Any) -> bool:
-    is_file = isinstance(first, os.PathLike) or (isinstance(first, str) and pathlib.Path(first).exists())
-    return is_file or len(getattr(first, "shape", ())) == 2
+def _is_file_or_matrix(entry: Any) -> bool:
+    is_file = isinstance(entry, os.PathLike) or (isinstance(entry, str) and pathlib.Path(entry).exists())
+    return is_file or len(getattr(entry, "shape", ())) == 2
 
 
-def _not_in_memory(data: Any) -> TypeError:
+def _not_in_memory_error(data: Any) -> TypeError:
     kind = f"a {type(data).__name__} of batches" if isinstance(data, (list, tuple)) else type(data).__name__
     return TypeError(
         f"`X` must be rows in memory, a table or a matrix, got {kind}; make a data frame of it first, or write the "
@@ -178,12 +177,13 @@ def check_nameless(data: Any, name: str = "X") -> None:
 
 
 def _as_matrix(data: Any, schema: Schema) -> npt.NDArray[Any]:
+    """Return rows as a matrix with the model's columns; integers become float32 where the library reads them so."""
     if isinstance(data, np.ma.MaskedArray):
         data = np.ma.filled(data.astype(np.float64 if data.dtype.kind in "biuf" else object), np.nan)
     is_lazy = nw.dependencies.is_polars_lazyframe(data) or nw.dependencies.is_duckdb_relation(data)
-    is_in_batches = isinstance(data, (list, tuple)) and len(data) > 0 and _is_batch(data[0])
+    is_in_batches = isinstance(data, (list, tuple)) and len(data) > 0 and _is_file_or_matrix(data[0])
     if is_lazy or is_in_batches or isinstance(data, (str, os.PathLike, Mapping)):
-        raise _not_in_memory(data)
+        raise _not_in_memory_error(data)
     check_nameless(data)
     try:
         array = np.asarray(data)
@@ -192,7 +192,7 @@ def _as_matrix(data: Any, schema: Schema) -> npt.NDArray[Any]:
             f"`X` must have rows of equal length, got others; pass a table or a matrix ({error})."
         ) from error
     if array.ndim == 0 and array.dtype == object:  # a reader, an iterator, …
-        raise _not_in_memory(data)
+        raise _not_in_memory_error(data)
     if array.shape == (0,):
         raise ValueError("`X` must have at least one row, got an empty list; pass rows.")
     if array.dtype.kind in "SU" and not hasattr(data, "dtype"):
@@ -232,23 +232,24 @@ def _sparse_columns(data: Any, schema: Schema) -> list[Floats]:
 
 
 def column_positions(columns: Sequence[Any], schema: Schema, beside: Collection[str] = ()) -> list[int]:
-    """Return positions in the model's order; columns in `beside` are features only if matched by name."""
+    """Return where each feature is among the columns; those in `beside` are features only if matched by name."""
     names = [str(name) for name in columns]
     if schema.named:
-        return _by_name(names, schema)
-    return _without_names(_as_spelt(names, schema), schema, set(beside))
+        return _positions_by_name(names, schema)
+    return _positions_without_names(_as_model_spells(names, schema), schema, set(beside))
 
 
-def _as_spelt(names: list[str], schema: Schema) -> list[str]:
+def _as_model_spells(names: list[str], schema: Schema) -> list[str]:
+    """Put underscores for spaces, as the model's names have them, except in names that the model knows as they are."""
     if not schema.underscores:
         return names
     spelt_names = {name for spelling in schema.spellings for name in spelling}
     return [name if name in spelt_names else name.replace(" ", "_") for name in names]
 
 
-def _by_name(columns: list[str], schema: Schema) -> list[int]:
+def _positions_by_name(columns: list[str], schema: Schema) -> list[int]:
     """Return positions of the columns with the model's names or, if some are absent, with the user's."""
-    names = _as_spelt(columns, schema)
+    names = _as_model_spells(columns, schema)
     for spelling in schema.spellings:
         if set(spelling) <= set(names):
             return [names.index(name) for name in spelling]
@@ -276,7 +277,7 @@ def blanks_around(missing: Collection[str], columns: Iterable[str]) -> str:
     return f"the column {shown} has blanks around its name, rename it" if padded_names else ""
 
 
-def _without_names(names: list[str], schema: Schema, beside: set[str]) -> list[int]:
+def _positions_without_names(names: list[str], schema: Schema, beside: set[str]) -> list[int]:
     """Return positions for a model without names: columns with the names shown for it, or all others."""
     features = set(schema.names)
     if has_features(set(names) - (beside - features), schema):
@@ -361,13 +362,6 @@ def in_plain_type(series: nw.Series[Any]) -> nw.Series[Any]:
 class Table:
     """A table of results if no data frame library is installed: columns by name, printed as text.
 
-    Parameters
-    ----------
-    columns
-        Names of the columns to their entries, as many in each.
-
-    Examples
-    --------
     >>> table = Table({"term": ["a", "b"], "share": [0.75, 0.25]})
     >>> table["term"].tolist(), len(table), table.columns
     (['a', 'b'], 2, ['term', 'share'])
@@ -418,20 +412,20 @@ def _is_installed(library: str) -> bool:
 
 
 def backend_of(data: Any) -> str | None:
+    """Return the name of the library of a data frame, else of the one installed for results."""
     if nw.dependencies.is_into_dataframe(data):
         return str(nw.get_native_namespace(as_table(data)).__name__)
     return installed_library()
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
-    """Put the name in brackets until it differs from those taken."""
     while name in taken:
         name = f"({name})"
     return name
 
 
 def frame(columns: Mapping[str, Sequence[Any] | Any], backend: str | None) -> Any:
-    """Fall back to another library if `backend` is not installed, and to a `Table` without any."""
+    """Return columns as a data frame of `backend`, else of an installed library, and without any as a `Table`."""
     library = backend if backend is not None and _is_installed(backend) else installed_library()
     if library is None:
         return Table(columns)
@@ -456,6 +450,7 @@ def table_text(table: Any) -> str:
 
 
 def aligned(columns: Mapping[str, Sequence[Any]]) -> str:
+    """Return columns as text, one line per row; columns of numbers are aligned to the right."""
     if not any(map(len, columns.values())):
         return "(no rows)"
     padded = []

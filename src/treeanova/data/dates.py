@@ -40,22 +40,24 @@ class DateNumber(Encoder):
 
     @property
     def missing(self) -> float:
+        """Another value than NaN that means missing."""
         return float(getattr(self.number, "missing", np.nan))
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
-        return self.number.encode(_counted(_as_dates(column), self.unit, name), name)
+        return self.number.encode(_dates_as_numbers(_as_dates(column), self.unit, name), name)
 
 
 def _as_dates(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a column of date objects as numpy's dates in UTC; other columns unchanged."""
     if column.dtype.kind != "O":
         return column
     values = [None if is_missing(value) else value for value in column]
     if not any(values) or not all(value is None or isinstance(value, dt.date | np.datetime64) for value in values):
         return column
-    return np.array([_in_utc(value) for value in values])
+    return np.array([_utc_datetime(value) for value in values])
 
 
-def _in_utc(value: Any) -> np.datetime64:
+def _utc_datetime(value: Any) -> np.datetime64:
     if value is None:
         return np.datetime64("NaT", "us")
     if getattr(value, "tzinfo", None) is not None:
@@ -63,7 +65,7 @@ def _in_utc(value: Any) -> np.datetime64:
     return value.to_datetime64() if hasattr(value, "to_datetime64") else np.datetime64(value, "us")
 
 
-def _counted(column: npt.NDArray[Any], unit: str, name: str) -> npt.NDArray[Any]:
+def _dates_as_numbers(column: npt.NDArray[Any], unit: str, name: str) -> npt.NDArray[Any]:
     """Return dates as integers, or as floats with NaN if some are missing; other columns unchanged."""
     if column.dtype.kind != "M":
         return column
@@ -111,17 +113,16 @@ def with_dates(schema: Schema, dates: Mapping[str, str]) -> Schema:
 
 
 def _is_plain_number(feature: Feature) -> bool:
+    """Whether a feature is numeric and has no labels, which ordered categories have."""
     return not feature.is_category and getattr(feature.encoder, "names", None) is None
 
 
-def found_dates(
+def units_of_dates(
     schema: Schema, columns: Sequence[npt.NDArray[Any] | None], thresholds: Callable[[int], Floats]
 ) -> dict[str, str]:
-    """Return units of numeric features with columns of dates: those in which the thresholds lie among the dates.
-
-    `columns` has numpy's dates, or None, for each feature. A unit is taken only if no other fits: neighbouring units
-    differ by a factor of 1,000 or more. Features without thresholds have any unit.
-    """
+    """Return units, by feature name, of numeric features with columns of dates: thresholds lie among the dates."""
+    # `columns` has numpy's dates, or None, for each feature; `thresholds(j)` are those of feature j. A unit is taken if
+    # no other fits: neighbouring units differ by a factor of 1,000 or more. Features without thresholds have any unit.
     units = {}
     for j, (feature, column) in enumerate(zip(schema.features, columns, strict=True)):
         if column is None or feature.encoder.date_unit or not _is_plain_number(feature):
@@ -146,33 +147,31 @@ def _fits(column: npt.NDArray[Any], unit: str, thresholds: Floats) -> bool:
         return True
     ends = np.array([dates.min(), dates.max()], dtype="datetime64[us]").astype(np.int64) / _MICROSECONDS[unit]
     low, high = ends + (_DAYS_BEFORE_1970 if unit == "ordinal" else 0)
-    room = max(high - low, _DAY / _MICROSECONDS[unit])
-    return bool(((thresholds >= low - room) & (thresholds <= high + room)).all())
+    margin = max(high - low, _DAY / _MICROSECONDS[unit])
+    return bool(((thresholds >= low - margin) & (thresholds <= high + margin)).all())
 
 
-def days_of(numbers: npt.ArrayLike, unit: str) -> Floats:
+def days_since_1970(numbers: npt.ArrayLike, unit: str) -> Floats:
     days = np.asarray(numbers, dtype=np.float64) * (_MICROSECONDS[unit] / _DAY)
     return days - _DAYS_BEFORE_1970 if unit == "ordinal" else days
 
 
-def numbers_of_days(days: npt.ArrayLike, unit: str) -> Floats:
-    shifted = np.asarray(days, dtype=np.float64) + (_DAYS_BEFORE_1970 if unit == "ordinal" else 0)
-    return shifted * (_DAY / _MICROSECONDS[unit])
+def numbers_on_days(days: npt.ArrayLike, unit: str) -> Floats:
+    days_of_unit = np.asarray(days, dtype=np.float64) + (_DAYS_BEFORE_1970 if unit == "ordinal" else 0)
+    return days_of_unit * (_DAY / _MICROSECONDS[unit])
 
 
 def date_text(number: float, unit: str) -> str | None:
     """Return a number as a date, with the time of day unless midnight; None beyond the calendar."""
-    day = float(np.floor(days_of(number, unit)))
-    midnight = float(numbers_of_days(day, unit))
+    day = float(np.floor(days_since_1970(number, unit)))
+    midnight = float(numbers_on_days(day, unit))
     texts = date_texts([midnight, number], unit)  # as long as it takes to tell it from midnight
-    return texts if texts is None else texts[1] if days_of(number, unit) > day else texts[1][:10]
+    return texts if texts is None else texts[1] if days_since_1970(number, unit) > day else texts[1][:10]
 
 
 def date_texts(numbers: npt.ArrayLike, unit: str) -> list[str] | None:
-    """Return numbers as dates, cut to the day, minute, second or less, whichever keeps them distinct.
-
-    Intervals of whole days with bounds cut to the day contain the same dates. None if a number is beyond the calendar.
-    """
+    """Return numbers as dates, cut to the day, minute, second or less, whichever keeps them distinct."""
+    # Intervals of whole days with bounds cut to the day contain the same dates. None if a number is too far away.
     values = np.asarray(numbers, dtype=np.float64)
     if unit == "ordinal":
         values = values - _DAYS_BEFORE_1970

@@ -1,8 +1,7 @@
 """Features of a model: their names, and how a column of user data becomes numbers that splits can compare.
 
 Encoded columns are float64, NaN if missing. Numeric: the value itself. Category: the position of its category, and
-`n_categories` for an unseen one. All differences between libraries end here: forests and grids know only these two
-kinds.
+`n_categories` for an unseen one. All differences between libraries end here: forests know only these two.
 """
 
 from __future__ import annotations
@@ -43,10 +42,7 @@ class _Value:
 
 
 class Encoder(_Value, abc.ABC):
-    """Turns a raw column (a 1-d numpy array of numbers or objects) into encoded float64.
-
-    Its class and fields define what it does, so it can be saved and written in other languages.
-    """
+    """Turns a raw column (a 1-d numpy array of numbers or objects) into float64; its fields say how, and are saved."""
 
     @property
     def labels(self) -> tuple[Hashable, ...] | None:
@@ -93,18 +89,18 @@ def _check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:
 def _as_float(column: npt.NDArray[Any], name: str, *, takes_underscores: bool = False) -> Floats:
     """Return numbers as float64, None as NaN; raise an error for text that does not spell a number."""
     if column.dtype.kind not in "biufOSU":
-        raise TypeError(f"column {name!r} must hold numbers, got {column.dtype}; {_remedy(list(column[:1]))}.")
+        raise TypeError(f"column {name!r} must hold numbers, got {column.dtype}; {_remedy_for(list(column[:1]))}.")
     if column.dtype.kind == "O":
         column = column.copy()
         column[[is_missing(value) for value in column]] = None
     has_text = column.dtype.kind in "OSU"
     sample = next((value for value in column if not _is_number(value, takes_underscores)), None) if has_text else None
     if sample is not None:
-        raise TypeError(f"column {name!r} must hold numbers, got {sample!r}; {_remedy([sample])}.")
+        raise TypeError(f"column {name!r} must hold numbers, got {sample!r}; {_remedy_for([sample])}.")
     return np.asarray(column, dtype=np.float64)
 
 
-def _remedy(sample: Sequence[Any]) -> str:
+def _remedy_for(sample: Sequence[Any]) -> str:
     is_date = any(isinstance(value, dt.date | np.datetime64) for value in sample)
     return f"convert it as for training{', or name it in `dates` of decompose()' if is_date else ''}"
 
@@ -175,13 +171,11 @@ def _as_spelled(column: npt.NDArray[Any], name: str) -> Floats:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Numeric(Encoder):
-    """A number.
-
-    `cast` is "float64"; "float32", which splits compare: integers are rounded to it, `missing` is compared in it;
-    "float64 only", which refuses shorter floats; or "text", where values next to text are read as text.
-    """
+    """A number."""
 
     missing: float = np.nan  # another value that means missing (XGBoost's `missing=`)
+    # "float64"; "float32", which splits compare: integers are rounded, `missing` is compared in it; "float64 only",
+    # which refuses shorter floats; or "text", where values next to text are read as text.
     cast: str = "float64"
 
     def __post_init__(self) -> None:
@@ -234,28 +228,25 @@ class IntegerCategory(Encoder):
         else:
             values, missing = _as_float(column, name), self.missing
         is_absent = np.isnan(values) | (values == missing)
-        whole = np.trunc(np.where(is_absent, -1, values))
+        truncated = np.trunc(np.where(is_absent, -1, values))  # -1 is not a code
         is_code = (values > -1 if self.cuts_negative else values >= 0) & (values <= self.largest)
         if isinstance(self.codes, int):
-            position = np.abs(whole)
-            is_code &= whole < self.codes
+            position = np.abs(truncated)
+            is_code &= truncated < self.codes
         else:
-            listed = np.array(self.codes, dtype=np.float64)
-            position = np.searchsorted(listed, whole)
-            is_code &= np.append(listed, np.nan)[position] == whole
+            sorted_codes = np.array(self.codes, dtype=np.float64)
+            position = np.searchsorted(sorted_codes, truncated)
+            is_code &= np.append(sorted_codes, np.nan)[position] == truncated
         return np.where(is_absent, np.nan, np.where(is_code, position, float(self.n_categories)))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Labels(Encoder):
-    """A category given by its label.
-
-    `spelling` is what is compared with the labels `names`: "value", the values themselves; "text", texts, where
-    booleans are "true" and "false", integers are their decimals and others are refused; "short text", texts of all
-    values, where floats lose their ".0" and dates are refused.
-    """
+    """A category given by its label."""
 
     names: tuple[Hashable, ...]
+    # What is compared with them: "value", the values themselves; "text", texts, where booleans are "true" and "false",
+    # integers are their decimals and others are refused; "short text", where floats lose ".0" and dates are refused.
     spelling: str = "value"
     none: str = "missing"  # what None means: "missing", as NaN; "category", one of the labels; or "refused"
     refuses_na: bool = False  # pandas' NA and NaT are refused; else they are missing
@@ -279,22 +270,23 @@ class Labels(Encoder):
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
         if self.numbers_are_codes and column.dtype.kind in "biuf":
             if any(isinstance(label, (int, float)) for label in self.names) and could_be_labels(self.names):
-                raise _codes_or_labels(column, name)
-            codes: Encoder = Numeric() if self.is_ordered else IntegerCategory(len(self.names))
-            return codes.encode(column, name)
+                raise _ambiguous_numbers_error(column, name)
+            encoder: Encoder = Numeric() if self.is_ordered else IntegerCategory(len(self.names))
+            return encoder.encode(column, name)
         values, inverse = _SPELLINGS[self.spelling](column, name)
-        position = {label: float(code) for code, label in enumerate(self.names)}
+        code_of = {label: float(code) for code, label in enumerate(self.names)}
         unseen = np.nan if self.is_ordered else float(len(self.names))
-        is_absent = [is_missing(value) or value in self.missing for value in values]
-        positions = [np.nan if a else position.get(v, unseen) for v, a in zip(values, is_absent, strict=True)]
+        pairs = [(value, is_missing(value) or value in self.missing) for value in values]
+        codes = [np.nan if is_absent else code_of.get(value, unseen) for value, is_absent in pairs]
         if self.spelling == "value":
-            self._check_types([v for v, a in zip(values, is_absent, strict=True) if not a and v not in position], name)
-        encoded = np.array(positions, dtype=np.float64)[inverse]
+            self._check_types([value for value, is_absent in pairs if not is_absent and value not in code_of], name)
+        encoded = np.array(codes, dtype=np.float64)[inverse]
         return self._with_none(encoded, column, name) if column.dtype == object else encoded
 
     def of_table(self, column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
+        """Return a table's column unchanged; TypeError for numbers that may be codes or labels."""
         if self.numbers_are_codes and column.dtype.kind in "biuf" and could_be_labels(self.names):
-            raise _codes_or_labels(column, name)
+            raise _ambiguous_numbers_error(column, name)
         return column
 
     def with_nulls(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -315,6 +307,7 @@ class Labels(Encoder):
                 )
 
     def _with_none(self, encoded: Floats, column: npt.NDArray[Any], name: str) -> Floats:
+        """Return codes in which None is what `none` says; `encoded` has it as missing. Refuse NA if `refuses_na`."""
         if self.refuses_na and any(type(value).__name__ in {"NAType", "NaTType"} for value in column):
             raise TypeError(
                 f"column {name!r} must have NaN or None where it is missing, got pandas' NA or NaT, which encoders "
@@ -333,7 +326,7 @@ class Labels(Encoder):
         return encoded
 
 
-def _codes_or_labels(column: npt.NDArray[Any], name: str) -> TypeError:
+def _ambiguous_numbers_error(column: npt.NDArray[Any], name: str) -> TypeError:
     return TypeError(
         f"column {name!r} must hold categories, got plain numbers ({column.dtype}), which could be codes or labels; "
         "pass it as a category column of a table, as in training."
@@ -345,7 +338,8 @@ def _check_numbers_or_text(column: npt.NDArray[Any], name: str) -> None:
         raise TypeError(f"column {name!r} must hold numbers or text, got {column.dtype}; convert it as in training.")
 
 
-def _texts(column: npt.NDArray[Any], name: str) -> _Spelled:
+def _distinct_texts(column: npt.NDArray[Any], name: str) -> _TextsAndRows:
+    """Return distinct texts of a column, None where missing, and the position of each row's text among them."""
     values, inverse = distinct(column)
     return [None if is_missing(value) else _text(value, name) for value in values], inverse
 
@@ -365,8 +359,8 @@ def _text(value: Any, name: str) -> str:
     )
 
 
-def _short_texts(column: npt.NDArray[Any], name: str) -> _Spelled:
-    """Return texts as EBMs compare them."""
+def _distinct_short_texts(column: npt.NDArray[Any], name: str) -> _TextsAndRows:
+    """Return distinct texts as EBMs compare them, None where missing, and the position of each row's text."""
     _check_numbers_or_text(column, name)
     if column.dtype.kind != "O":
         values, inverse = distinct(column)
@@ -394,17 +388,19 @@ def _short_text(value: Any, name: str, *, words: bool = False) -> str | None:
     return text.rstrip("\0")  # as numpy's fixed-width text does
 
 
-_Spelled = tuple[Sequence[Any], npt.NDArray[np.int64]]
+_TextsAndRows = tuple[Sequence[Any], npt.NDArray[np.int64]]
 # Distinct spellings of the values of a column, None where missing, and the position of each row's among them.
-_SPELLINGS: dict[str, Callable[[npt.NDArray[Any], str], _Spelled]] = {
+_SPELLINGS: dict[str, Callable[[npt.NDArray[Any], str], _TextsAndRows]] = {
     "value": lambda column, _: distinct(column),
-    "text": _texts,
-    "short text": _short_texts,
+    "text": _distinct_texts,
+    "short text": _distinct_short_texts,
 }
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class IgnoredColumn(Encoder):
+    """A column that the model does not read: whatever it holds becomes 0."""
+
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:  # noqa: ARG002
         return np.zeros(len(column))
 
@@ -494,28 +490,28 @@ def check_texts(schema: Schema) -> None:
 def have_same_categories(old: Schema, new: Schema) -> bool:
     """Whether the categories of all features have the same numbers in two schemas."""
     pairs = zip(old.features, new.features, strict=True)
-    return all(_have_same_numbers(ours.encoder.labels, theirs.encoder.labels) for ours, theirs in pairs)
+    return all(_have_same_numbers(one.encoder.labels, other.encoder.labels) for one, other in pairs)
 
 
-def _have_same_numbers(ours: Sequence[Hashable] | None, theirs: Sequence[Hashable] | None) -> bool:
-    """Whether labels are the same, or one side has only the numbers themselves."""
-    if ours is None or theirs is None or ours == theirs:
+def _have_same_numbers(labels: Sequence[Hashable] | None, other_labels: Sequence[Hashable] | None) -> bool:
+    """Whether categories have the same codes by both lists of labels: equal ones, or the codes as one of them."""
+    if labels is None or other_labels is None or labels == other_labels:
         return True
-    return len(ours) == len(theirs) and tuple(range(len(ours))) in (ours, theirs)
+    return len(labels) == len(other_labels) and tuple(range(len(labels))) in (labels, other_labels)
 
 
 def recoded_column(column: Floats, old: Feature, new: Feature, *, unseen_by_both: bool = False) -> Floats | None:
-    """Renumber categories as another feature does; None if some that `old` has not seen may be known to `new` alone."""
-    ours, theirs = old.encoder.labels, new.encoder.labels
-    if ours is None or theirs is None or _have_same_numbers(ours, theirs):
+    """Turn codes of `old` into those of `new`; None if `new` may know unseen ones, ruled out by `unseen_by_both`."""
+    old_labels, new_labels = old.encoder.labels, new.encoder.labels
+    if old_labels is None or new_labels is None or _have_same_numbers(old_labels, new_labels):
         return column
-    positions = {label: float(code) for code, label in enumerate(theirs)}
-    unseen = np.nan if set(theirs) - set(ours) and not unseen_by_both else float(len(theirs))
-    codes = np.array([*(positions.get(label, float(len(theirs))) for label in ours), unseen])
-    is_there = ~np.isnan(column)
+    positions = {label: float(code) for code, label in enumerate(new_labels)}
+    unseen = np.nan if set(new_labels) - set(old_labels) and not unseen_by_both else float(len(new_labels))
+    codes = np.array([*(positions.get(label, float(len(new_labels))) for label in old_labels), unseen])
+    is_present = ~np.isnan(column)
     recoded = np.full(column.shape, np.nan)
-    recoded[is_there] = codes[column[is_there].astype(np.int64)]
-    return None if np.isnan(recoded[is_there]).any() else recoded
+    recoded[is_present] = codes[column[is_present].astype(np.int64)]
+    return None if np.isnan(recoded[is_present]).any() else recoded
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -532,8 +528,7 @@ class Schema(_Value):
         How the sum of terms becomes the response: "identity", "logit" (log-odds of the second class; with several
         outputs, of each), "softmax", "log", "probability" (the sum is a probability already), "argmax" (the class is
         that of the largest score, or the second if a single score is positive; probabilities are not defined), or
-        "other" (the response
-        is not defined).
+        "other" (the response is not defined).
     named
         Whether the model stores the names of its features; if not, columns are matched by position.
     absent

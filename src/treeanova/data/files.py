@@ -70,6 +70,7 @@ def read_file(path: pathlib.Path, library: str | None, is_text: Callable[[str], 
 
 
 def _kind_of(path: pathlib.Path) -> str:
+    """Return "csv", "parquet", "feather" or "jsonl", by the suffix before that of a compression."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     packed = bool(suffixes) and suffixes[-1] in {*_PACKED, ".zst"}
     kind = _KINDS.get(suffixes[-2] if packed and len(suffixes) > 1 else suffixes[-1] if suffixes else "")
@@ -78,7 +79,7 @@ def _kind_of(path: pathlib.Path) -> str:
     return kind
 
 
-def _content(path: pathlib.Path) -> bytes:
+def _unpacked_bytes(path: pathlib.Path) -> bytes:
     content = path.read_bytes()
     suffix = path.suffix.lower()
     if suffix == ".zst":
@@ -88,7 +89,7 @@ def _content(path: pathlib.Path) -> bytes:
 
 def _is_utf8(path: pathlib.Path) -> bool:
     try:
-        _content(path).decode("utf-8")
+        _unpacked_bytes(path).decode("utf-8")
     except UnicodeDecodeError:
         return False
     except Exception:  # noqa: BLE001  it cannot be unpacked, which is another fault
@@ -115,40 +116,40 @@ def _unpack_zstandard(content: bytes) -> bytes:
 
 def _read_csv(path: pathlib.Path, library: str, is_text: Callable[[str], bool]) -> Any:
     """Let the library read columns of plain numbers, and all others as text: no library guesses dates or booleans."""
-    head, rows = _split(_content(path), path.name)
-    names, separator = _header(head, path.name)
+    head, rows = _split_off_header(_unpacked_bytes(path), path.name)
+    names, separator = _parse_header(head, path.name)
     body = _checked_rows(rows, separator, len(names), path.name)
-    text = [name for name in names if is_text(name)]
+    text_columns = [name for name in names if is_text(name)]
     read = _CSV_READERS[library]
-    table = nw.from_native(read(body, separator, names, text), eager_only=True)
-    plain = _PLAIN[1:] if b"0x" in body or b"0X" in body else _PLAIN  # pyarrow takes 0x10 for a number
-    guessed = [name for name in names if table[name].dtype not in plain]
-    if guessed:
-        table = nw.from_native(read(body, separator, names, [*text, *guessed]), eager_only=True)
-    words = [table[name].fill_null("") for name in names if table[name].dtype == nw.String]
-    return nw.to_native(table.with_columns(*words) if words else table)
+    table = nw.from_native(read(body, separator, names, text_columns), eager_only=True)
+    plain_types = _PLAIN[1:] if b"0x" in body or b"0X" in body else _PLAIN  # pyarrow takes 0x10 for a number
+    guessed_columns = [name for name in names if table[name].dtype not in plain_types]
+    if guessed_columns:
+        table = nw.from_native(read(body, separator, names, text_columns + guessed_columns), eager_only=True)
+    texts = [table[name].fill_null("") for name in names if table[name].dtype == nw.String]
+    return nw.to_native(table.with_columns(*texts) if texts else table)
 
 
-def _split(content: bytes, file_name: str) -> tuple[bytes, bytes]:
+def _split_off_header(content: bytes, file_name: str) -> tuple[bytes, bytes]:
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise TableError(f"{file_name} must be text in UTF-8, got UTF-16; save it as UTF-8.")
     content = content.removeprefix(codecs.BOM_UTF8)
     if b"\n" not in content:
         content = content.replace(b"\r", b"\n")  # line ends of old Macs
     content = content.lstrip(b"\n\r") if content[:1] in b"\n\r" else content
-    ends = _outside(content, b"\n", _quotes(content, file_name))
+    ends = _places_outside_quotes(content, b"\n", _quotes(content, file_name))
     end = int(ends[0]) + 1 if len(ends) else len(content)
     return content[:end], content[end:]
 
 
-def _header(line: bytes, file_name: str) -> tuple[list[str], str]:
+def _parse_header(line: bytes, file_name: str) -> tuple[list[str], str]:
     """Return the names of the columns of a CSV file, named as by pandas if they have none, and the separator."""
     first = line.decode("utf-8", errors="replace")
     separator = max(",;\t|", key=first.count)
     cells = next(csv.reader(io.StringIO(first), delimiter=separator), [])
     if not any(cell.strip() for cell in cells):
         raise TableError(f"{file_name} must start with a line of column names, got {first.strip()[:40]!r}; add it.")
-    if all(map(_is_number, cells)) and cells != [str(j) for j in range(len(cells))]:
+    if all(map(_spells_number, cells)) and cells != [str(j) for j in range(len(cells))]:
         raise TableError(
             f"{file_name} must start with a line of column names, got the numbers {first.strip()[:40]!r}; add a line "
             "of names."
@@ -166,9 +167,9 @@ def _checked_rows(content: bytes, separator: str, n_columns: int, file_name: str
     """Drop blank lines and raise TableError for rows of wrong length, which libraries treat differently."""
     content = content if content.endswith(b"\n") or not content else content + b"\n"
     quotes = _quotes(content, file_name, separator.encode())
-    ends = _outside(content, b"\n", quotes)
+    ends = _places_outside_quotes(content, b"\n", quotes)
     starts = np.concatenate([[0], ends[:-1] + 1]).astype(np.int64)
-    n_cells = np.diff(np.searchsorted(_outside(content, separator.encode(), quotes), ends), prepend=0) + 1
+    n_cells = np.diff(np.searchsorted(_places_outside_quotes(content, separator.encode(), quotes), ends), prepend=0) + 1
     is_blank = np.zeros(len(ends), dtype=bool)
     for row in np.flatnonzero(n_cells == 1):  # of one column all rows, of several only blank ones and wrong ones
         is_blank[row] = not content[starts[row] : ends[row]].strip()
@@ -188,7 +189,7 @@ def _checked_rows(content: bytes, separator: str, n_columns: int, file_name: str
 
 def _quotes(content: bytes, file_name: str, separators: bytes = b",;\t|") -> Ints:
     """Return the places of quotes, which open and close cells in turn; raise TableError for one within a cell."""
-    quotes = _places(content, b'"')
+    quotes = _places_of(content, b'"')
     text = np.frombuffer(content, dtype=np.uint8)
     around = np.frombuffer(b'"\n\r' + separators, dtype=np.uint8)
     before = text[quotes[::2] - 1][quotes[::2] > 0]
@@ -201,16 +202,16 @@ def _quotes(content: bytes, file_name: str, separators: bytes = b",;\t|") -> Int
     return quotes
 
 
-def _outside(content: bytes, character: bytes, quotes: Ints) -> Ints:
-    places = _places(content, character)
+def _places_outside_quotes(content: bytes, character: bytes, quotes: Ints) -> Ints:
+    places = _places_of(content, character)
     return places[np.searchsorted(quotes, places) % 2 == 0]
 
 
-def _places(content: bytes, character: bytes) -> Ints:
+def _places_of(content: bytes, character: bytes) -> Ints:
     return np.flatnonzero(np.frombuffer(content, dtype=np.uint8) == character[0])
 
 
-def _is_number(text: str) -> bool:
+def _spells_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:
@@ -218,7 +219,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _csv_by_polars(content: bytes, separator: str, names: list[str], text: list[str]) -> Any:
+def _csv_by_polars(content: bytes, separator: str, names: list[str], text_columns: list[str]) -> Any:
     polars = importlib.import_module("polars")
 
     def read(words: list[str]) -> Any:
@@ -227,12 +228,12 @@ def _csv_by_polars(content: bytes, separator: str, names: list[str], text: list[
         return polars.read_csv(content, separator=separator, **options)
 
     try:
-        return read(text)
+        return read(text_columns)
     except polars.exceptions.ComputeError:  # it took a column for whole numbers that it cannot read, such as 40 digits
         return read(names)
 
 
-def _csv_by_pyarrow(content: bytes, separator: str, names: list[str], text: list[str]) -> Any:
+def _csv_by_pyarrow(content: bytes, separator: str, names: list[str], text_columns: list[str]) -> Any:
     pyarrow, module = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
     block = min(max(len(content), 1 << 20), 2**31 - 1)  # types are guessed from the first block
     return module.read_csv(
@@ -240,13 +241,13 @@ def _csv_by_pyarrow(content: bytes, separator: str, names: list[str], text: list
         read_options=module.ReadOptions(column_names=names, block_size=block),
         parse_options=module.ParseOptions(delimiter=separator, newlines_in_values=True),
         convert_options=module.ConvertOptions(
-            column_types=dict.fromkeys(text, pyarrow.string()), null_values=[""], strings_can_be_null=False
+            column_types=dict.fromkeys(text_columns, pyarrow.string()), null_values=[""], strings_can_be_null=False
         ),
     )
 
 
-def _csv_by_pandas(content: bytes, separator: str, names: list[str], text: list[str]) -> Any:
-    del text  # all of it: pandas would read words such as NA as missing in text too
+def _csv_by_pandas(content: bytes, separator: str, names: list[str], text_columns: list[str]) -> Any:
+    del text_columns  # all of it: pandas would read words such as NA as missing in text too
     return importlib.import_module("pandas").read_csv(
         io.BytesIO(content), sep=separator, header=None, names=names, index_col=False, dtype=object, na_filter=False
     )
@@ -260,7 +261,7 @@ _CSV_READERS: dict[str, Callable[[bytes, str, list[str], list[str]], Any]] = {
 
 
 def _read_jsonl(path: pathlib.Path, library: str, _: Callable[[str], bool]) -> Any:
-    content = io.BytesIO(_content(path))
+    content = io.BytesIO(_unpacked_bytes(path))
     if library == "polars":
         return importlib.import_module("polars").read_ndjson(content, infer_schema_length=None)
     if library == "pyarrow":
@@ -283,8 +284,6 @@ _READERS: dict[str, Callable[[pathlib.Path, str, Callable[[str], bool]], Any]] =
     "parquet": lambda path, library, _: nw.to_native(nw.read_parquet(str(path), backend=library)),  # type: ignore[arg-type]
     "feather": _read_feather,
 }
-
-
 Reading = list[Any] | Floats
 _BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*").fullmatch
@@ -292,7 +291,7 @@ _INDEX_NAMES = ("__index_level_0__", f"{UNNAMED}0")
 
 
 def text_columns(schema: Schema | None) -> Callable[[str], bool]:
-    """Return which columns of a text file stay text; all of them if they are matched by position."""
+    """Return a function that tells by its name whether a column stays text; all do if they are matched by position."""
     if schema is None:
         return lambda _: False
     labels = {
@@ -319,7 +318,7 @@ def some_names(names: Sequence[str], max_names: int = 12) -> str:
 def _model_columns(names: Sequence[str], schema: Schema, file_name: str, dropped: Collection[str]) -> list[str]:
     """Return the names of the model's columns in its order; columns of `dropped` are already left out."""
     if not schema.named:
-        return _without_names(list(names), schema, file_name, dropped)
+        return _columns_without_names(list(names), schema, file_name, dropped)
     by_spelling = {name.replace(" ", "_") if schema.underscores else name: name for name in names}
     by_spelling |= {name: name for name in names}
     for spelling in schema.spellings:
@@ -333,7 +332,7 @@ def _model_columns(names: Sequence[str], schema: Schema, file_name: str, dropped
     )
 
 
-def _without_names(names: list[str], schema: Schema, file_name: str, dropped: Collection[str]) -> list[str]:
+def _columns_without_names(names: list[str], schema: Schema, file_name: str, dropped: Collection[str]) -> list[str]:
     """Return the columns named as the features are shown, else all except an index saved as the first column."""
     n_features = len(schema.features)
     if len(names) == n_features + 1:
@@ -349,26 +348,27 @@ def _without_names(names: list[str], schema: Schema, file_name: str, dropped: Co
     return names
 
 
-def _fit(column: nw.Series[Any], feature: Feature, library: str) -> nw.Series[Any]:
+def _fitted(column: nw.Series[Any], feature: Feature, library: str) -> nw.Series[Any]:
+    """Return a column of a file as a feature needs it: numbers and dates parsed, labels as the model has them."""
     if not _has_labels(feature):
         if column.dtype not in {nw.String, nw.Object}:
             return column
-        dates = _dates_of(column, library) if feature.encoder.date_unit and column.dtype == nw.String else None
+        dates = _iso_dates(column, library) if feature.encoder.date_unit and column.dtype == nw.String else None
         if dates is not None:
             return dates
         cells = [
             None if is_missing(cell) or str(cell).strip() in MISSING_WORDS else cell for cell in raw_column(column)
         ]
-        spelled = (read(cells) for read in (_as_floats, _as_booleans))
-        values = next((values for values in spelled if values is not None), None)
+        parsings = (read(cells) for read in (_as_floats, _as_booleans))
+        values = next((values for values in parsings if values is not None), None)
         if values is not None:
             return _series(column.name, _with_nan(values), library)
         return _series(column.name, cells, library) if column.dtype == nw.String else column  # no missing words
     cells = raw_column(column).tolist()
     texts = {cell for cell in cells if isinstance(cell, str)}
-    words = [word for word in MISSING_WORDS if word in texts and _share_known([word], feature) < 1]  # not its labels
-    present = [None if is_missing(cell) or cell in words else cell for cell in cells]
-    reading = _best_reading(present, feature)
+    not_labels = [word for word in MISSING_WORDS if word in texts and _share_known([word], feature) < 1]
+    with_none = [None if is_missing(cell) or cell in not_labels else cell for cell in cells]
+    reading = _best_reading(with_none, feature)
     if isinstance(reading, list) and library != "pyarrow":  # in whose tables nulls get their meaning when they are read
         reading = feature.encoder.with_nulls(np.array([*reading, None], dtype=object)[:-1]).tolist()
     return _series(column.name, reading, library)
@@ -387,7 +387,7 @@ def _best_reading(cells: list[Any], feature: Feature) -> Reading:
     return best
 
 
-def _typed(column: nw.Series[Any], library: str) -> nw.Series[Any]:
+def _typed_column(column: nw.Series[Any], library: str) -> nw.Series[Any]:
     """Type a column by what all its cells spell: numbers, integers if none is missing, or booleans."""
     if column.dtype not in {nw.String, nw.Object}:
         return column.cast(nw.Float64) if column.null_count() else column
@@ -405,7 +405,7 @@ def _typed(column: nw.Series[Any], library: str) -> nw.Series[Any]:
     return _series(column.name, _with_nan(numbers), library)
 
 
-def _dates_of(column: nw.Series[Any], library: str) -> nw.Series[Any] | None:
+def _iso_dates(column: nw.Series[Any], library: str) -> nw.Series[Any] | None:
     """Return a column of text as dates if all of it is ISO 8601; else None."""
     cells = [None if is_missing(cell) or cell.strip() in MISSING_WORDS else cell.strip() for cell in raw_column(column)]
     try:
@@ -526,13 +526,13 @@ def read_table(
     table = table.drop(dropped)
     if schema is not None:
         names = _model_columns(table.columns, schema, source.name, dropped)
-        columns = [_fit(table[name], feature, library) for name, feature in zip(names, schema.features, strict=True)]
+        columns = [_fitted(table[name], feature, library) for name, feature in zip(names, schema.features, strict=True)]
         if _kind_of(source) == "csv":
             with naming(source.name):
                 _refuse_words(columns, schema)
         table = table.select(names).with_columns(*columns)
     elif _kind_of(source) == "csv":
-        table = table.with_columns(*(_typed(table[name], library) for name in table.columns))
+        table = table.with_columns(*(_typed_column(table[name], library) for name in table.columns))
     return nw.to_native(table)
 
 
@@ -545,18 +545,18 @@ def _refuse_words(columns: Sequence[nw.Series[Any]], schema: Schema) -> None:
 
 def read_column(path: str | os.PathLike[str], name: str, *, library: str | None = None) -> npt.NDArray[Any]:
     table = nw.from_native(read_table(path, library=library), eager_only=True)
-    return raw_column(_column(table, name, path))
+    return raw_column(_column_named(table, name, path))
 
 
 def read_labels(path: str | os.PathLike[str], name: str, *, library: str | None = None) -> list[Any]:
     """Return the cells of a column, None if missing; those of CSV as text, as it stands there, such as 01 or NA."""
     table, _ = read_file(pathlib.Path(path), library, lambda column: column == name)
-    cells = _column(table, name, path).to_list()
+    cells = _column_named(table, name, path).to_list()
     is_text = _kind_of(pathlib.Path(path)) == "csv"
     return [None if is_missing(cell) or (is_text and not cell.strip()) else cell for cell in cells]
 
 
-def _column(table: nw.DataFrame[Any], name: str, path: str | os.PathLike[str]) -> nw.Series[Any]:
+def _column_named(table: nw.DataFrame[Any], name: str, path: str | os.PathLike[str]) -> nw.Series[Any]:
     if name not in table.columns:
         remedy = blanks_around([name], table.columns) or "check its name"
         raise ValueError(

@@ -33,21 +33,7 @@ from treeanova.core.files import is_same_file
 from treeanova.data import streams
 from treeanova.data.columns import free_name, n_rows_of
 from treeanova.data.features import Schema
-from treeanova.data.streams import (
-    ALL_COLUMNS,
-    ROWS_PER_BATCH,
-    Batch,
-    Batches,
-    Selection,
-    Stream,
-    frames_in_list,
-    gathered,
-    is_frame,
-    naming,
-    numbered,
-    read_once,
-    select,
-)
+from treeanova.data.streams import ALL_COLUMNS, ROWS_PER_BATCH, Batch, Batches, Selection, Stream
 
 _SUFFIXES = (".parquet", ".pq", ".parq")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -70,7 +56,7 @@ def _pyarrow(module: str = "") -> Any:
 
 
 @contextlib.contextmanager
-def _whole(name: str) -> Iterator[None]:
+def _naming_file(name: str) -> Iterator[None]:
     """Turn errors of pyarrow into one that names the file."""
     try:
         yield
@@ -88,7 +74,7 @@ class Files(Batches):
     fragments: Sequence[Any]  # of a pyarrow dataset
     schema: Any = None  # of all files; None to read each by its own, with the partitions
     partitions: Sequence[Any] = ()  # pyarrow fields in the names of folders, as in year=2026
-    given: Sequence[str] = ()  # paths, folders and patterns that the files were found by
+    locations: Sequence[str] = ()  # paths, folders and patterns that the files were found by
     selection: Selection = ALL_COLUMNS
 
     @functools.cached_property
@@ -101,7 +87,7 @@ class Files(Batches):
         """Number of rows of each file, if its footer states it."""
         counts: list[int | None] = []
         for number, fragment in enumerate(self.fragments):
-            with _whole(self._name(number)):
+            with _naming_file(self._file_name(number)):
                 counts.append(int(fragment.count_rows()) if hasattr(fragment, "row_groups") else None)
         return counts
 
@@ -109,7 +95,7 @@ class Files(Batches):
         systems = ((fragment, getattr(fragment, "filesystem", None)) for fragment in self.fragments)
         local = (fragment for fragment, system in systems if getattr(system, "type_name", "") == "local")
         is_one = any(is_same_file(file, pathlib.Path(fragment.path)) for fragment in local)
-        return is_one or any(would_read(path, file) for path in self.given)
+        return is_one or any(would_read(path, file) for path in self.locations)
 
     def in_memory(self) -> Any:
         tables = [batch.table for batch in self]
@@ -123,11 +109,11 @@ class Files(Batches):
         table = _pyarrow().concat_tables(tables, promote_options="permissive")
         return nw.from_native(table.column(name), series_only=True)
 
-    def _name(self, number: int) -> str:
+    def _file_name(self, number: int) -> str:
         return str(getattr(self.fragments[number], "path", "") or f"part {number + 1}")
 
     def _first(self) -> Any:
-        all_tables = (self._read(i, self._schema_of(i)[1]) for i in range(len(self.fragments)))
+        all_tables = (self._read_tables(number, self._schema_of(number)[1]) for number in range(len(self.fragments)))
         return next((table for tables in all_tables for table in tables if n_rows_of(table)), None)
 
     def _tables(self) -> Iterator[Batch]:
@@ -135,20 +121,20 @@ class Files(Batches):
         for number, n_rows in enumerate(self._counts):
             if n_rows == 0:
                 continue
-            name = self._name(number)
+            name = self._file_name(number)
             _, names = self._schema_of(number)
-            with naming(name):
-                columns = self.selection.read(names)
+            with streams.naming(name):
+                columns = self.selection.names_to_read(names)
             if self.n_rows is None:
                 first_row = 0
-            for table in self._read(number, columns):
+            for table in self._read_tables(number, columns):
                 yield Batch(table, name, number if self.n_rows is None else 0, first_row)
                 first_row += n_rows_of(table)
 
     def _schema_of(self, number: int) -> tuple[Any, list[str]]:
         """Return the schema by which a file is read, and the names of its columns that the file has."""
         fragment = self.fragments[number]
-        with _whole(self._name(number)):
+        with _naming_file(self._file_name(number)):
             physical = fragment.physical_schema
         schema = self.schema
         if schema is None:
@@ -158,14 +144,14 @@ class Files(Batches):
         keys = _pyarrow(".dataset").get_partition_keys(fragment.partition_expression)
         return schema, [name for name in schema.names if name in {*physical.names, *keys}]
 
-    def _read(self, number: int, columns: Sequence[str]) -> Iterator[Any]:
+    def _read_tables(self, number: int, columns: Sequence[str]) -> Iterator[Any]:
         schema, _ = self._schema_of(number)
         batches = self.fragments[number].to_batches(
             schema=schema, columns=list(columns), batch_size=streams.ROWS_PER_BATCH, batch_readahead=2
         )
-        remaining = gathered(batches)
+        remaining = streams.gathered(batches)
         while True:
-            with _whole(self._name(number)):
+            with _naming_file(self._file_name(number)):
                 table = next(remaining, None)
             if table is None:
                 return
@@ -175,23 +161,23 @@ class Files(Batches):
 def parquet_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Files:
     """Return the rows of Parquet files: a path, a folder, a pattern such as ``year/*.parquet``, or a list of these."""
     locations = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
-    files = [path for each in locations for path in _files_of(each)]
+    files = [path for each in locations for path in _parquet_paths(each)]
     pyarrow, dataset = _pyarrow(), _pyarrow(".dataset")
     texts: dict[str, list[str]] = {}
     folders = (folder.partition("=") for path in files for folder in path.parts[:-1] if "=" in folder)
     for name, _, text in folders:  # columns in the names of folders, as in year=2026
         texts.setdefault(urllib.parse.unquote(name), []).append(urllib.parse.unquote(text))
     partitions = []
-    for name, of_name in texts.items():
-        numbers = (text for text in of_name if text != _NO_VALUE)
-        is_whole = all(text.removeprefix("-").isdecimal() and str(int(text)) == text for text in numbers)
+    for name, name_texts in texts.items():
+        stated = (text for text in name_texts if text != _NO_VALUE)
+        is_whole = all(text.removeprefix("-").isdecimal() and str(int(text)) == text for text in stated)
         partitions.append(pyarrow.field(name, pyarrow.int64() if is_whole else pyarrow.string()))
     partitioning = dataset.partitioning(pyarrow.schema(partitions), flavor="hive")
     filesystem, file_format = _pyarrow(".fs").LocalFileSystem(), dataset.ParquetFileFormat()
     fragments = [
         file_format.make_fragment(str(path), filesystem, partitioning.parse(path.as_posix())) for path in files
     ]
-    return Files(fragments, partitions=partitions, given=locations)
+    return Files(fragments, partitions=partitions, locations=locations)
 
 
 def dataset_files(dataset: Any) -> Files:
@@ -205,14 +191,14 @@ def dataset_files(dataset: Any) -> Files:
     return Files(fragments, dataset.schema)
 
 
-def would_read(given: str, file: pathlib.Path) -> bool:
+def would_read(location: str, file: pathlib.Path) -> bool:
     """Whether a path, a folder or a pattern stands for a file, or would once that is written."""
-    source, target = pathlib.Path(os.path.realpath(given)), pathlib.Path(os.path.realpath(file))
+    source, target = pathlib.Path(os.path.realpath(location)), pathlib.Path(os.path.realpath(file))
     if source.is_dir():
         return source in target.parents and _is_data(target, source)
-    if _is_pattern(given):
+    if _is_pattern(location):
         is_matched = _is_matched(target.parts, source.parts)
-        return is_matched or any(is_same_file(file, matched_file) for matched_file in _matched_files(given))
+        return is_matched or any(is_same_file(file, matched_file) for matched_file in _matched_files(location))
     return is_same_file(file, source)
 
 
@@ -220,16 +206,16 @@ def _is_pattern(path: str) -> bool:
     return glob.has_magic(path) and not pathlib.Path(path).exists()
 
 
-def _is_matched(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+def _is_matched(segments: Sequence[str], pattern: Sequence[str]) -> bool:
     """Whether a pattern matches a path or a folder that it is in."""
     if not pattern:
         return True
     if pattern[0] == "**":
-        return any(_is_matched(parts[i:], pattern[1:]) for i in range(len(parts) + 1))
-    return bool(parts) and fnmatch.fnmatch(parts[0], pattern[0]) and _is_matched(parts[1:], pattern[1:])
+        return any(_is_matched(segments[i:], pattern[1:]) for i in range(len(segments) + 1))
+    return bool(segments) and fnmatch.fnmatch(segments[0], pattern[0]) and _is_matched(segments[1:], pattern[1:])
 
 
-def _files_of(path: str) -> list[pathlib.Path]:
+def _parquet_paths(path: str) -> list[pathlib.Path]:
     if pathlib.Path(path).is_dir():
         data_files = [file for file in pathlib.Path(path).rglob("*") if _is_data(file, pathlib.Path(path))]
         rule = "a folder with Parquet files"
@@ -266,10 +252,11 @@ def _is_data(file: pathlib.Path, folder: pathlib.Path) -> bool:
 
 def batches_of_part(tables: Iterable[Any], number: int, selection: Selection) -> Iterator[Batch]:
     """Yield the batches of one partition, as workers read them; rows are counted within it."""
-    return select(numbered(tables, f"partition {number}", number), selection)
+    return streams.select(streams.numbered(tables, f"partition {number}", number), selection)
 
 
-def merged(first: Mapping[str, bytes], second: Mapping[str, bytes], merge: Merge) -> dict[str, bytes]:
+def merged_by_name(first: Mapping[str, bytes], second: Mapping[str, bytes], merge: Merge) -> dict[str, bytes]:
+    """Return all parts of both mappings; two parts of one name are merged."""
     both = {name: merge(payload, second[name]) if name in second else payload for name, payload in first.items()}
     return both | {name: payload for name, payload in second.items() if name not in first}
 
@@ -283,7 +270,7 @@ class DaskTable(Batches):
 
     @property
     def reads_selection(self) -> bool:
-        """An array has no names."""
+        """Whether tables are read without the columns to leave out; an array has no names of columns."""
         return hasattr(self.table, "map_partitions") and hasattr(self.table, "columns")
 
     @functools.cached_property
@@ -297,25 +284,26 @@ class DaskTable(Batches):
         return self.table[:_HEAD_ROWS].compute()
 
     def partitions(self) -> list[Any]:
+        """Return the partitions, not computed yet, with the columns to read; of an array, blocks of rows."""
         if not self.reads_selection:
             return list(self.table.rechunk({1: -1}).to_delayed().ravel())
         names = [str(name) for name in self.table.columns]
-        columns = self.selection.read(names)
+        columns = self.selection.names_to_read(names)
         if columns == names:
             return list(self.table.to_delayed())
         return list(self.table[[self.table.columns[names.index(name)] for name in columns]].to_delayed())
 
     def _tables(self) -> Iterator[Batch]:
         for number, partition in enumerate(self.partitions()):
-            yield from numbered([partition.compute()], f"partition {number}", number)
+            yield from streams.numbered([partition.compute()], f"partition {number}", number)
 
     def reduced(self, work: Work, merge: Merge) -> dict[str, bytes]:
         """Merge what `work` returns for the batches of each partition, by name, in a tree of tasks."""
         delayed = importlib.import_module("dask").delayed
         shared = delayed((work, self.selection_of_tables), traverse=False)
-        of_part = delayed(_counted_part)
+        of_part = delayed(_work_on_partition)
         results = [of_part(shared, partition, number) for number, partition in enumerate(self.partitions())]
-        merge_two = delayed(functools.partial(merged, merge=merge))
+        merge_two = delayed(functools.partial(merged_by_name, merge=merge))
         while len(results) > 1:
             pairs = itertools.zip_longest(results[::2], results[1::2])
             results = [one if two is None else merge_two(one, two) for one, two in pairs]
@@ -328,24 +316,26 @@ class DaskTable(Batches):
         meta = pandas.DataFrame({name: np.empty(0) for name in names})
         if self.reads_selection:
             no_rows = self.table._meta[:0]  # noqa: SLF001  the documented name for the shape of a partition
-            return self.table.map_partitions(_mapped_part, shared, meta=meta.set_index(no_rows.index))
-        delayed_map = dask.delayed(_mapped_part)
+            return self.table.map_partitions(_map_partition, shared, meta=meta.set_index(no_rows.index))
+        delayed_map = dask.delayed(_map_partition)
         blocks = [delayed_map(block, shared) for block in self.partitions()]
         return importlib.import_module("dask.dataframe").from_delayed(blocks, meta=meta)
 
 
-def _counted_part(shared: tuple[Work, Selection], table: Any, number: int) -> Mapping[str, bytes]:
+def _work_on_partition(shared: tuple[Work, Selection], table: Any, number: int) -> Mapping[str, bytes]:
     work, selection = shared
     return work(batches_of_part([table], number, selection))
 
 
-def _mapped_part(table: Any, work: Map) -> Any:
+def _map_partition(table: Any, work: Map) -> Any:
     pandas = importlib.import_module("pandas")
     return pandas.DataFrame(work(table), index=getattr(table, "index", None))
 
 
 @dataclasses.dataclass(frozen=True)
 class SparkTable(Batches):
+    """A Spark DataFrame; iterating fetches rows through the driver, workers read partitions."""
+
     table: Any
     selection: Selection = ALL_COLUMNS
 
@@ -357,35 +347,36 @@ class SparkTable(Batches):
     def _first(self) -> Any:
         return self.table.limit(_HEAD_ROWS).toArrow()
 
-    def _columns(self) -> Any:
-        escaped = (name.replace("`", "``") for name in self.selection.read(self.table.columns))
+    def _selected_table(self) -> Any:
+        escaped = (name.replace("`", "``") for name in self.selection.names_to_read(self.table.columns))
         return self.table.select(*(f"`{name}`" for name in escaped))
 
     def _tables(self) -> Iterator[Batch]:
         pyarrow = importlib.import_module("pyarrow")
-        rows = self._columns().toLocalIterator()
-        schema = self._columns().limit(0).toArrow().schema
+        rows = self._selected_table().toLocalIterator()
+        schema = self._selected_table().limit(0).toArrow().schema
         chunks = iter(lambda: [row.asDict() for row in itertools.islice(rows, ROWS_PER_BATCH)], [])
-        return numbered(pyarrow.Table.from_pylist(chunk, schema) for chunk in chunks)
+        return streams.numbered(pyarrow.Table.from_pylist(chunk, schema) for chunk in chunks)
 
     def reduced(self, work: Work, merge: Merge) -> dict[str, bytes]:
+        """Merge what `work` returns for each partition, by name: first of neighbouring partitions, then of all."""
         functions = importlib.import_module("pyspark.sql.functions")
-        frame = self._columns().mapInArrow(_counting(work, self.selection_of_tables), _PARTS)
+        frame = self._selected_table().mapInArrow(_spark_counter(work, self.selection_of_tables), _PARTS)
         for place in (f"place div {_MERGED_AT_ONCE}", "0L"):
             frame = frame.withColumn("place", functions.expr(place))
-            frame = frame.groupBy("name", "place").applyInArrow(_merging(merge), _PARTS)
+            frame = frame.groupBy("name", "place").applyInArrow(_spark_merger(merge), _PARTS)
         return {row["name"]: bytes(row["part"]) for row in frame.toLocalIterator()}
 
     def mapped(self, work: Map, names: Iterable[str]) -> Any:
         """Return a lazy Spark DataFrame of the named columns that `work` returns, then those the model does not use."""
         types = importlib.import_module("pyspark.sql.types")
         fields = {name: types.StructField(name, types.DoubleType()) for name in names}
-        used = set(self.selection.columns(self.table.columns))
+        used = set(self.selection.model_names(self.table.columns))
         unused = [field for field in self.table.schema.fields if field.name not in used]
         for field in unused:
             name = free_name(field.name, fields)
             fields[name] = types.StructField(name, field.dataType, field.nullable)
-        mapping = _mapping(work, list(fields), [field.name for field in unused])
+        mapping = _spark_mapper(work, list(fields), [field.name for field in unused])
         return self.table.mapInArrow(mapping, types.StructType(list(fields.values())))
 
 
@@ -395,35 +386,41 @@ Distributed = DaskTable | SparkTable
 # Functions for workers. Spark counts the arguments of a function, so closures bind what they need.
 
 
-def _counting(work: Work, selection: Selection) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _spark_counter(work: Work, selection: Selection) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Return a function for `mapInArrow`: a row of name, part and partition number for each part of `work`."""
+
     def count(batches: Iterator[Any]) -> Iterator[Any]:
         number = importlib.import_module("pyspark").TaskContext.get().partitionId()
-        for name, payload in work(batches_of_part(gathered(batches), number, selection)).items():
-            yield _row(name, payload, number)
+        for name, payload in work(batches_of_part(streams.gathered(batches), number, selection)).items():
+            yield _part_row(name, payload, number)
 
     return count
 
 
-def _merging(merge: Merge) -> Callable[[Any], Any]:
+def _spark_merger(merge: Merge) -> Callable[[Any], Any]:
+    """Return a function for `applyInArrow`: the parts in a table of one name merged to one row."""
+
     def merge_group(table: Any) -> Any:
         payloads = (scalar.as_py() for scalar in table["part"])
-        row = _row(table["name"][0].as_py(), functools.reduce(merge, payloads), table["place"][0].as_py())
+        row = _part_row(table["name"][0].as_py(), functools.reduce(merge, payloads), table["place"][0].as_py())
         return importlib.import_module("pyarrow").Table.from_batches([row])
 
     return merge_group
 
 
-def _row(name: str, part: bytes, place: int) -> Any:
+def _part_row(name: str, payload: bytes, partition: int) -> Any:
     pyarrow = importlib.import_module("pyarrow")
     types = (pyarrow.string(), pyarrow.binary(), pyarrow.int64())
-    columns = [pyarrow.array([value], kind) for value, kind in zip((name, part, place), types, strict=True)]
+    columns = [pyarrow.array([value], kind) for value, kind in zip((name, payload, partition), types, strict=True)]
     return pyarrow.RecordBatch.from_arrays(columns, names=["name", "part", "place"])
 
 
-def _mapping(work: Map, names: Sequence[str], unused: Sequence[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _spark_mapper(work: Map, names: Sequence[str], unused: Sequence[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Return a function for `mapInArrow`: the columns of `work`, then the columns `unused` unchanged."""
+
     def explain(batches: Iterator[Any]) -> Iterator[Any]:
         pyarrow = importlib.import_module("pyarrow")
-        for table in gathered(batches):
+        for table in streams.gathered(batches):
             columns = [*map(pyarrow.array, work(table).values()), *(table[name] for name in unused)]
             yield from pyarrow.table(columns, names=names).to_batches()
 
@@ -473,16 +470,14 @@ def duckdb_relation(relation: Any) -> Stream:
 
 
 def arrow_tables(stream: Any) -> Iterator[Any]:
-    return gathered(importlib.import_module("pyarrow").RecordBatchReader.from_stream(stream))
+    return streams.gathered(importlib.import_module("pyarrow").RecordBatchReader.from_stream(stream))
 
 
 def batches_of(X: Any) -> Batches | None:
-    """Return the rows of user data in batches; None for None, and for a table or matrix in memory.
-
-    `X` may be a path, folder or pattern of Parquet files, or a list of them; a pyarrow Dataset, a DuckDB relation, a
-    polars LazyFrame, a DataFrame or array of Dask, a DataFrame of Spark, anything with ``__arrow_c_stream__``, or an
-    iterable of frames, which can be read again unless it is an iterator.
-    """
+    """Return the rows of user data in batches; None for None, and for a table or matrix in memory."""
+    # `X` may be a path, folder or pattern of Parquet files, or a list of them; a pyarrow Dataset, a DuckDB relation, a
+    # polars LazyFrame, a DataFrame or array of Dask, a DataFrame of Spark, anything with ``__arrow_c_stream__``, or an
+    # iterable of frames, which can be read again unless it is an iterator.
     if isinstance(X, Batches):
         return X
     if X is None or isinstance(X, (np.ndarray, Mapping)) or scipy.sparse.issparse(X):
@@ -493,8 +488,8 @@ def batches_of(X: Any) -> Batches | None:
     if isinstance(X, (str, os.PathLike)) or (is_list and all(isinstance(entry, (str, os.PathLike)) for entry in X)):
         return parquet_files(X)
     if not isinstance(X, Sequence):
-        return _of_library(X)
-    return frames_in_list(X) if is_list and all(map(is_frame, X)) else None
+        return _batches_of_object(X)
+    return streams.frames_in_list(X) if is_list and all(map(streams.is_frame, X)) else None
 
 
 _LIBRARIES: tuple[tuple[str, str, Callable[[Any], Batches]], ...] = (
@@ -507,14 +502,14 @@ _LIBRARIES: tuple[tuple[str, str, Callable[[Any], Batches]], ...] = (
 )
 
 
-def _of_library(X: Any) -> Batches | None:
+def _batches_of_object(X: Any) -> Batches | None:
     for module, name, read in _LIBRARIES:
         owner = getattr(sys.modules.get(module), name, None)
         if owner is not None and isinstance(X, owner):
             return read(X)
     if hasattr(X, "__arrow_c_stream__") and not hasattr(X, "__array__"):  # a column has both
-        return read_once(arrow_tables(X))
+        return streams.read_once(arrow_tables(X))
     if isinstance(X, Iterator):
-        return read_once(X)
+        return streams.read_once(X)
     is_array = hasattr(X, "__array__") or hasattr(X, "__len__")
     return Stream(lambda _: X) if hasattr(X, "__iter__") and not is_array else None

@@ -1,8 +1,7 @@
 """Batches of rows: the interface, and rows from queries, streams and iterables of frames.
 
 Every batch knows where its rows come from, so that errors name the file and rows can be drawn by their number. A column
-must hold the same kind of values in all batches: a category that is text in one file and a number in another would
-silently become unseen.
+must hold the same kind of values in all batches: a category, text in one file and a number in another, becomes unseen.
 
 Batches of a stream are numbered, and their rows counted from the first batch on. So the rows drawn by number are those
 of the whole table in memory, whatever the size of the batches.
@@ -80,7 +79,8 @@ class Selection:
     drop: tuple[str, ...] = ()  # columns to leave out, such as the target
     keep: tuple[str, ...] = ()  # columns to pass on, such as an identifier of the rows
 
-    def columns(self, names: Sequence[str]) -> list[str]:
+    def model_names(self, names: Sequence[str]) -> list[str]:
+        """Return those of a table's columns that the model takes, in its order; all but `beside` without a schema."""
         unknown = sorted(self.beside - set(names))
         if unknown:
             raise ValueError(
@@ -92,16 +92,16 @@ class Selection:
         left = [name for name in names if self.schema.named or name not in self.drop]
         return [left[j] for j in column_positions(left, self.schema, self.beside)]
 
-    def read(self, names: Sequence[str]) -> list[str]:
-        return list(dict.fromkeys([*self.columns(names), *self._extra]))
+    def names_to_read(self, names: Sequence[str]) -> list[str]:
+        return list(dict.fromkeys([*self.model_names(names), *self._weight_and_kept]))
 
     @property
     def beside(self) -> set[str]:
         """Names of columns that are not the model's, unless it has them by name."""
-        return {*self.drop, *self._extra}
+        return {*self.drop, *self._weight_and_kept}
 
     @property
-    def _extra(self) -> tuple[str, ...]:
+    def _weight_and_kept(self) -> tuple[str, ...]:
         return self.keep if self.weight is None else (*self.keep, self.weight)
 
 
@@ -158,6 +158,7 @@ class Batches(abc.ABC):
 
     @property
     def selection_of_tables(self) -> Selection:
+        """The selection for tables as they were read: columns to leave out are gone if `reads_selection`."""
         return dataclasses.replace(self.selection, drop=()) if self.reads_selection else self.selection
 
 
@@ -167,12 +168,12 @@ def select(batches: Iterable[Batch], selection: Selection) -> Iterator[Batch]:
     for batch in batches:
         if batch.n_rows:
             with naming(batch.source):
-                selected = _selected(batch, selection)
+                selected = _with_selected_columns(batch, selection)
             _check_kinds(selected, selection.schema, kinds)
             yield selected
 
 
-def _selected(batch: Batch, selection: Selection) -> Batch:
+def _with_selected_columns(batch: Batch, selection: Selection) -> Batch:
     if not nw.dependencies.is_into_dataframe(batch.table):
         named = sorted(selection.beside)
         if named:
@@ -181,7 +182,7 @@ def _selected(batch: Batch, selection: Selection) -> Batch:
             )
         return batch
     frame = as_table(batch.table)
-    names = selection.columns(frame.columns)
+    names = selection.model_names(frame.columns)
     weights = None
     if selection.weight is not None:
         column = in_plain_type(frame[selection.weight])
@@ -257,31 +258,32 @@ class Stream(Batches):
         return next((table for table in self.read(None) if n_rows_of(table)), None)
 
     def _tables(self) -> Iterator[Batch]:
-        return numbered(self.read(None if self.names is None else self.selection.read(self.names)))
+        return numbered(self.read(None if self.names is None else self.selection.names_to_read(self.names)))
 
 
 def numbered(tables: Iterable[Any], source: str = "batch {}", partition: int = 0) -> Iterator[Batch]:
-    """Cut tables into batches that are not too long, each with its name and the number of its first row."""
-    whole = (as_frame(table, source.format(i)) for i, table in enumerate(tables, start=1))
+    """Cut tables into batches that are not too long; `source` is their name, perhaps with {} for a number."""
+    frames = (as_frame(table, source.format(i)) for i, table in enumerate(tables, start=1))
     first_row = 0
-    for i, table in enumerate(itertools.chain.from_iterable(map(_cut, whole)), start=1):
+    for i, table in enumerate(itertools.chain.from_iterable(map(_pieces_of, frames)), start=1):
         yield Batch(table, source.format(i), partition, first_row)
         first_row += n_rows_of(table)
 
 
 def is_frame(entry: Any) -> bool:
     is_matrix = isinstance(entry, np.ndarray) and entry.ndim == 2
-    return is_matrix or scipy.sparse.issparse(entry) or nw.dependencies.is_into_dataframe(entry) or _is_batch(entry)
+    return (
+        is_matrix or scipy.sparse.issparse(entry) or nw.dependencies.is_into_dataframe(entry) or _is_arrow_batch(entry)
+    )
 
 
-def _is_batch(entry: Any) -> bool:
-    """Whether something is a record batch of pyarrow."""
+def _is_arrow_batch(entry: Any) -> bool:
     pyarrow = sys.modules.get("pyarrow")
     return pyarrow is not None and isinstance(entry, pyarrow.RecordBatch)
 
 
 def as_frame(entry: Any, source: str) -> Any:
-    if _is_batch(entry):
+    if _is_arrow_batch(entry):
         return sys.modules["pyarrow"].Table.from_batches([entry])
     if not is_frame(entry):
         raise TypeError(
@@ -291,7 +293,7 @@ def as_frame(entry: Any, source: str) -> Any:
     return entry
 
 
-def _cut(table: Any) -> Iterator[Any]:
+def _pieces_of(table: Any) -> Iterator[Any]:
     """Yield pieces of at most twice the usual size."""
     n_rows = n_rows_of(table)
     if n_rows <= 2 * ROWS_PER_BATCH:
@@ -312,6 +314,7 @@ def frames_in_list(frames: Sequence[Any]) -> Stream:
 
 
 def read_once(tables: Iterable[Any]) -> Stream:
+    """Return a stream that can be read once; its preview puts back the tables that it has taken."""
     remaining = [iter(tables)]
 
     def read(_: Sequence[str] | None = None) -> Iterator[Any]:
@@ -323,13 +326,13 @@ def read_once(tables: Iterable[Any]) -> Stream:
         return remaining.pop()
 
     def preview() -> Any:
-        tables, seen = read(), list[Any]()
+        tables, taken = read(), list[Any]()
         for table in tables:
-            seen.append(as_frame(table, f"batch {len(seen) + 1}"))
-            if n_rows_of(seen[-1]):
+            taken.append(as_frame(table, f"batch {len(taken) + 1}"))
+            if n_rows_of(taken[-1]):
                 break
-        remaining.append(itertools.chain(seen, tables))
-        return seen[-1] if seen else None
+        remaining.append(itertools.chain(taken, tables))
+        return taken[-1] if taken else None
 
     return Stream(read, preview=preview, is_rereadable=False)
 
@@ -337,11 +340,11 @@ def read_once(tables: Iterable[Any]) -> Stream:
 def gathered(batches: Iterable[Any]) -> Iterator[Any]:
     """Join record batches of pyarrow to tables of at least the usual size, except the last."""
     pyarrow = importlib.import_module("pyarrow")
-    several: list[Any] = []
+    waiting: list[Any] = []
     for batch in batches:
-        several.append(batch)
-        if sum(map(len, several)) >= ROWS_PER_BATCH:
-            yield pyarrow.Table.from_batches(several)
-            several = []
-    if several:
-        yield pyarrow.Table.from_batches(several)
+        waiting.append(batch)
+        if sum(map(len, waiting)) >= ROWS_PER_BATCH:
+            yield pyarrow.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pyarrow.Table.from_batches(waiting)

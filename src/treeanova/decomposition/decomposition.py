@@ -36,7 +36,7 @@ from treeanova.errors import ArchiveError, DensityWarning
 from treeanova.model.grid import Binning
 from treeanova.storage import codec
 from treeanova.storage.saved import Saved, pack, unpack
-from treeanova.storage.statistics import describe_density, kept, restore_density
+from treeanova.storage.statistics import after_saving, describe_density, restore_density
 from treeanova.terms.moments import Moments
 from treeanova.terms.source import AdditiveModel, Settings, Source
 from treeanova.terms.terms import Scope, TermSet
@@ -588,7 +588,7 @@ class Decomposition(Answers):
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what `save` holds, for pickles: not the model, and of rows the bins of a sample."""
         function = self._function
-        statistics = kept(self.statistics, function.grid, function.source.needed_tables())
+        statistics = after_saving(self.statistics, function.grid, function.source.needed_tables())
         weights = function.terms.weights
         density = restore_density(describe_density(self.density), function.effects, weights, statistics)
         return _decomposition_of, (self._saved(density, self._moments_to_save()),)

@@ -57,24 +57,24 @@ def ebm(fx: Decomposition) -> Any:
     >>> bool(np.allclose(pure.eval_terms(X)[:, :2].mean(axis=0), 0))
     True
     """
-    model = copy.deepcopy(_source_of(fx))
+    model = copy.deepcopy(_source_ebm(fx))
     effects, features = function_of(fx).effects, fx.schema.features
-    levels = [_levels(effects, j) for j in range(len(features))]
+    levels = [_levels_of_feature(effects, j) for j in range(len(features))]
     total = sum(float(np.sum(weights)) for weights in model.bin_weights_[:1]) or 1.0
     model.bins_ = [
-        _level_bins(feature, axis, levels_of_feature, old)
+        _bins_to_store(feature, axis, levels_of_feature, old)
         for feature, axis, levels_of_feature, old in zip(features, fx.grid.axes, levels, model.bins_, strict=True)
     ]
     binnings = {key: tuple(levels[j][len(key)] for j in key) for key in effects.terms}
     model.term_features_ = list(binnings)
     model.term_names_ = [" & ".join(str(model.feature_names_in_[j]) for j in key) for key in binnings]
-    model.term_scores_ = [_scores(effects, key, binnings[key]) for key in binnings]
-    model.bin_weights_ = [total * _weights(fx, key, binnings[key]) for key in binnings]
+    model.term_scores_ = [_scores_to_store(effects, key, binnings[key]) for key in binnings]
+    model.bin_weights_ = [total * _weights_to_store(fx, key, binnings[key]) for key in binnings]
     _set_one_bag(model, effects.intercept)
     return model
 
 
-def _source_of(fx: Decomposition) -> Any:
+def _source_ebm(fx: Decomposition) -> Any:
     model = final_step(fx.model)
     if not hasattr(model, "term_scores_"):
         kind = "a decomposition without its model" if model is None else f"one of {type(model).__name__}"
@@ -97,11 +97,9 @@ def _set_one_bag(model: Any, intercept: Floats) -> None:
     model.standard_deviations_ = [np.zeros_like(scores) for scores in model.term_scores_]
 
 
-def _levels(effects: Effects, j: int) -> Levels:
-    """Return for each order from 1 on the bins of a feature that all terms of this order share.
-
-    An order without terms gets the bins of the next higher one, which interpret does not use.
-    """
+def _levels_of_feature(effects: Effects, j: int) -> Levels:
+    """Return for each order from 1 on the bins of a feature that all terms of this order share."""
+    # An order without terms gets the bins of the next higher one, which interpret does not use.
     by_order: dict[int, list[Binning]] = {}
     for key in effects.terms:
         if j in key:
@@ -112,16 +110,17 @@ def _levels(effects: Effects, j: int) -> Levels:
     return dict(sorted(levels.items()))
 
 
-def _level_bins(feature: Feature, axis: Axis, levels: Levels, old: list[Any]) -> list[Any]:
+def _bins_to_store(feature: Feature, axis: Axis, levels: Levels, old_bins: list[Any]) -> list[Any]:
+    """Return what `bins_` of an EBM has for a feature: cuts for each level, or one dict of categories."""
     if not levels:
-        return list(old)
+        return list(old_bins)
     labels = feature.encoder.labels
     if labels is not None:
         return [{str(label): place for place, label in enumerate(labels, start=1)}]
     return [np.nextafter(binning.axis(axis).thresholds, np.inf) for binning in levels.values()]
 
 
-def _places(axis: Axis) -> Ints:
+def _bin_at_places(axis: Axis) -> Ints:
     """Return the axis' bin at each place of an EBM's tensor: missing, the values, then unseen (or unreadable: -1)."""
     return np.array([axis.missing_bin, *range(axis.n_regular), axis.unseen])
 
@@ -132,24 +131,25 @@ def _counts_once(axis: Axis) -> Bools:
     return np.array([missing, *[True] * axis.n_regular, unseen and axis.unseen != axis.missing_bin])
 
 
-def _axes(effects: Effects, key: Key, binnings: tuple[Binning, ...]) -> list[Axis]:
+def _axes_of_term(effects: Effects, key: Key, binnings: tuple[Binning, ...]) -> list[Axis]:
     return [binning.axis(effects.grid.axes[j]) for j, binning in zip(key, binnings, strict=True)]
 
 
-def _scores(effects: Effects, key: Key, binnings: tuple[Binning, ...]) -> Floats:
+def _scores_to_store(effects: Effects, key: Key, binnings: tuple[Binning, ...]) -> Floats:
     """Return a term as an EBM stores it; zero for text that is not a number, which the decomposition refuses."""
-    places = [_places(axis) for axis in _axes(effects, key, binnings)]
+    places = [_bin_at_places(axis) for axis in _axes_of_term(effects, key, binnings)]
     scores = effects.on_binnings(key, binnings)[np.ix_(*places)]
     for position, bins in enumerate(places):
         scores[(slice(None),) * position + (bins < 0,)] = 0.0
     return scores[..., 0] if effects.n_outputs == 1 else scores
 
 
-def _weights(fx: Decomposition, key: Key, binnings: tuple[Binning, ...]) -> Floats:
+def _weights_to_store(fx: Decomposition, key: Key, binnings: tuple[Binning, ...]) -> Floats:
+    """Return the density's weights of a term's cells as an EBM stores them."""
     is_same = all(map(Binning.equals, function_of(fx).effects.binnings_of(key), binnings))
     table = table_weights_of(fx)[key] if is_same else fx.density.table(key, binnings)
-    axes = _axes(function_of(fx).effects, key, binnings)
+    axes = _axes_of_term(function_of(fx).effects, key, binnings)
     counted = np.ix_(*(_counts_once(axis) for axis in axes))
-    weights = np.zeros([len(_places(axis)) for axis in axes])
-    weights[counted] = table[np.ix_(*(_places(axis)[_counts_once(axis)] for axis in axes))]
+    weights = np.zeros([len(_bin_at_places(axis)) for axis in axes])
+    weights[counted] = table[np.ix_(*(_bin_at_places(axis)[_counts_once(axis)] for axis in axes))]
     return weights

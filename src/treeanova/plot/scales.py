@@ -16,7 +16,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 
 from treeanova import views
 from treeanova.core.arrays import Floats
-from treeanova.data.dates import days_of, numbers_of_days
+from treeanova.data.dates import days_since_1970, numbers_on_days
 from treeanova.model.axes import Axis
 from treeanova.plot import style
 from treeanova.plot.axes import SCALE_WORDS, AxisDrawing, AxisScale, Ends, Extras, draw_axis
@@ -148,7 +148,7 @@ def _has_room(drawing: AxisDrawing, ticks: Sequence[float], inch: float) -> bool
 
 def _round_dates(drawing: AxisDrawing, last: float, ends: Ends, n_ticks: int) -> list[float]:
     """Return about `n_ticks` round dates between two numbers, as numbers, up to a position on the axis."""
-    low, high = np.clip(days_of(ends, drawing.date_unit), -_LAST_DAY / 4, _LAST_DAY)
+    low, high = np.clip(days_since_1970(ends, drawing.date_unit), -_LAST_DAY / 4, _LAST_DAY)
     if not high > low:
         return []
     shift = np.datetime64(get_epoch(), "D").astype(np.int64)  # matplotlib counts days from its own epoch
@@ -156,13 +156,13 @@ def _round_dates(drawing: AxisDrawing, last: float, ends: Ends, n_ticks: int) ->
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="AutoDateLocator was unable")  # too many ticks, which have no room
         days = np.asarray(locator.tick_values(num2date(low - shift), num2date(high - shift))) + shift
-    numbers = [float(number) for number in numbers_of_days(days, drawing.date_unit)]
+    numbers = [float(number) for number in numbers_on_days(days, drawing.date_unit)]
     return [n for n in numbers if drawing.low <= n <= drawing.high and drawing.scale.forward(n) <= last]
 
 
 def date_labels(ticks: Sequence[float], unit: str) -> list[str]:
     """Write dates in the shortest form that shows all of each."""
-    moments = np.rint(days_of(ticks, unit) * 86_400).astype("datetime64[s]")
+    moments = np.rint(days_since_1970(ticks, unit) * 86_400).astype("datetime64[s]")
     form = next(
         form
         for form, resolution in _DATE_FORMS

@@ -80,7 +80,7 @@ def read_model(model: Any, *, trusted: bool = False) -> Forest | Effects:
     if path is None:
         return read(model)
     if isinstance(model, (str, pathlib.Path)):
-        if is_model_path(path):
+        if is_file_or_folder(path):
             return read(path)
         text = str(path)
         if "\n" in text or text.startswith("{"):
@@ -96,11 +96,8 @@ def read_model(model: Any, *, trusted: bool = False) -> Forest | Effects:
 
 
 def read_for_rows(model: Any, X: Any = None) -> Forest | Effects:
-    """Read a model like `read_model`, but a Pipeline on the columns that enter it.
-
-    With X, compare such a Pipeline at rows of X with its final step on transformed rows; UnsupportedModelError if they
-    differ.
-    """
+    """Read a model like `read_model`, but a Pipeline on the columns that enter it."""
+    # With X, scores are compared with those of the final step on transformed rows; UnsupportedModelError if not equal.
     if isinstance(model, (Forest, Effects, str, pathlib.Path)):
         return read_model(model)
     return read(model, for_rows=True, X=X)
@@ -108,21 +105,18 @@ def read_for_rows(model: Any, X: Any = None) -> Forest | Effects:
 
 @dataclasses.dataclass(frozen=True)
 class LibraryReader:
-    """Reads objects of a library's classes, files by their suffix, JSON files by their names at the top level, folders.
+    """Reads objects of a library's classes, files by suffix, JSON files by names at the top level, and folders."""
 
-    A folder must contain all of `names_in_folder`. `title` is the library's name in messages. `module` is one of
-    treeanova.readers, with a function `read`, and `read_file` if the library has files.
-    """
-
-    title: str
-    library: str
-    module: str
+    title: str  # the library's name in messages
+    library: str  # the name by which it is imported
+    module: str  # of treeanova.readers, with a function `read`, and `read_file` if the library has files
     suffixes: tuple[str, ...] = ()
-    names_in_json: tuple[str, ...] = ()
-    names_in_folder: tuple[str, ...] = ()
+    names_in_json: tuple[str, ...] = ()  # of which a file has at least one at the top level
+    names_in_folder: tuple[str, ...] = ()  # all of which a folder has
 
     @property
     def files(self) -> tuple[str, ...]:
+        """The suffixes of files that are read, and "folder" if the library saves folders."""
         json = (".json",) if self.names_in_json else ()
         return (*json, *self.suffixes, *(("folder",) if self.names_in_folder else ()))
 
@@ -156,13 +150,14 @@ LIBRARIES = (
 _NAMES = {reader.library for reader in LIBRARIES}
 
 
-def in_words() -> str:
+def readable_models() -> str:
     names = ", ".join(reader.title for reader in LIBRARIES)
     files = ", ".join(f"{'/'.join(reader.files)} ({reader.title})" for reader in LIBRARIES if reader.files)
     return f"models of {names} and wrappers of scikit-learn, and files {files}"
 
 
 def json_keys(path: pathlib.Path) -> frozenset[str]:
+    """Return the names at the top level of a JSON file; none if it holds a list."""
     status = path.stat()
     with damage_reported("a JSON file of a model", path):
         return _parsed_keys(path.resolve(), status.st_mtime_ns, status.st_size)
@@ -170,13 +165,15 @@ def json_keys(path: pathlib.Path) -> frozenset[str]:
 
 @functools.lru_cache(maxsize=1)  # several readers ask about the same file
 def _parsed_keys(path: pathlib.Path, _changed: int, _size: int) -> frozenset[str]:
+    """Return names at the top of a JSON file; its time and size are keys of the cache, so a new file is parsed."""
     top = parsed_json(path.read_bytes(), allows_nan=True)
     return frozenset(top) if isinstance(top, dict) else frozenset()
 
 
 def unpickled(model: Any, *, trusted: bool) -> Any:
+    """Load the pickle or file of skops that `model` is the path of; return any other model or path unchanged."""
     path = pathlib.Path(model) if isinstance(model, (str, pathlib.Path)) else None
-    if path is None or path.suffix.lower() not in _SUFFIXES | {_SKOPS} or not is_model_path(path) or path.is_dir():
+    if path is None or path.suffix.lower() not in _SUFFIXES | {_SKOPS} or not is_file_or_folder(path) or path.is_dir():
         return model
     if path.suffix.lower() == _SKOPS:
         return _load_skops(path, trusted=trusted)
@@ -188,29 +185,29 @@ def unpickled(model: Any, *, trusted: bool) -> Any:
             + "(--trusted on the command line) if you trust its origin, or save the model in its library's own format."
         )
     try:
-        content = _load(path)
+        content = _load_pickle(path)
     except ModuleNotFoundError as error:
-        raise _missing_module(path, error) from error
+        raise _missing_module_error(path, error) from error
     except Exception as error:  # a pickle may raise anything
         raise ModelFileError(
-            one_line(f"{path} must be a whole pickle that this Python can load, got {_cause(error)}; file damaged?")
+            one_line(f"{path} must be a whole pickle that this Python can load, got {_cause_of(error)}; file damaged?")
         ) from error
     if isinstance(content, (str, pathlib.Path)):  # a path to another file would be read in its place
         raise ModelFileError(one_line(f"{path} must be the pickle of a model, got text; file damaged?"))
     return content
 
 
-def _missing_module(path: pathlib.Path, error: ModuleNotFoundError) -> UnsupportedModelError:
+def _missing_module_error(path: pathlib.Path, error: ModuleNotFoundError) -> UnsupportedModelError:
     return UnsupportedModelError(
         one_line(f"{path} needs the module {error.name}, which this Python does not have; install it.")
     )
 
 
-def _cause(error: Exception) -> str:
+def _cause_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:200]
 
 
-def _load(path: pathlib.Path) -> Any:
+def _load_pickle(path: pathlib.Path) -> Any:
     if path.suffix.lower() == ".joblib":
         with contextlib.suppress(ImportError):
             return importlib.import_module("joblib").load(path)
@@ -234,10 +231,10 @@ def _load_skops(path: pathlib.Path, *, trusted: bool) -> Any:
     except UnsupportedModelError:
         raise
     except ModuleNotFoundError as error:
-        raise _missing_module(path, error) from error
+        raise _missing_module_error(path, error) from error
     except Exception as error:  # what is in a file decides what is raised
         raise ModelFileError(
-            one_line(f"{path} must be a whole file of skops, got {_cause(error)}; file damaged?")
+            one_line(f"{path} must be a whole file of skops, got {_cause_of(error)}; file damaged?")
         ) from error
     types = ", ".join(unknown[:5])
     raise UnsupportedModelError(
@@ -257,7 +254,7 @@ def _check_unpacked_size(path: pathlib.Path) -> None:
         )
 
 
-def is_model_path(path: pathlib.Path) -> bool:
+def is_file_or_folder(path: pathlib.Path) -> bool:
     try:
         return path.is_file() or path.is_dir()
     except (OSError, ValueError):
@@ -269,7 +266,7 @@ _registered: list[tuple[Callable[[Any], bool], Callable[[Any], Forest | Effects]
 
 
 @contextlib.contextmanager
-def _noted(note: str) -> Iterator[None]:
+def _adding_note(note: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
@@ -277,7 +274,8 @@ def _noted(note: str) -> Iterator[None]:
         raise
 
 
-def _check_registered(name: str, content: object) -> None:
+def _check_result(name: str, content: object) -> None:
+    """Raise TypeError or ValueError unless a reader of a user has returned a finite forest or effects."""
     if not isinstance(content, (Forest, Effects)):
         raise TypeError(f"reader {name} must return a Forest or Effects, got {type(content).__qualname__}.")
     n_outputs = len(content.schema.outputs)
@@ -326,16 +324,9 @@ def register_reader(recognises: Callable[[Any], bool], read: Callable[[Any], For
     ...     threshold: float
     >>> def read_stump(stump):
     ...     return assemble(
-    ...         treeanova.model.Schema((treeanova.model.Feature("age"),)),
-    ...         intercept=0.0,
-    ...         roots=[0],
-    ...         feature=[0, -1, -1],
-    ...         bound=[stump.threshold, 0, 0],
-    ...         left=[1, -1, -1],
-    ...         right=[2, -1, -1],
-    ...         missing_left=[False, False, False],
-    ...         values=[[0], [1], [3]],
-    ...         leaf_label=[0, 1, 2],
+    ...         treeanova.model.Schema((treeanova.model.Feature("age"),)), intercept=0.0, roots=[0],
+    ...         feature=[0, -1, -1], bound=[stump.threshold, 0, 0], left=[1, -1, -1], right=[2, -1, -1],
+    ...         missing_left=[False, False, False], values=[[0], [1], [3]], leaf_label=[0, 1, 2],
     ...     )
     >>> remove = treeanova.register_reader(lambda model: isinstance(model, Stump), read_stump)
     >>> treeanova.read_model(Stump(40)).score([[40], [41]]).ravel().tolist()
@@ -359,21 +350,19 @@ def register_reader(recognises: Callable[[Any], bool], read: Callable[[Any], For
 
 
 def read(model: Any, *, for_rows: bool = False, X: Any = None) -> Forest | Effects:
-    """Read a model or a file by the first reader that recognises it.
-
-    A Pipeline is read as its final step; if `for_rows`, as a function of the columns that enter it, compared with its
-    steps at rows of X, if given. Members of wrappers are always read in the second way.
-    """
+    """Read a model or a file by the first reader that recognises it."""
+    # A Pipeline is read as its final step; if `for_rows`, as a function of the columns that enter it, compared with its
+    # steps at rows of X, if given. Members of wrappers are always read in the second way.
     for recognises, read_registered in _registered:
         name = repr(read_registered)
         if hasattr(read_registered, "__qualname__"):
             name = f"{read_registered.__module__}.{read_registered.__qualname__}"
-        with _noted(f"raised by `recognises` of the registered reader {name}"):
+        with _adding_note(f"raised by `recognises` of the registered reader {name}"):
             is_recognised = bool(recognises(model))
         if is_recognised:
-            with _noted(f"raised by the registered reader {name}"):
+            with _adding_note(f"raised by the registered reader {name}"):
                 content = read_registered(model)
-            _check_registered(name, content)
+            _check_result(name, content)
             return content
     if is_pipeline(model):
         return read_in_raw_columns(model, read, X) if for_rows else read_pipeline(model, read)
@@ -388,7 +377,7 @@ def _library_reader(model: Any) -> LibraryReader:
         return reader
     if not isinstance(model, pathlib.Path):
         raise UnsupportedModelError(
-            f"`model` must be one that treeanova reads, got {type(model).__qualname__}; it reads {in_words()}. "
+            f"`model` must be one that treeanova reads, got {type(model).__qualname__}; it reads {readable_models()}. "
             "register_reader() adds a reader for another class."
         )
     if model.suffix.lower() == ".json" and model.is_file():
@@ -397,4 +386,6 @@ def _library_reader(model: Any) -> LibraryReader:
             one_line(f"{model} must be a JSON file of XGBoost or CatBoost, got names {names} at the top; file damaged?")
         )
     got = one_line(f"the folder {model}" if model.is_dir() else str(model))
-    raise UnsupportedModelError(f"`model` must be a file that treeanova reads, got {got}; it reads {in_words()}.")
+    raise UnsupportedModelError(
+        f"`model` must be a file that treeanova reads, got {got}; it reads {readable_models()}."
+    )

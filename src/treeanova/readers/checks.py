@@ -57,10 +57,8 @@ _REMEDY = "update treeanova, or train with a version that is tested."
 
 @contextlib.contextmanager
 def damage_reported(kind: str, path: pathlib.Path | None = None) -> Iterator[None]:
-    """Turn what a damaged model makes Python raise into ModelFileError, and name the file in all errors.
-
-    `kind` is what the file must be, for example "an XGBoost model"; `path` is None for a model in memory.
-    """
+    """Turn what a damaged model makes Python raise into ModelFileError, and name the file in all errors."""
+    # `kind` is what the file must be, for example "an XGBoost model"; `path` is None for a model in memory.
     try:
         with np.errstate(all="ignore"):
             yield
@@ -107,22 +105,20 @@ def decimal_number(value: object) -> float:
 
 
 def parsed_json(data: str | bytes, *, allows_nan: bool = False) -> Any:
-    """Return the content of a JSON text; ValueError also for repeated names, of which parsers take either.
-
-    NaN, Infinity and numbers beyond the largest are not JSON; XGBoost writes and reads them, CatBoost stops there.
-    """
-    number = None if allows_nan else _finite
-    return json.loads(data, object_pairs_hook=_without_doubles, parse_constant=number, parse_float=number)
+    """Return the content of a JSON text; ValueError also for repeated names, of which parsers take either."""
+    # NaN, Infinity and numbers beyond the largest are not JSON; XGBoost writes and reads them, CatBoost stops there.
+    number = None if allows_nan else _finite_number
+    return json.loads(data, object_pairs_hook=_dict_without_repeats, parse_constant=number, parse_float=number)
 
 
-def _finite(text: str) -> float:
+def _finite_number(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"{text} is not a number of JSON")
     return number
 
 
-def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _dict_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
         raise ValueError(f"one of the names {', '.join(content)!r:.60} occurs twice")
@@ -130,6 +126,7 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def check_values(rule: str, values: npt.NDArray[Any], is_valid: Bools) -> None:
+    """Raise ModelFileError with the rule and the first value that is not valid."""
     if not is_valid.all():
         raise damaged(f"{rule}, got {values[~is_valid][0]}")
 
@@ -153,6 +150,7 @@ def check_inside(folder: pathlib.Path) -> None:
 
 
 def block_starts(sizes: Ints) -> Ints:
+    """Return where each block begins if blocks of these sizes follow each other."""
     return np.cumsum(sizes) - sizes
 
 
@@ -170,11 +168,8 @@ def stacked_trees(sizes: Ints, left: Ints, right: Ints) -> dict[str, Ints]:
 
 
 def category_tables(what: str, n_entries: Ints, node: Ints, code: Ints, max_entries: int) -> tuple[Ints, Bools]:
-    """Return where each node's table of categories starts, -1 without one, and whether its entries are in its set.
-
-    `node` and `code` are the members of all sets; a table has as many entries as `n_entries` says, the last for unseen
-    categories.
-    """
+    """Return where each node's table of categories starts, -1 without one, and whether its entries are in its set."""
+    # `node` and `code` are members of sets; the last of the `n_entries` of each table is for unseen categories.
     check_size(what, int(n_entries.sum()), max_entries)
     start = block_starts(n_entries)
     is_member = np.zeros(n_entries.sum(), dtype=bool)
@@ -182,7 +177,7 @@ def category_tables(what: str, n_entries: Ints, node: Ints, code: Ints, max_entr
     return np.where(n_entries > 0, start, -1), is_member
 
 
-def numbers(version: str) -> tuple[int, ...]:
+def version_numbers(version: str) -> tuple[int, ...]:
     """Return the numbers that a version begins with; none for other text."""
     texts = itertools.takewhile(str.isdecimal, re.split(r"[.+\-]", version))
     return tuple(int(text) for text in texts)
@@ -200,44 +195,41 @@ def is_older(library: str, version: Sequence[int]) -> bool:
 
 
 def read_live(library: str, read: Callable[[], Read], predict: Callable[[Read], Predict]) -> Read:
-    """Read the model of a loaded library; check it if the library's version is not tested.
-
-    `predict` gives a function from encoded rows to the library's raw prediction.
-    """
-    version = numbers(str(getattr(importlib.import_module(library), "__version__", "")))
+    """Read the model of a loaded library; check it if the library's version is not tested."""
+    # `predict` gives a function from encoded rows to the library's raw prediction.
+    version = version_numbers(str(getattr(importlib.import_module(library), "__version__", "")))
     if not (is_newer(library, version) or is_older(library, version)):
         return read()
-    result = _read(library, version, read)
-    _check(library, version, result, predict(result))
+    result = _read_untested(library, version, read)
+    _check_predictions(library, version, result, predict(result))
     return result
 
 
 def read_stored(
     library: str, version: Sequence[int], read: Callable[[], Read], load: Callable[[Any, Read], Predict | None]
 ) -> Read:
-    """Read the model of a file; check it by the installed library if the file is later than tested.
-
-    `load` takes the library's module and gives a function from encoded rows to its raw prediction for the file's model,
-    or None if the installed library is older than the file, because it may misread the file in the same way.
-    """
+    """Read the model of a file; check it by the installed library if the file is later than tested."""
+    # `load` takes the library's module and gives a function from encoded rows to its raw prediction for the file's
+    # model, or None if the installed library is older than the file, because it may misread the file in the same way.
     if not is_newer(library, version):
         return read()
     try:
         module = importlib.import_module(library.partition(" ")[0])
     except ImportError as error:
-        raise _uncheckable(library, version, "it is not installed") from error
-    result = _read(library, version, read)
+        raise _uncheckable_error(library, version, "it is not installed") from error
+    result = _read_untested(library, version, read)
     try:
         predict = load(module, result)
     except Exception as error:  # libraries have errors of their own
-        raise _uncheckable(library, version, f"it cannot load the file ({type(error).__name__})") from error
+        raise _uncheckable_error(library, version, f"it cannot load the file ({type(error).__name__})") from error
     if predict is None:
-        raise _uncheckable(library, version, "the installed one is older")
-    _check(library, version, result, predict)
+        raise _uncheckable_error(library, version, "the installed one is older")
+    _check_predictions(library, version, result, predict)
     return result
 
 
-def _read(library: str, version: Sequence[int], read: Callable[[], Read]) -> Read:
+def _read_untested(library: str, version: Sequence[int], read: Callable[[], Read]) -> Read:
+    """Read a model of a version that is not tested; whatever fails is an UnsupportedModelError."""
     try:
         return read()
     except (ModelFileError, *DAMAGE) as error:
@@ -252,11 +244,12 @@ def _dotted(version: Sequence[int]) -> str:
 
 
 def _untested(library: str, version: Sequence[int]) -> str:
+    """Return the beginning of messages about a version that is not tested."""
     first, last = map(_dotted, TESTED[library])
     return f"`model` must be of {library} {first} to {last}, got {_dotted(version)}, which is not tested"
 
 
-def _uncheckable(library: str, version: Sequence[int], reason: str) -> UnsupportedModelError:
+def _uncheckable_error(library: str, version: Sequence[int], reason: str) -> UnsupportedModelError:
     name = library.partition(" ")[0]
     return UnsupportedModelError(
         f"{_untested(library, version)} and must be compared with {name}'s own predictions, but {reason}; install the "
@@ -264,7 +257,8 @@ def _uncheckable(library: str, version: Sequence[int], reason: str) -> Unsupport
     )
 
 
-def _check(library: str, version: Sequence[int], model: Forest | Effects, predict: Predict) -> None:
+def _check_predictions(library: str, version: Sequence[int], model: Forest | Effects, predict: Predict) -> None:
+    """Raise UnsupportedModelError unless scores at probe rows are the library's own raw predictions."""
     rows = probe_rows(model)
     scores = model.score(Rows(rows))
     try:
@@ -283,6 +277,7 @@ def _check(library: str, version: Sequence[int], model: Forest | Effects, predic
 
 
 def probe_rows(model: Forest | Effects) -> Floats:
+    """Return encoded rows at, above and below thresholds, of all categories and missing, shape (rows, features)."""
     rng = np.random.default_rng(0)
     bounds = [np.unique(model.thresholds_of(j)) for j in range(len(model.schema.features))]
     columns = [_probe_column(*each, rng) for each in zip(model.schema.features, bounds, strict=True)]
@@ -290,6 +285,7 @@ def probe_rows(model: Forest | Effects) -> Floats:
 
 
 def _probe_column(feature: Feature, bounds: Floats, rng: np.random.Generator) -> Floats:
+    """Return random values of one feature: at, above and below its bounds, or codes; a tenth is missing."""
     if feature.is_category:
         first = feature.n_categories if feature.encoder.wants_labels else 0  # without names, all would be unseen
         pool = np.arange(first, feature.n_categories + feature.accepts_unseen, dtype=np.float64)
@@ -309,6 +305,7 @@ def read_estimator(library: str, model: Any, read: Callable[[Any], Read]) -> Rea
 
 
 def _estimator_score(model: Any, result: Forest | Effects, rows: Floats) -> Any:
+    """Return an estimator's own prediction at encoded rows, on the scale of the score of `result`."""
     raw = raw_rows(result.schema, rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the columns have no names here
@@ -321,6 +318,7 @@ def _estimator_score(model: Any, result: Forest | Effects, rows: Floats) -> Any:
 
 
 def raw_rows(schema: Schema, rows: Floats) -> npt.NDArray[Any]:
+    """Return encoded rows as the library takes them: labels for codes, and for the last code a label of no category."""
     raw = rows.astype(object)
     for j, feature in enumerate(schema.features):
         if feature.encoder.labels is not None:

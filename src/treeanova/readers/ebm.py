@@ -31,49 +31,43 @@ from treeanova.model.axes import Axis, CategoryAxis, IntervalAxis
 from treeanova.model.effects import Effects, take_bins
 from treeanova.model.grid import Binning, Grid, binning_by, unmerged
 from treeanova.readers import checks
-from treeanova.readers.outputs import objective_of_probabilities, objective_text, output_names, plain_labels
+from treeanova.readers.outputs import objective_text, output_names, plain_labels, probability_objective
 
 _LINKS = {"identity": "identity", "log": "log", "logit": "logit", "mlogit": "softmax", "vlogit": "logit"}
 # Our words, and the default of the parameter if it has one.
 _OBJECTIVES: dict[str, tuple[str, float | None]] = {
-    "rmse": ("squared", None),
-    "poisson_deviance": ("poisson", None),
-    "gamma_deviance": ("gamma", None),
-    "tweedie_deviance": ("tweedie", 1.5),
-    "pseudo_huber": ("pseudo_huber", 1.0),
-}
+    "rmse": ("squared", None), "poisson_deviance": ("poisson", None), "gamma_deviance": ("gamma", None),
+    "tweedie_deviance": ("tweedie", 1.5), "pseudo_huber": ("pseudo_huber", 1.0),
+}  # fmt: skip
 _NEEDED = ("bins_", "feature_names_in_", "feature_types_in_", "intercept_", "link_", "term_features_", "term_scores_")
 _MAX_CELLS = 1 << 28
 
 
 @dataclasses.dataclass(frozen=True)
 class BinnedFeature:
-    """A feature, its axis (the bins that some term distinguishes), and where its terms have their values.
-
-    `tensor_index` has for each term the index into its tensor at every bin of the axis, `binnings` for each order the
-    bins that terms of this order distinguish.
-    """
+    """A feature, its axis (the bins that some term distinguishes), and where its terms have their values."""
 
     feature: Feature
     axis: Axis
-    tensor_index: Mapping[int, Ints]
-    binnings: Mapping[int, Binning]
+    tensor_index: Mapping[int, Ints]  # for each term the index into its tensor at every bin of the axis
+    binnings: Mapping[int, Binning]  # for each order the bins that terms of this order distinguish
 
 
 def bins_of(model: Any, feature: int, order: int) -> Any:
+    """Return a feature's bins for terms of an order: cuts, or the bin of each category; else UnsupportedModelError."""
     levels = model.bins_[feature] if 0 <= feature < len(model.bins_) else []
     if not levels:
-        raise _bad_bins(feature, "none")
+        raise _bad_bins_error(feature, "none")
     bins = levels[min(order, len(levels)) - 1]
     if isinstance(bins, Mapping) == _is_continuous(model, feature):
-        raise _bad_bins(feature, "those of another type")
+        raise _bad_bins_error(feature, "those of another type")
     if isinstance(bins, Mapping):
         if min(bins.values(), default=1) < 1:
-            raise _bad_bins(feature, "categories in bins below 1")
+            raise _bad_bins_error(feature, "categories in bins below 1")
         return bins
     cuts = np.asarray(bins, dtype=np.float64)
     if cuts.ndim != 1 or not np.isfinite(cuts).all() or not (np.diff(cuts) > 0).all():
-        raise _bad_bins(feature, "cuts that do not ascend")
+        raise _bad_bins_error(feature, "cuts that do not ascend")
     return cuts
 
 
@@ -81,21 +75,23 @@ def _is_continuous(model: Any, feature: int) -> bool:
     return bool(model.feature_types_in_[feature] == "continuous")
 
 
-def _bad_bins(feature: int, problem: str) -> UnsupportedModelError:
+def _bad_bins_error(feature: int, problem: str) -> UnsupportedModelError:
     return UnsupportedModelError(
         f"bins_[{feature}] must hold bins for the feature's terms, got {problem}; undo the edit."
     )
 
 
 def n_places(bins: Any) -> int:
+    """Return the length of a tensor's axis for these bins, the first for missing values, the last for unseen ones."""
     return max(bins.values(), default=0) + 2 if isinstance(bins, Mapping) else len(bins) + 3
 
 
 def bin_feature(model: Any, j: int, name: str, tensors: Sequence[Floats]) -> BinnedFeature:
-    terms = {k: tuple(features) for k, features in enumerate(model.term_features_) if j in features}
+    """Return feature j with all bins that its terms distinguish; `tensors` are those of all terms of the model."""
+    terms = {term: tuple(features) for term, features in enumerate(model.term_features_) if j in features}
     if not terms:
         return BinnedFeature(Feature(name, IgnoredColumn()), IntervalAxis(name, 0, np.empty(0)), {}, {})
-    slices = [_equal_slices(tensors[k], features.index(j)) for k, features in terms.items()]
+    slices = [_equal_slices(tensors[term], features.index(j)) for term, features in terms.items()]
     orders = np.array([len(features) for features in terms.values()])
     bins = [bins_of(model, j, order) for order in orders]
     encoder: Encoder
@@ -104,18 +100,18 @@ def bin_feature(model: Any, j: int, name: str, tensors: Sequence[Floats]) -> Bin
         encoder, cuts = Numeric(cast="text"), np.unique(np.concatenate(bins))
         starts = np.append(-np.inf, cuts)
         # A tensor's index at each interval between the cuts of all terms, then at missing.
-        fine = [np.append(np.searchsorted(term_cuts, starts, side="right") + 1, 0) for term_cuts in bins]
+        indexes = [np.append(np.searchsorted(term_cuts, starts, side="right") + 1, 0) for term_cuts in bins]
     else:
         # In the order of the first term's bins; categories that it lacks come last.
         unsorted = dict.fromkeys(label for term_bins in bins for label in term_bins)
         labels = tuple(sorted(unsorted, key=lambda label: bins[0].get(label, np.inf)))
         encoder = Labels(labels, "short text")
         unseen = [n_places(term_bins) - 1 for term_bins in bins]
-        fine = [
+        indexes = [
             np.array([*(term_bins.get(label, last) for label in labels), last, 0], dtype=np.int64)
             for term_bins, last in zip(bins, unseen, strict=True)
         ]
-    slice_numbers = np.column_stack([numbers[index] for numbers, index in zip(slices, fine, strict=True)])
+    slice_numbers = np.column_stack([numbers[index] for numbers, index in zip(slices, indexes, strict=True)])
     if isinstance(encoder, Labels):
         unseen_bin, fine_bins = _place_extra(slice_numbers, np.arange(len(labels)), len(labels))
         missing_bin, fine_bins = _place_extra(slice_numbers, fine_bins, len(labels) + 1)
@@ -124,7 +120,7 @@ def bin_feature(model: Any, j: int, name: str, tensors: Sequence[Floats]) -> Bin
         is_used = (slice_numbers[1:-1] != slice_numbers[:-2]).any(axis=1)
         missing_bin, fine_bins = _place_extra(slice_numbers, np.flatnonzero(np.append(True, is_used)), len(cuts) + 1)
         axis = IntervalAxis(name, missing_bin, np.nextafter(cuts[is_used], -np.inf))
-    tensor_index = {k: index[fine_bins] for k, index in zip(terms, fine, strict=True)}
+    tensor_index = {term: index[fine_bins] for term, index in zip(terms, indexes, strict=True)}
     by_order = {int(k): _order_binning(axis, slice_numbers[fine_bins][:, orders == k]) for k in np.unique(orders)}
     return BinnedFeature(Feature(name, encoder), axis, tensor_index, by_order)
 
@@ -137,7 +133,7 @@ def _equal_slices(tensor: Floats, axis: int) -> Ints:
 
 
 def _order_binning(axis: Axis, slice_numbers: Ints) -> Binning:
-    """Return the bins that some of the terms distinguish; categories and missing values stay separate."""
+    """Return the bins that some of the terms distinguish, by the slice numbers of bins, shape (bins, terms)."""
     if not axis.is_ordered:
         return unmerged(axis.size)
     regular = slice_numbers[: axis.n_regular]
@@ -147,23 +143,21 @@ def _order_binning(axis: Axis, slice_numbers: Ints) -> Binning:
 
 
 def _place_extra(slice_numbers: Ints, fine_bins: Ints, extra: int) -> tuple[int, Ints]:
-    """Return the first bin that no term distinguishes from the extra one, else append the extra one."""
+    """Return the bin of the fine bin `extra`, a new one only if terms distinguish it from all others, and all bins."""
     equal = np.flatnonzero((slice_numbers[fine_bins] == slice_numbers[extra]).all(axis=1))
     return (int(equal[0]), fine_bins) if len(equal) else (len(fine_bins), np.append(fine_bins, extra))
 
 
 def read(model: Any) -> Effects:
-    """Read a fitted EBM; the sum of the terms is the model's score for every row.
-
-    Covers ExplainableBoostingRegressor and -Classifier and their differentially private variants, merged or edited.
-    """
+    """Read a fitted EBM; the sum of the terms is the model's score for every row."""
+    # Covers ExplainableBoostingRegressor and -Classifier and their differentially private variants, merged or edited.
     _check_model(model)
-    return checks.read_estimator("interpret", model, _effects)
+    return checks.read_estimator("interpret", model, _effects_of)
 
 
-def _effects(model: Any) -> Effects:
+def _effects_of(model: Any) -> Effects:
     intercept = np.array(model.intercept_, dtype=np.float64, ndmin=1)
-    tensors = [_tensor(model, k, len(intercept)) for k in range(len(model.term_features_))]
+    tensors = [_checked_tensor(model, k, len(intercept)) for k in range(len(model.term_features_))]
     for values in (intercept, *tensors):
         if not np.isfinite(values).all():
             raise UnsupportedModelError(
@@ -173,7 +167,7 @@ def _effects(model: Any) -> Effects:
     names, named = _names(model)
     features = [bin_feature(model, j, name, tensors) for j, name in enumerate(names)]
     grid = Grid(_schema(model, features, len(intercept), named=named), tuple(feature.axis for feature in features))
-    terms, binnings = _terms(model.term_features_, tensors, features)
+    terms, binnings = _terms_and_binnings(model.term_features_, tensors, features)
     return Effects(grid, intercept, terms, binnings)
 
 
@@ -197,15 +191,9 @@ def _schema(model: Any, features: Sequence[BinnedFeature], n_outputs: int, *, na
     classes = plain_labels(getattr(model, "classes_", ()))
     link = _LINKS.get(model.link_, "other")
     stated = getattr(model, "objective", None)  # models that merge_ebms made have none
-    objective = objective_of_probabilities(link) if stated is None else _objective(str(stated), link)
-    return Schema(
-        tuple(feature.feature for feature in features),
-        output_names(n_outputs, classes),
-        link,
-        named=named,
-        classes=classes,
-        objective=objective,
-    )
+    objective = probability_objective(link) if stated is None else _objective(str(stated), link)
+    outputs, all_features = output_names(n_outputs, classes), tuple(feature.feature for feature in features)
+    return Schema(all_features, outputs, link, named=named, classes=classes, objective=objective)
 
 
 def _objective(stated: str, link: str) -> str:
@@ -227,21 +215,23 @@ def _names(model: Any) -> tuple[Sequence[str], bool]:
     return names, True
 
 
-def _tensor(model: Any, k: int, n_outputs: int) -> Floats:
-    features = model.term_features_[k]
+def _checked_tensor(model: Any, term: int, n_outputs: int) -> Floats:
+    """Return the scores of a term, shape (bins of each feature, outputs); UnsupportedModelError if they do not fit."""
+    features = model.term_features_[term]
     sizes = [n_places(bins_of(model, j, len(features))) for j in features]
     shape = tuple(sizes) if n_outputs == 1 else (*sizes, n_outputs)
-    scores = np.asarray(model.term_scores_[k], dtype=np.float64)
+    scores = np.asarray(model.term_scores_[term], dtype=np.float64)
     if len(set(features)) < len(features) or scores.shape != shape:
         raise UnsupportedModelError(
-            f"term_scores_[{k}] must have shape {shape}, one axis per feature, got {scores.shape}; undo the edit."
+            f"term_scores_[{term}] must have shape {shape}, one axis per feature, got {scores.shape}; undo the edit."
         )
     return scores.reshape(*sizes, n_outputs)
 
 
-def _terms(
+def _terms_and_binnings(
     term_features: Sequence[Key], tensors: Sequence[Floats], features: Sequence[BinnedFeature]
 ) -> tuple[dict[Key, Floats], dict[Key, tuple[Binning, ...]]]:
+    """Return by key the tables, with merged bins where no term of this order differs, and their binnings."""
     indexes: list[list[Ints]] = [
         [features[j].tensor_index[k][np.unique(features[j].binnings[len(key)].bins, return_index=True)[1]] for j in key]
         for k, key in enumerate(term_features)
@@ -253,9 +243,9 @@ def _terms(
             "or max_interaction_bins, or with fewer interactions."
         )
     terms: dict[Key, Floats] = {}
-    for listed, tensor, index in zip(term_features, tensors, indexes, strict=True):
-        order = np.argsort(listed)
+    for unsorted_key, tensor, index in zip(term_features, tensors, indexes, strict=True):
+        order = np.argsort(unsorted_key)
         values = take_bins(tensor, index).transpose([*order, len(order)])
-        key = tuple(int(listed[position]) for position in order)
+        key = tuple(int(unsorted_key[position]) for position in order)
         terms[key] = terms[key] + values if key in terms else np.ascontiguousarray(values)
     return terms, {key: tuple(features[j].binnings[len(key)] for j in key) for key in terms}

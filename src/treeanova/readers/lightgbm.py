@@ -8,8 +8,7 @@ as ``predict`` uses them; leaf values include the starting score and the learnin
   0 go the default way. NaN: NaN goes the default way.
 * At a category split the threshold is the number of a bit set; codes in it go left, everything else (NaN, negative,
   unseen) goes right; codes are truncated to integers, so -0.5 is category 0.
-* With ``average_output`` (random forest), `predict` gives the mean of the trees and raw_score=True their sum; the
-  Forest gives the mean.
+* With ``average_output`` (random forest), `predict` and the Forest give the mean of trees, raw_score=True their sum.
 * Category columns of pandas come as their codes; ``pandas_categorical`` lists the categories of each such column, in
   column order without names. Ordered ones (and those left out of ``categorical_feature=``) are split as numbers.
 * Training turned spaces in feature names into underscores; the schema has the names of the model.
@@ -23,10 +22,11 @@ import itertools
 import json
 import pathlib
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.data.features import Encoder, Feature, IntegerCategory, Labels, Numeric, Schema
@@ -37,19 +37,12 @@ from treeanova.readers.checks import block_starts, check_size, check_values, dam
 from treeanova.readers.outputs import link_and_objective, objective_text, output_names, plain_labels
 
 _LOSSES = {
-    "identity squared": "regression",
-    "identity absolute": "regression_l1",
-    "identity huber": "huber",
-    "identity fair": "fair",
-    "identity pinball": "quantile",
-    "identity mape": "mape",
+    "identity squared": "regression", "identity absolute": "regression_l1", "identity huber": "huber",
+    "identity fair": "fair", "identity pinball": "quantile", "identity mape": "mape",
     "identity pairwise": "lambdarank rank_xendcg",
-    "log poisson": "poisson",
-    "log gamma": "gamma",
-    "log tweedie": "tweedie",
-    "logit log": "binary cross_entropy multiclassova",
-    "softmax multiclass": "multiclass",
-}
+    "log poisson": "poisson", "log gamma": "gamma", "log tweedie": "tweedie",
+    "logit log": "binary cross_entropy multiclassova", "softmax multiclass": "multiclass",
+}  # fmt: skip
 _PARAMETERS = {"huber": "alpha", "fair": "fair_c", "pinball": "alpha", "tweedie": "tweedie_variance_power"}
 _MULTICLASS = {"multiclass", "multiclassova"}
 # Limits that no sound model reaches, so a small file cannot fill the memory.
@@ -68,26 +61,24 @@ TrainingColumn = tuple[tuple[int, ...] | None, float, float]
 
 @dataclasses.dataclass(frozen=True)
 class ModelText:
+    """A model's text: fields of the header and of each tree by name, and the lines after the trees."""
+
     header: Fields
     trees: Sequence[Fields]
     tail: Sequence[str]
 
-    def count(self, key: str) -> int:
+    def positive_count(self, key: str) -> int:
         number = whole_number(self.header.get(key, ""))
         if number < 1:
             raise damaged(f"`{key}` must be positive, got {number}")
         return number
 
     def tail_entry(self, start: str, default: str) -> str:
+        """Return what follows `start` in the last line after the trees that begins with it."""
         return next((line.removeprefix(start) for line in reversed(self.tail) if line.startswith(start)), default)
 
-    def integers(self, key: str, sizes: Ints) -> Ints:
-        return np.array(self._gather(key, int, sizes), dtype=np.int64)
-
-    def decimals(self, key: str, sizes: Ints) -> Floats:
-        return np.array(self._gather(key, float, sizes), dtype=np.float64)
-
-    def _gather(self, key: str, convert: Callable[[str], float], sizes: Ints) -> list[float]:
+    def numbers(self, key: str, sizes: Ints, kind: type[int] | type[float] = int) -> npt.NDArray[Any]:
+        """Return a field of all trees, tree after tree, as int64 or float64; tree i must have sizes[i] numbers."""
         texts = [tree.get(key, "") for tree in self.trees]
         wrong_text = next((text for text in texts if not _NUMBERS.fullmatch(text)), None)
         if wrong_text is not None:  # Python takes 1_000 and digits of other scripts
@@ -97,10 +88,11 @@ class ModelText:
         if len(wrong):
             tree = wrong[0]
             raise damaged(f"`{key}` of tree {tree} must have {sizes[tree]} entries, got {len(tokens[tree])}")
-        return list(map(convert, itertools.chain.from_iterable(tokens)))
+        return np.array(list(map(kind, itertools.chain.from_iterable(tokens))), np.int64 if kind is int else np.float64)
 
 
 def parse(text: str) -> ModelText:
+    """Split a model's text into header, trees and tail; ModelFileError if something is missing."""
     if not text.startswith("tree\n"):
         raise ModelFileError(
             f"a LightGBM text model must start with the line 'tree', got {text[:20]!r}; is it another kind of file?"
@@ -128,10 +120,8 @@ def parse(text: str) -> ModelText:
 
 
 def _check_trees(header: Fields, blocks: Sequence[str]) -> None:
-    """Raise ModelFileError unless the trees have the sizes that `tree_sizes` announces.
-
-    LightGBM always writes `tree_sizes`, but also reads texts without it.
-    """
+    """Raise ModelFileError unless the trees have the sizes that `tree_sizes` announces."""
+    # LightGBM always writes `tree_sizes`, but also reads texts without it.
     n_bytes = [len(f"Tree={block}\n".encode()) for block in blocks]  # with the line end that split() took away
     sizes = [whole_number(size) for size in header["tree_sizes"].split()] if "tree_sizes" in header else n_bytes
     if len(sizes) != len(blocks):
@@ -147,6 +137,7 @@ def _check_trees(header: Fields, blocks: Sequence[str]) -> None:
 
 
 def _fields(block: str) -> Fields:
+    """Return a block of lines such as "num_leaves=31" as values by name."""
     # Not splitlines(): names may contain what Unicode considers line ends.
     lines = [line for line in block.split("\n") if line]
     fields = {key: value for key, _, value in (line.partition("=") for line in lines)}
@@ -159,6 +150,7 @@ def _fields(block: str) -> Fields:
 
 
 def version_of(text: str) -> tuple[int, ...]:
+    """Return the format's number as (4,) for the line "version=v4"; empty without it."""
     match = re.match(r"tree\nversion=v(\d{1,9})\n", text)
     return (int(match[1]),) if match else ()
 
@@ -180,13 +172,14 @@ class Splits:
 
 
 def read_splits(text: ModelText, n_splits: Ints, n_sets: Ints, n_features: int) -> Splits:
-    feature = text.integers("split_feature", n_splits)
+    """Return the splits; `n_splits` and `n_sets` are the numbers of splits and of category sets of each tree."""
+    feature = text.numbers("split_feature", n_splits)
     is_valid = (feature >= 0) & (feature < n_features)
     check_values(f"the model's trees must split on {n_features} features", feature, is_valid)
-    decision = text.integers("decision_type", n_splits)
+    decision = text.numbers("decision_type", n_splits)
     missing_type = decision >> 2
     check_values("the model's decision types must be 0 to 11", decision, (decision >= 0) & (missing_type <= 2))
-    threshold, is_category = text.decimals("threshold", n_splits), decision & 1 > 0
+    threshold, is_category = text.numbers("threshold", n_splits, float), decision & 1 > 0
     # All values that LightGBM treats as zero go the same way.
     bound = np.where((threshold >= 0) & (threshold < NEAR_ZERO), NEAR_ZERO, threshold)
     bound = np.where((threshold < 0) & (threshold >= -NEAR_ZERO), np.nextafter(-NEAR_ZERO, -np.inf), bound)
@@ -209,8 +202,9 @@ def read_splits(text: ModelText, n_splits: Ints, n_sets: Ints, n_features: int) 
 
 
 def read_members(text: ModelText, splits: Splits, n_sets: Ints) -> Members:
+    """Return pairs of a split (its position) and a code in its category set, as two arrays."""
     sizes = np.where(n_sets > 0, n_sets + 1, 0)
-    boundaries = text.integers("cat_boundaries", sizes)
+    boundaries = text.numbers("cat_boundaries", sizes)
     first = block_starts(sizes)[n_sets > 0]
     set_sizes = np.delete(np.diff(boundaries, prepend=0), first)
     rule = "the model's category sets must follow one another, from word 0"
@@ -218,13 +212,13 @@ def read_members(text: ModelText, splits: Splits, n_sets: Ints) -> Members:
     check_values(f"{rule}, with 0 to {_MAX_WORDS} words", set_sizes, (set_sizes >= 0) & (set_sizes <= _MAX_WORDS))
     tree_of_set = np.repeat(np.arange(len(text.trees)), n_sets)
     n_words = np.bincount(tree_of_set, set_sizes, len(text.trees)).astype(np.int64)
-    words = text.integers("cat_threshold", n_words)
+    words = text.numbers("cat_threshold", n_words)
     check_values("the model's category sets must be 32-bit words", words, (words >= 0) & (words < 1 << 32))
-    kept = np.flatnonzero(words)
-    bits = np.unpackbits(words[kept].astype("<u4").view(np.uint8).reshape(-1, 4), axis=1, bitorder="little")
+    nonzero = np.flatnonzero(words)
+    bits = np.unpackbits(words[nonzero].astype("<u4").view(np.uint8).reshape(-1, 4), axis=1, bitorder="little")
     check_size("category sets", int(np.count_nonzero(bits)), _MAX_MEMBERS)
-    row, bit = np.nonzero(bits)
-    word = kept[row]
+    word_row, bit = np.nonzero(bits)
+    word = nonzero[word_row]
     set_number = np.repeat(np.arange(len(set_sizes)), set_sizes)[word]
     split_of_set = np.full(len(set_sizes), -1)
     split_of_set[splits.set_number[splits.is_category]] = np.flatnonzero(splits.is_category)
@@ -253,7 +247,7 @@ def encoders_of(text: ModelText, splits: Splits, members: Members, n_features: i
             "continued with other categorical features); train it in one go."
         )
     split, code = members
-    keys = np.unique((splits.feature[split] << 32) + code)
+    keys = np.unique((splits.feature[split] << 32) + code)  # a feature and a code in one number
     check_size("categories", len(keys), _MAX_CATEGORIES)
     codes = np.split(keys & 0xFFFFFFFF, np.searchsorted(keys >> 32, np.arange(1, n_features)))
     is_category = in_sets | (np.array([trained is not None for trained, _, _ in columns], dtype=bool) & ~in_numbers)
@@ -264,6 +258,7 @@ def encoders_of(text: ModelText, splits: Splits, members: Members, n_features: i
 
 
 def _training_columns(text: ModelText, n_features: int) -> list[TrainingColumn]:
+    """Return for each feature its categories in training (None: numeric), the lowest and the highest value."""
     infos = text.header.get("feature_infos", "").split(" ")
     if len(infos) != n_features:
         raise damaged(f"`feature_infos` must have {n_features} entries, got {len(infos)}")
@@ -283,11 +278,9 @@ def _training_columns(text: ModelText, n_features: int) -> list[TrainingColumn]:
 
 
 def _pandas_labels(text: ModelText, columns: list[TrainingColumn]) -> dict[int, tuple[Hashable, ...]]:
-    """Return labels of the features that were category columns of pandas.
-
-    The text lists labels in column order without names. Usually these columns are the model's category features; if
-    not, the lists are placed in order if there is only one way to do so; otherwise the model is refused.
-    """
+    """Return labels of the features that were category columns of pandas."""
+    # The text lists labels in column order without names. Usually these columns are the model's category features; if
+    # not, the lists are placed in order if there is only one way to do so; otherwise the model is refused.
     lists = json.loads(text.tail_entry("pandas_categorical:", "null")) or []
     is_sound = isinstance(lists, list) and all(
         isinstance(labels, list)
@@ -311,20 +304,19 @@ def _pandas_labels(text: ModelText, columns: list[TrainingColumn]) -> dict[int, 
 
 
 def _place(labels: Sequence[Sequence[Hashable]], columns: list[TrainingColumn], candidates: Sequence[int]) -> list[int]:
-    """Return the earliest candidates that can hold the lists of labels, in order; fewer if some have no place.
-
-    Earliest from the left and from the right enclose all placements, so they agree only if there is just one.
-    """
-    placed: list[int] = []
+    """Return the earliest candidates that can hold the lists of labels, in order; fewer if some have no place."""
+    # Earliest from the left and from the right enclose all placements, so they agree only if there is just one.
+    places: list[int] = []
     for j in candidates:
         _, low, high = columns[j]
         is_code = low.is_integer() and high.is_integer() and low >= 0
-        if is_code and len(placed) < len(labels) and high < len(labels[len(placed)]):
-            placed.append(j)
-    return placed
+        if is_code and len(places) < len(labels) and high < len(labels[len(places)]):
+            places.append(j)
+    return places
 
 
 def _encoder(trained: Sequence[int], labels: tuple[Hashable, ...] | None, codes: Ints, *, is_category: bool) -> Encoder:
+    """Return a feature's encoder; `trained` are codes in training, `codes` those in splits."""
     if labels is not None:
         if codes.max(initial=-1) >= len(labels):
             raise damaged(
@@ -341,11 +333,11 @@ def forest_of(text: ModelText, classes: Any) -> Forest:
             "`model` must have constant leaves, got linear_tree=True, whose leaves are linear functions; train it "
             "without."
         )
-    names, n_outputs = feature_names(text), text.count("num_tree_per_iteration")
+    names, n_outputs = feature_names(text), text.positive_count("num_tree_per_iteration")
     if n_outputs > _MAX_OUTPUTS or len(text.trees) % n_outputs:
         raise damaged(f"the model must have as many trees for each of {n_outputs} outputs, got {len(text.trees)}")
     one_each = np.ones(len(text.trees), dtype=np.int64)
-    n_leaves, n_sets = text.integers("num_leaves", one_each), text.integers("num_cat", one_each)
+    n_leaves, n_sets = text.numbers("num_leaves", one_each), text.numbers("num_cat", one_each)
     check_values("the model's trees must have leaves", n_leaves, n_leaves >= 1)
     check_values("the model's trees must have 0 or more category sets", n_sets, n_sets >= 0)
     splits = read_splits(text, n_leaves - 1, n_sets, len(names))
@@ -382,7 +374,7 @@ def forest_of(text: ModelText, classes: Any) -> Forest:
 
 def _children(text: ModelText, key: str, tree: Ints, n_leaves: Ints) -> Ints:
     """Return positions of children; the text has numbers of splits of the tree, or of leaves as -1 - number."""
-    child = text.integers(key, n_leaves - 1)
+    child = text.numbers(key, n_leaves - 1)
     n_in_tree = n_leaves[tree]
     check_values("the model's trees must link nodes that exist", child, (child < n_in_tree - 1) & (child >= -n_in_tree))
     first_split, first_leaf = block_starts(n_leaves - 1)[tree], len(tree) + block_starts(n_leaves)[tree]
@@ -391,7 +383,7 @@ def _children(text: ModelText, key: str, tree: Ints, n_leaves: Ints) -> Ints:
 
 def _values(text: ModelText, n_leaves: Ints, n_outputs: int) -> Floats:
     """Return leaf values per output, zero at inner nodes; tree i belongs to output i mod n_outputs."""
-    leaf_value = text.decimals("leaf_value", n_leaves)
+    leaf_value = text.numbers("leaf_value", n_leaves, float)
     if "average_output" in text.header:
         leaf_value /= max(1, len(text.trees) // n_outputs)
     n_splits = len(leaf_value) - len(n_leaves)
@@ -403,11 +395,12 @@ def _values(text: ModelText, n_leaves: Ints, n_outputs: int) -> Floats:
 
 
 def _positions(feature: Ints, code: Ints, encoders: list[Encoder]) -> Ints:
+    """Return the position of each code among the categories of its feature."""
     codes = [e.code_values if isinstance(e, IntegerCategory) else range(len(e.labels or ())) for e in encoders]
-    sizes = np.array([len(one) for one in codes], dtype=np.int64)
-    known = np.fromiter(itertools.chain.from_iterable(codes), np.int64, int(sizes.sum()))
-    known += np.repeat(np.arange(len(codes)) << 32, sizes)
-    return np.searchsorted(known, (feature << 32) + code) - block_starts(sizes)[feature]
+    sizes = np.array([len(feature_codes) for feature_codes in codes], dtype=np.int64)
+    sorted_keys = np.fromiter(itertools.chain.from_iterable(codes), np.int64, int(sizes.sum()))
+    sorted_keys += np.repeat(np.arange(len(codes)) << 32, sizes)
+    return np.searchsorted(sorted_keys, (feature << 32) + code) - block_starts(sizes)[feature]
 
 
 def _schema(text: ModelText, names: list[str], encoders: list[Encoder], n_outputs: int, classes: Any) -> Schema:
@@ -428,6 +421,7 @@ def _schema(text: ModelText, names: list[str], encoders: list[Encoder], n_output
 
 
 def _link_and_objective(text: ModelText, n_outputs: int) -> tuple[str, str]:
+    """Return our words for link and objective; the link is "other" if `predict` changes the score otherwise."""
     stated = text.header.get("objective", "")
     name, *options = stated.split() or [""]
     link, objective = link_and_objective(name, _LOSSES)
@@ -444,7 +438,7 @@ def _link_and_objective(text: ModelText, n_outputs: int) -> tuple[str, str]:
 
 
 def read(model: Any) -> Forest:
-    booster = _booster(model)
+    booster = _booster_of(model)
     try:
         text = booster.model_to_string()
     except (TypeError, ValueError) as error:  # categories such as intervals, which LightGBM cannot write
@@ -473,18 +467,19 @@ def read_file(path: pathlib.Path) -> Forest:
 
 
 def _score_of(booster: Any, forest: Forest, rows: Floats) -> Floats:
+    """Return LightGBM's own raw prediction at encoded rows, the mean of trees if the forest is one."""
     raw = rows.copy()
     for j, feature in enumerate(forest.schema.features):
         if isinstance(feature.encoder, IntegerCategory):
-            known = np.isfinite(rows[:, j])
+            is_code = np.isfinite(rows[:, j])
             codes = np.append(feature.encoder.code_values, max(feature.encoder.code_values, default=-1) + 1)
-            raw[known, j] = codes[rows[known, j].astype(np.int64)]
+            raw[is_code, j] = codes[rows[is_code, j].astype(np.int64)]
     score = np.asarray(booster.predict(raw, raw_score=True), dtype=np.float64).reshape(len(rows), -1)
     is_mean = "\naverage_output\n" in booster.model_to_string(num_iteration=1)
     return score / max(1, forest.n_trees // forest.n_outputs) if is_mean else score
 
 
-def _booster(model: Any) -> Any:
+def _booster_of(model: Any) -> Any:
     if isinstance(getattr(model, "boosters", None), list):
         raise UnsupportedModelError(
             f"`model` must be one model, got a CVBooster of {len(model.boosters)}; pass one of its `boosters`."

@@ -25,6 +25,7 @@ def class_outputs(classes: Sequence[object]) -> tuple[str, ...]:
 
 
 def without_first_of_two(scores: Floats) -> Floats:
+    """Return scores, outputs last, of the second class only if there are two; else unchanged."""
     return scores[..., 1:] if scores.shape[-1] == 2 else scores
 
 
@@ -39,22 +40,20 @@ def plain_labels(classes: npt.ArrayLike) -> tuple[Hashable, ...]:
     return tuple(label if isinstance(label, (str, bool, int, float)) else str(label) for label in labels)
 
 
-def link_and_objective(name: str, words: Mapping[str, str]) -> tuple[str, str]:
-    """Return our words for a library's loss, "other" and its name if there are none.
-
-    The table maps a link, or a link and an objective, to names separated by spaces.
-    """
-    ours = next((ours for ours, theirs in words.items() if name in theirs.split()), "other")
-    link, _, objective = ours.partition(" ")
+def link_and_objective(name: str, losses: Mapping[str, str]) -> tuple[str, str]:
+    """Return our words for a library's loss, "other" and its name if there are none."""
+    # The table maps a link, or a link and an objective, to names separated by spaces.
+    our_words = next((words for words, names in losses.items() if name in names.split()), "other")
+    link, _, objective = our_words.partition(" ")
     return link, objective or name
 
 
 def objective_text(name: str, *parameters: float | str) -> str:
     """Write an objective in the words of `validate(loss=...)`."""
-    return ":".join([name, *(one if isinstance(one, str) else f"{one:.9g}" for one in parameters)])
+    return ":".join([name, *(value if isinstance(value, str) else f"{value:.9g}" for value in parameters)])
 
 
-def objective_of_probabilities(link: str) -> str:
+def probability_objective(link: str) -> str:
     """Return the objective of a classifier whose file states the link only; empty for other links."""
     return _OF_PROBABILITIES.get(link, "")
 

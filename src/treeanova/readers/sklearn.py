@@ -22,8 +22,7 @@ Quantile forests (the package quantile-forest) are read if their prediction is a
   a row reaches, so it is not a sum over trees and is refused.
 - With default_quantiles="mean" and one row per leaf, `predict` gives the mean over trees of these rows' targets,
   clipped to the leaf's bounds under monotonic constraints. That is a sum over leaves, and is read.
-- With more rows per leaf, the mean pools all rows: its denominator depends on the leaves of all trees, so it is not a
-  sum and is refused.
+- With more rows per leaf, the mean pools all rows: its denominator depends on all trees, so it is refused.
 """
 
 from __future__ import annotations
@@ -44,14 +43,11 @@ from treeanova.readers.checks import block_starts, stacked_trees
 from treeanova.readers.outputs import class_outputs, objective_text, output_names, plain_labels, without_first_of_two
 
 _LINKS = {
-    "IdentityLink": "identity",
-    "LogLink": "log",
-    "LogitLink": "logit",
-    "HalfLogitLink": "argmax",
+    "IdentityLink": "identity", "LogLink": "log", "LogitLink": "logit", "HalfLogitLink": "argmax",
     "MultinomialLogit": "softmax",
-}
-
+}  # fmt: skip
 _OBJECTIVES = {"squared_error": "squared", "absolute_error": "absolute"}
+_KINDS = ("Regressor", "Classifier")
 _BITS = 256  # a category set of HistGradientBoosting is a bitset of eight 32-bit words
 _QUANTILE_FORESTS = {"RandomForestQuantileRegressor", "ExtraTreesQuantileRegressor"}
 
@@ -61,6 +57,7 @@ def is_sklearn(item: Any) -> bool:
 
 
 def check_methods(model: Any) -> None:
+    """Raise UnsupportedModelError if a class of the user overrides how scikit-learn predicts."""
     for name in ("predict", "predict_proba", "decision_function"):
         method = getattr(type(model), name, None)
         if method is not None and not is_sklearn(method):
@@ -70,6 +67,7 @@ def check_methods(model: Any) -> None:
 
 
 def feature_names(model: Any) -> tuple[list[str], bool]:
+    """Return names of the columns, x0, x1, … if the model has none, and whether it has them."""
     names = getattr(model, "feature_names_in_", None)
     if names is None:
         return [f"x{j}" for j in range(model.n_features_in_)], False
@@ -83,7 +81,7 @@ def numeric_schema(model: Any, outputs: tuple[str, ...], link: str, *, accepts_m
     return Schema(features, outputs, link, named, classes=classes, objective=objective)
 
 
-def _class_outputs(model: Any) -> tuple[str, ...]:
+def _checked_class_outputs(model: Any) -> tuple[str, ...]:
     if isinstance(model.classes_, list):
         raise UnsupportedModelError(
             f"{type(model).__name__} cannot be read: it predicts several targets; fit one classifier for each."
@@ -94,7 +92,7 @@ def _class_outputs(model: Any) -> tuple[str, ...]:
 
 
 def boosted_outputs(model: Any) -> tuple[str, ...]:
-    return _class_outputs(model) if hasattr(model, "classes_") else ("score",)
+    return _checked_class_outputs(model) if hasattr(model, "classes_") else ("score",)
 
 
 def loss_link(model: Any) -> str:
@@ -103,6 +101,7 @@ def loss_link(model: Any) -> str:
 
 
 def loss_objective(model: Any) -> str:
+    """Return what boosting minimised, in the words of `validate(loss=...)`."""
     loss = model.loss if isinstance(model.loss, str) else type(model.loss).__name__
     if loss == "log_loss":
         return "log" if len(model.classes_) == 2 else "multiclass"
@@ -123,42 +122,43 @@ def _check_trees(model: Any, trees: Sequence[Any]) -> None:
     check_methods(trees[0])
 
 
-def _sizes(trees: Sequence[Any]) -> Ints:
+def _node_counts(trees: Sequence[Any]) -> Ints:
     return np.array([tree.tree_.node_count for tree in trees], dtype=np.int64)
 
 
-def _structure(trees: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
+def _structure_of(trees: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
+    """Return arguments of `assemble` for trees one after the other, all but their values."""
     arrays = [tree.tree_ for tree in trees]
     left, right = (np.concatenate([getattr(tree, f"children_{side}") for tree in arrays]) for side in ("left", "right"))
     return {
         "feature": np.concatenate([tree.feature for tree in arrays]),
         "bound": bound_up_to(np.concatenate([tree.threshold for tree in arrays])),
         "missing_left": np.concatenate([tree.missing_go_to_left for tree in arrays]),
-        **stacked_trees(_sizes(trees), left, right),
+        **stacked_trees(_node_counts(trees), left, right),
     }
 
 
 def read_forest(model: Any) -> Forest:
-    """Read a forest, or one tree."""
     trees = getattr(model, "estimators_", [model])
-    return _average(model, trees, _structure(trees))
+    return _mean_of_trees(model, trees, _structure_of(trees))
 
 
 def read_bagging(model: Any) -> Forest:
+    """Read a bag; its trees number the columns that they see, which may be some of the data's."""
     trees = model.estimators_
     _check_trees(model, trees)
-    structure = _structure(trees)
+    structure = _structure_of(trees)
     columns = [
         np.asarray(tree_columns)[np.maximum(tree.tree_.feature, 0)]
         for tree, tree_columns in zip(trees, model.estimators_features_, strict=True)
     ]
     structure["feature"] = np.concatenate(columns)
-    return _average(model, trees, structure)
+    return _mean_of_trees(model, trees, structure)
 
 
-def _average(model: Any, trees: Sequence[Any], structure: dict[str, npt.NDArray[Any]]) -> Forest:
+def _mean_of_trees(model: Any, trees: Sequence[Any], structure: dict[str, npt.NDArray[Any]]) -> Forest:
     if hasattr(model, "classes_"):
-        outputs, link, objective = _class_outputs(model), "probability", "brier"
+        outputs, link, objective = _checked_class_outputs(model), "probability", "brier"
         values = without_first_of_two(np.concatenate([_probabilities(tree, len(model.classes_)) for tree in trees]))
     else:
         values = np.concatenate([tree.tree_.value[:, :, 0] for tree in trees])
@@ -184,16 +184,17 @@ def read_boosting(model: Any) -> Forest:
     n_classes = model.estimators_.shape[1]
     trees = model.estimators_.ravel()
     values = np.concatenate([tree.tree_.value[:, 0, 0] for tree in trees])
-    output = np.repeat(np.arange(len(trees)) % n_classes, _sizes(trees))
+    output = np.repeat(np.arange(len(trees)) % n_classes, _node_counts(trees))
     schema = numeric_schema(
         model, boosted_outputs(model), loss_link(model), accepts_missing=False, objective=loss_objective(model)
     )
     return assemble(
-        schema, _start(model), values=in_column(model.learning_rate * values, output, n_classes), **_structure(trees)
+        schema, _start(model), values=in_column(model.learning_rate * values, output, n_classes), **_structure_of(trees)
     )
 
 
 def in_column(values: Floats, column: Ints, n_columns: int) -> Floats:
+    """Return a matrix with each value in its column and zeros elsewhere."""
     matrix = np.zeros((len(values), n_columns))
     matrix[np.arange(len(values)), column] = values
     return matrix
@@ -220,20 +221,20 @@ def read_adaboost(model: Any) -> Forest:
     _check_trees(model, trees)
     if getattr(model, "algorithm", "SAMME") == "SAMME.R":
         raise UnsupportedModelError('AdaBoostClassifier can be read with algorithm="SAMME" only; fit it with that.')
-    outputs = _class_outputs(model)
-    vote = np.concatenate([tree.tree_.value[:, 0, :].argmax(axis=1) for tree in trees])
+    outputs = _checked_class_outputs(model)
+    voted_class = np.concatenate([tree.tree_.value[:, 0, :].argmax(axis=1) for tree in trees])
     weights = model.estimator_weights_
-    weight = np.repeat(weights[: len(trees)] / weights.sum(), _sizes(trees))
+    tree_weight = np.repeat(weights[: len(trees)] / weights.sum(), _node_counts(trees))
     # For two classes, predict_proba is the logistic function of this difference; for more, a softmax of f / (K - 1).
     link = "logit" if len(outputs) == 1 else "argmax"
     # The objective is empty: votes are divided by their sum, which does not minimise the exponential loss.
     schema = numeric_schema(model, outputs, link, accepts_missing=False, objective="")
     # A vote is 1 for its class, and -1 shared by the others; of two classes, the second minus the first.
     n_classes = len(model.classes_)
-    votes = np.where(vote[:, None] == np.arange(n_classes), 1.0, -1.0 / (n_classes - 1))
+    votes = np.where(voted_class[:, None] == np.arange(n_classes), 1.0, -1.0 / (n_classes - 1))
     if n_classes == 2:
-        votes = np.where(vote == 1, 2.0, -2.0)[:, None]
-    return assemble(schema, np.zeros(len(outputs)), values=votes * weight[:, None], **_structure(trees))
+        votes = np.where(voted_class == 1, 2.0, -2.0)[:, None]
+    return assemble(schema, np.zeros(len(outputs)), values=votes * tree_weight[:, None], **_structure_of(trees))
 
 
 def read_histogram_boosting(model: Any) -> Forest:
@@ -243,7 +244,7 @@ def read_histogram_boosting(model: Any) -> Forest:
     sizes = np.array([len(tree.nodes) for tree in predictors], dtype=np.int64)
     tree_of = np.repeat(np.arange(len(sizes)), sizes)
     is_leaf = nodes["is_leaf"].astype(bool)
-    schema = _hist_schema(model)
+    schema = _histogram_schema(model)
     is_category = np.zeros(len(schema.features), bool) if model._preprocessor is None else model.is_categorical_  # noqa: SLF001
     columns = np.argsort(~is_category, kind="stable")  # of the user's data, by their numbers in trees
     column = np.where(is_leaf, 0, nodes["feature_idx"])
@@ -268,42 +269,34 @@ def read_histogram_boosting(model: Any) -> Forest:
     )
 
 
-def _hist_schema(model: Any) -> Schema:
+def _histogram_schema(model: Any) -> Schema:
     names, named = feature_names(model)
     encoders: list[Encoder] = [Numeric()] * len(names)
     if model._preprocessor is not None:  # noqa: SLF001  predict uses it
         categories = model._preprocessor.named_transformers_["encoder"].categories_  # noqa: SLF001
-        for j, known in zip(np.flatnonzero(model.is_categorical_), categories, strict=True):
-            labels: list[Hashable] = known.tolist()
+        for j, column_categories in zip(np.flatnonzero(model.is_categorical_), categories, strict=True):
+            labels: list[Hashable] = column_categories.tolist()
             if labels and isinstance(labels[-1], float) and np.isnan(labels[-1]):  # last, if it was seen
                 del labels[-1]
             encoders[j] = Labels(tuple(labels), none="category" if None in labels else "missing")
     features = tuple(Feature(name, encoder) for name, encoder in zip(names, encoders, strict=True))
-    return Schema(
-        features,
-        boosted_outputs(model),
-        loss_link(model),
-        named,
-        classes=plain_labels(getattr(model, "classes_", ())),
-        objective=loss_objective(model),
-    )
+    outputs, classes = boosted_outputs(model), plain_labels(getattr(model, "classes_", ()))
+    return Schema(features, outputs, loss_link(model), named, classes=classes, objective=loss_objective(model))
 
 
 def _category_sets(
-    predictors: Sequence[Any], nodes: npt.NDArray[Any], tree_of: Ints, lengths: Ints, missing_left: Bools
+    predictors: Sequence[Any], nodes: npt.NDArray[Any], tree_of: Ints, set_sizes: Ints, missing_left: Bools
 ) -> tuple[Ints, Bools]:
-    """Return the starts of category sets and the sets; unseen categories go where missing values go.
-
-    `lengths` are those of the nodes' sets, 0 at other nodes.
-    """
+    """Return the starts of category sets and the sets; unseen categories go where missing values go."""
+    # `set_sizes` are those of the nodes' sets, 0 at other nodes.
     sets = [np.asarray(tree.raw_left_cat_bitsets, dtype="<u4") for tree in predictors]
-    first = block_starts(np.array([len(tree_sets) for tree_sets in sets], dtype=np.int64))
+    first_set = block_starts(np.array([len(tree_sets) for tree_sets in sets], dtype=np.int64))
     bits = np.unpackbits(np.concatenate(sets).view(np.uint8), axis=1, bitorder="little").astype(bool)
-    which = np.flatnonzero(lengths)
-    is_inside = np.arange(_BITS) < lengths[which, None]
-    category_left = bits[first[tree_of[which]] + nodes["bitset_idx"][which]][is_inside]
-    category_left[np.cumsum(lengths[which]) - 1] = missing_left[which]
-    return np.where(lengths > 0, block_starts(lengths), -1), category_left
+    split_nodes = np.flatnonzero(set_sizes)
+    is_inside = np.arange(_BITS) < set_sizes[split_nodes, None]
+    category_left = bits[first_set[tree_of[split_nodes]] + nodes["bitset_idx"][split_nodes]][is_inside]
+    category_left[np.cumsum(set_sizes[split_nodes]) - 1] = missing_left[split_nodes]
+    return np.where(set_sizes > 0, block_starts(set_sizes), -1), category_left
 
 
 def _check_quantile_forest(model: Any) -> None:
@@ -327,15 +320,16 @@ def _check_quantile_forest(model: Any) -> None:
 
 
 def _read_quantile_forest(model: Any) -> Forest:
-    forest, kept = read_forest(model), model.forest_
+    """Read a quantile forest as the mean of trees whose leaves have the target of their one training row."""
+    forest, stored = read_forest(model), model.forest_
     nodes, leaf = np.flatnonzero(forest.leaf >= 0), forest.leaf_label
     tree = np.searchsorted(forest.roots, nodes, side="right") - 1
-    row = np.asarray(kept.y_train_leaves)[tree, leaf, :, 0].astype(np.int64) - 1  # numbered from 1
-    if (row < 0).any():
+    row_number = np.asarray(stored.y_train_leaves)[tree, leaf, :, 0].astype(np.int64) - 1  # numbered from 1
+    if (row_number < 0).any():
         raise UnsupportedModelError(f"{type(model).__name__} cannot be read: a leaf keeps no training row.")
-    targets: Floats = np.take_along_axis(np.asarray(kept.y_train, dtype=np.float64).T, row, axis=0)
+    targets: Floats = np.take_along_axis(np.asarray(stored.y_train, dtype=np.float64).T, row_number, axis=0)
     if model.monotonic_cst is not None:
-        bounds = np.asarray(kept.y_bound_leaves)[tree, leaf]
+        bounds = np.asarray(stored.y_bound_leaves)[tree, leaf]
         targets = np.clip(targets, bounds[:, :1], bounds[:, 1:])
     return dataclasses.replace(forest, values=targets / model.n_estimators)
 
@@ -347,19 +341,13 @@ _REFUSED = {
 }
 # How each class is read, and an attribute that it has after training.
 _READERS: dict[str, tuple[Callable[[Any], Forest], str]] = {
-    "DecisionTreeRegressor": (read_forest, "tree_"),
-    "DecisionTreeClassifier": (read_forest, "tree_"),
-    "RandomForestRegressor": (read_forest, "estimators_"),
-    "RandomForestClassifier": (read_forest, "estimators_"),
-    "ExtraTreesRegressor": (read_forest, "estimators_"),
-    "ExtraTreesClassifier": (read_forest, "estimators_"),
-    "BaggingRegressor": (read_bagging, "estimators_"),
-    "BaggingClassifier": (read_bagging, "estimators_"),
-    "GradientBoostingRegressor": (read_boosting, "estimators_"),
-    "GradientBoostingClassifier": (read_boosting, "estimators_"),
+    **{f"DecisionTree{kind}": (read_forest, "tree_") for kind in _KINDS},
+    **{f"RandomForest{kind}": (read_forest, "estimators_") for kind in _KINDS},
+    **{f"ExtraTrees{kind}": (read_forest, "estimators_") for kind in _KINDS},
+    **{f"Bagging{kind}": (read_bagging, "estimators_") for kind in _KINDS},
+    **{f"GradientBoosting{kind}": (read_boosting, "estimators_") for kind in _KINDS},
     "AdaBoostClassifier": (read_adaboost, "estimators_"),
-    "HistGradientBoostingRegressor": (read_histogram_boosting, "_predictors"),
-    "HistGradientBoostingClassifier": (read_histogram_boosting, "_predictors"),
+    **{f"HistGradientBoosting{kind}": (read_histogram_boosting, "_predictors") for kind in _KINDS},
 }
 
 

@@ -40,13 +40,10 @@ from treeanova.readers import checks
 from treeanova.readers.checks import block_starts, check_size, decimal_number, stacked_trees, whole_number
 from treeanova.readers.outputs import class_outputs, without_first_of_two
 
-_BYTES_PER_ROW = 4
-_VALUES_PER_BYTE = 64
-_MAX_COLUMNS = 1_000_000
+_BYTES_PER_ROW, _VALUES_PER_BYTE = 4, 64  # fewest and most that a Parquet file may have
 _Indexer = tuple[str, tuple[str, ...], bool]  # a StringIndexer: its raw column, its labels, whether it keeps others
 Row = dict[str, Any]
-_MAX_CATEGORIES = 1 << 20
-_MAX_ENTRIES = 1 << 26
+_MAX_COLUMNS, _MAX_CATEGORIES, _MAX_ENTRIES = 1_000_000, 1 << 20, 1 << 26
 _TREES = {"DecisionTreeRegressionModel", "DecisionTreeClassificationModel"}
 _FORESTS = {"RandomForestRegressionModel", "RandomForestClassificationModel"}
 _BOOSTED = {"GBTRegressionModel", "GBTClassificationModel"}
@@ -55,6 +52,8 @@ _MAX_CLASSES = 100_000
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
+    """A folder that Spark saved, a model or a transformer, and the object in its metadata."""
+
     path: pathlib.Path
     content: dict[str, Any]
 
@@ -67,6 +66,7 @@ class Stage:
         return stated.get(name, defaults.get(name, default))
 
     def rows(self, name: str) -> list[dict[str, Any]]:
+        """Return the rows of all Parquet files in the folder `name` of the stage."""
         try:
             parquet = importlib.import_module("pyarrow.parquet")
         except ImportError as error:
@@ -86,6 +86,7 @@ class Stage:
             raise ModelFileError(f"{self.path.name}/{name} must hold whole Parquet files, got {error}.") from error
 
     def stages(self) -> list[Stage]:
+        """Return the stages of a pipeline, also of pipelines in it; any other stage alone."""
         if self.kind != "PipelineModel":
             return [self]
         names = self.parameter("stageUids") or []
@@ -98,10 +99,8 @@ class Stage:
 
 
 def _check_counts(metadata: Any, file: pathlib.Path) -> None:
-    """Raise ModelFileError for more rows or values than the bytes of a Parquet file can stand for.
-
-    A node has a number and a gain, so real trees need some bytes for each even after compression; lists may repeat.
-    """
+    """Raise ModelFileError for more rows or values than the bytes of a Parquet file can stand for."""
+    # A node has a number and a gain, so real trees need some bytes for each even after compression; lists may repeat.
     size = file.stat().st_size
     groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
     n_values = max((group.column(j).num_values for group in groups for j in range(group.num_columns)), default=0)
@@ -129,16 +128,14 @@ def _open_stage(path: pathlib.Path) -> Stage:
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """A feature, and what trees see of it: itself if `seen` is None, else a number for each category.
-
-    The last two entries of `seen` are for unseen and for missing categories; NaN if they have no prediction.
-    """
+    """A feature, and what trees see of it: itself if `seen` is None, else a number for each category."""
 
     feature: Feature
-    seen: Floats | None = None
+    seen: Floats | None = None  # the last two entries are for unseen and missing ones, NaN without a prediction
 
 
 def columns_of(stages: Sequence[Stage], model: Stage) -> tuple[tuple[Column, ...], bool]:
+    """Return what the trees see of each feature, and whether the columns have names: those of a pipeline do."""
     n_features = whole_number(model.content.get("numFeatures", 0))
     check_size("columns", n_features, _MAX_COLUMNS)
     if not stages:
@@ -156,12 +153,12 @@ def columns_of(stages: Sequence[Stage], model: Stage) -> tuple[tuple[Column, ...
         raise _refusal(
             f"its VectorAssembler must join {n_features} columns of single numbers, got {len(names)} columns"
         )
-    keeps = _keeps_invalid(assembler)
-    columns = [Column(Feature(name, accepts_missing=keeps)) for name in names]
-    for j, output in enumerate(names):
-        if output not in indexers:
+    keeps_missing = _keeps_invalid(assembler)
+    columns = [Column(Feature(name, accepts_missing=keeps_missing)) for name in names]
+    for j, column_name in enumerate(names):
+        if column_name not in indexers:
             continue
-        name, labels, keeps_others = indexers[output]
+        name, labels, keeps_others = indexers[column_name]
         other = float(len(labels)) if keeps_others else np.nan
         feature = Feature(name, Labels(labels, "text"), accepts_missing=keeps_others, accepts_unseen=keeps_others)
         columns[j] = Column(feature, np.array([*range(len(labels)), other, other], dtype=np.float64))
@@ -170,7 +167,7 @@ def columns_of(stages: Sequence[Stage], model: Stage) -> tuple[tuple[Column, ...
     if doubled:
         raise _refusal(f"each column must enter its trees once, got {doubled[0]!r} twice")
     if vector_indexer is not None:
-        columns = _mapped(columns, vector_indexer)
+        columns = _through_vector_indexer(columns, vector_indexer)
     return tuple(columns), True
 
 
@@ -195,12 +192,13 @@ def _keeps_invalid(stage: Stage) -> bool:
 
 
 def _producer(stages: Sequence[Stage], kind: str, column: str) -> Stage | None:
+    """Return the last stage of a kind that makes a column; None without one."""
     producers = [stage for stage in stages if stage.kind == kind and stage.parameter("outputCol") == column]
     return producers[-1] if producers else None
 
 
 def _indexers(stages: Sequence[Stage]) -> dict[str, _Indexer]:
-    """Return all indexers by the names of their outputs."""
+    """Return by output column of StringIndexers the raw column, its labels, and whether others have a position too."""
     indexers: dict[str, _Indexer] = {}
     for stage in (stage for stage in stages if stage.kind == "StringIndexerModel"):
         inputs, outputs = (_names(stage, f"{side}Cols") or _names(stage, f"{side}Col") for side in ("input", "output"))
@@ -214,17 +212,18 @@ def _indexers(stages: Sequence[Stage]) -> dict[str, _Indexer]:
     return indexers
 
 
-def _mapped(columns: Sequence[Column], indexer: Stage) -> list[Column]:
+def _through_vector_indexer(columns: Sequence[Column], indexer: Stage) -> list[Column]:
+    """Return columns as a VectorIndexer changes them: it maps numbers of some columns to positions."""
     keeps = _keeps_invalid(indexer)
     listed = indexer.rows("data")[0]["categoryMaps"]
     maps = {key: dict(pairs) for key, pairs in listed}
     for (_, pairs), positions in zip(listed, maps.values(), strict=True):
         if len(positions) < len(pairs) or sorted(positions.values()) != list(range(len(pairs))):
             raise ModelFileError("a VectorIndexer must number values from 0 on, got others; folder damaged?")
-    return [_through(column, maps[j], keeps=keeps) if j in maps else column for j, column in enumerate(columns)]
+    return [_with_positions(column, maps[j], keeps=keeps) if j in maps else column for j, column in enumerate(columns)]
 
 
-def _through(column: Column, positions: dict[float, int], *, keeps: bool) -> Column:
+def _with_positions(column: Column, positions: dict[float, int], *, keeps: bool) -> Column:
     """Let a VectorIndexer replace numbers by positions; if it keeps other numbers, these come after the last."""
     other = float(len(positions)) if keeps else np.nan
     if column.seen is not None:
@@ -247,12 +246,13 @@ def _through(column: Column, positions: dict[float, int], *, keeps: bool) -> Col
 
 
 def forest_of(trees: Sequence[Sequence[Row]], columns: Sequence[Column], values: Floats, schema: Schema) -> Forest:
+    """Build the forest; `trees` have the nodes of each tree, `values` a row for each node of all trees."""
     nodes = [node for tree in trees for node in tree]
     sizes = np.array([len(tree) for tree in trees], dtype=np.int64)
     if any([whole_number(node["id"]) for node in tree] != list(range(len(tree))) for tree in trees):
         raise ModelFileError("nodes of Spark's trees must be numbered from 0 on, got other numbers; folder damaged?")
     splits = [node["split"] for node in nodes]
-    left, right = (_children(nodes, side, sizes) for side in ("leftChild", "rightChild"))
+    left, right = (_child_numbers(nodes, side, sizes) for side in ("leftChild", "rightChild"))
     is_inner = left >= 0
     if not np.array_equal(is_inner, right >= 0):
         raise ModelFileError("nodes of Spark's trees must have two children or none, got one; folder damaged?")
@@ -284,9 +284,10 @@ def forest_of(trees: Sequence[Sequence[Row]], columns: Sequence[Column], values:
     return forest
 
 
-def _children(nodes: Sequence[Row], side: str, sizes: Ints) -> Ints:
+def _child_numbers(nodes: Sequence[Row], side: str, n_nodes: Ints) -> Ints:
+    """Return the child of each node on a side, numbered in its tree, -1 at leaves; ModelFileError if it has none."""
     child = np.array([whole_number(node[side]) for node in nodes], dtype=np.int64)
-    if not ((child >= -1) & (child < np.repeat(sizes, sizes))).all():
+    if not ((child >= -1) & (child < np.repeat(n_nodes, n_nodes))).all():
         raise ModelFileError("Spark's trees must link nodes that exist, got others; folder damaged?")
     return child
 
@@ -351,27 +352,28 @@ def read_file(path: pathlib.Path) -> Forest:
 
 
 def _read(saved: Stage) -> Forest:
-    *before, model = [stage for stage in saved.stages() if stage.kind != "IndexToString"]
+    *earlier_stages, model = [stage for stage in saved.stages() if stage.kind != "IndexToString"]
     if model.kind not in _TREES | _FORESTS | _BOOSTED:
         raise UnsupportedModelError(
             f"`model` must be a Spark model of trees ({', '.join(sorted(_TREES | _FORESTS | _BOOSTED))}), alone or at "
             f"the end of a PipelineModel, got {model.kind}."
         )
     allowed = {"StringIndexerModel", "VectorAssembler", "VectorIndexerModel", "IndexToString"}
-    for stage in before:
+    for stage in earlier_stages:
         if stage.kind not in allowed:
             raise _refusal(
                 f"its stages before the trees must be {', '.join(sorted(allowed))}, got {stage.kind}; decompose the "
                 "last stage alone (in stages/ of its folder), on the columns that enter it"
             )
-    columns, named = columns_of(before, model)
-    trees, weights = _trees(model)
-    schema = dataclasses.replace(_schema(model, before), named=named)
-    values = _values(model, trees, weights)
+    columns, named = columns_of(earlier_stages, model)
+    trees, weights = _trees_and_weights(model)
+    schema = dataclasses.replace(_schema(model, earlier_stages), named=named)
+    values = _node_values(model, trees, weights)
     return forest_of(trees, columns, without_first_of_two(values), schema)
 
 
-def _trees(model: Stage) -> tuple[list[list[Row]], Floats]:
+def _trees_and_weights(model: Stage) -> tuple[list[list[Row]], Floats]:
+    """Return the nodes of each tree, in the order of their numbers, and the trees' weights."""
     rows = model.rows("data")
     if model.kind in _TREES:
         return [sorted(rows, key=lambda node: node["id"])], np.ones(1)
@@ -389,7 +391,8 @@ def _trees(model: Stage) -> tuple[list[list[Row]], Floats]:
     return ordered, np.array([weights[tree] for tree in nodes])
 
 
-def _values(model: Stage, trees: list[list[Row]], weights: Floats) -> Floats:
+def _node_values(model: Stage, trees: list[list[Row]], weights: Floats) -> Floats:
+    """Return what each node adds to the score if it is a leaf, shape (nodes, outputs or classes)."""
     nodes = [node for tree in trees for node in tree]
     weight = np.repeat(weights, [len(tree) for tree in trees])[:, None]
     if model.kind == "GBTClassificationModel":
@@ -413,13 +416,13 @@ def _n_classes(model: Stage) -> int:
     return n_classes
 
 
-def _schema(model: Stage, before: list[Stage]) -> Schema:
+def _schema(model: Stage, earlier_stages: list[Stage]) -> Schema:
     """Return outputs, link and classes; the features are added later."""
     if model.kind.endswith("RegressionModel"):
         loss = str(model.parameter("lossType", "squared")) if model.kind in _BOOSTED else "squared"
         return Schema((), objective=loss)
     n_classes = _n_classes(model)
-    _, labels, _ = _indexers(before).get(model.parameter("labelCol", "label"), ("", (), False))
+    _, labels, _ = _indexers(earlier_stages).get(model.parameter("labelCol", "label"), ("", (), False))
     classes: tuple[Hashable, ...] = labels if len(labels) == n_classes else tuple(float(k) for k in range(n_classes))
     link, objective = ("logit", "log") if model.kind in _BOOSTED else ("probability", "brier")
     return Schema((), class_outputs(classes), link, classes=classes, objective=objective)

@@ -7,8 +7,7 @@ Facts, as treelite's own predictor (treelite.gtil) computes them:
 - A category is an unsigned number, truncated; negative numbers and those beyond 2^24 (float32) or 2^32 - 1 are in no
   set. A set leads to the left child, or to the right one if the node says so.
 - Absent entries of sparse matrices are missing.
-- A tree adds its leaf to one target and one class, or a vector to all of them; sums or means over trees, and base
-  scores after that.
+- A tree adds its leaf to one target and one class, or a vector to all; sums or means over trees, then base scores.
 - The score is the sum before the postprocessor, which is the link.
 
 If treelite has misread the model of another library, so does this reader: prefer that library's own model. Files are
@@ -31,7 +30,7 @@ from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import Forest, assemble, bound_below, bound_up_to
 from treeanova.readers import checks
 from treeanova.readers.checks import block_starts, check_size, check_values, damage_reported, damaged, stacked_trees
-from treeanova.readers.outputs import are_shares, objective_of_probabilities, output_names, without_first_of_two
+from treeanova.readers.outputs import are_shares, output_names, probability_objective, without_first_of_two
 
 _TYPES: dict[int, np.dtype[Any]] = {2: np.dtype("<f4"), 3: np.dtype("<f8")}
 _MAX_TREES = 10_000_000
@@ -49,16 +48,11 @@ _PER_NODE = tuple(name for name, _ in _TREE_FIELDS[:9])
 Tree = dict[str, npt.NDArray[Any]]
 _LEAF, _NUMERICAL, _CATEGORICAL = range(3)
 _EQ, _LT, _LE, _GT, _GE = range(1, 6)
-_MAX_VALUES = 200_000_000
-_MAX_COLUMNS = 1_000_000
+_MAX_VALUES, _MAX_COLUMNS = 200_000_000, 1_000_000
 _LINKS = {
-    "identity": "identity",
-    "sigmoid": "logit",
-    "multiclass_ova": "logit",
-    "exponential": "log",
-    "softmax": "softmax",
+    "identity": "identity", "sigmoid": "logit", "multiclass_ova": "logit", "exponential": "log", "softmax": "softmax",
     "identity_multiclass": "probability",
-}
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +71,8 @@ class Checkpoint:
 
 
 def parse(data: bytes) -> Checkpoint:
-    stream = _Stream(data)
+    """Decode a checkpoint; ModelFileError if it is damaged, UnsupportedModelError for other versions than 4."""
+    stream = _Bytes(data)
     version = [stream.number("<i") for _ in range(3)]
     if version[0] != 4:
         raise UnsupportedModelError(
@@ -107,8 +102,8 @@ def parse(data: bytes) -> Checkpoint:
         raise damaged("a treelite checkpoint must have classes and leaf values, got none")
     base_scores = stream.array("<f8", n_targets * int(max(header["num_class"])))
     stream.array("<u1")  # attributes
-    stream.no_optional_fields()
-    trees = [_tree(stream, _TYPES[types[0]]) for _ in range(n_trees)]
+    stream.check_no_more_fields()
+    trees = [_decoded_tree(stream, _TYPES[types[0]]) for _ in range(n_trees)]
     if stream.position != len(data):
         raise damaged("a treelite checkpoint must end after its trees, got more bytes")
     return Checkpoint(
@@ -121,13 +116,14 @@ def parse(data: bytes) -> Checkpoint:
     )
 
 
-def _tree(stream: _Stream, value_type: np.dtype[Any]) -> Tree:
+def _decoded_tree(stream: _Bytes, value_type: np.dtype[Any]) -> Tree:
+    """Decode the arrays of a tree, by their names in treelite."""
     n_nodes, _ = stream.number("<i"), stream.number("<B")
     tree = {}
     for name, kind in _TREE_FIELDS:
         tree[name] = stream.array(value_type if kind == "value" else kind, n_nodes if name in _PER_NODE else None)
-    stream.no_optional_fields()
-    stream.no_optional_fields()
+    stream.check_no_more_fields()
+    stream.check_no_more_fields()
     for name in ("leaf_vector", "category_list"):
         begin, end = tree[f"{name}_begin"], tree[f"{name}_end"]
         if not len(begin) == len(end) == n_nodes or (begin > end).any() or (end > len(tree[name])).any():
@@ -135,7 +131,9 @@ def _tree(stream: _Stream, value_type: np.dtype[Any]) -> Tree:
     return tree
 
 
-class _Stream:
+class _Bytes:
+    """The bytes of a checkpoint, which are read from front to end."""
+
     def __init__(self, data: bytes) -> None:
         self.data, self.position = data, 0
 
@@ -146,15 +144,18 @@ class _Stream:
         return self.data[self.position - size : self.position]
 
     def number(self, code: str) -> Any:
+        """Return the next number, whose type is a code of `struct`."""
         return struct.unpack(code, self._take(struct.calcsize(code)))[0]
 
     def array(self, kind: str | np.dtype[Any], size: int | None = None) -> npt.NDArray[Any]:
+        """Return the next array, before which its length is stored: `size`, if given."""
         length, dtype = self.number("<Q"), np.dtype(kind)
         if size is not None and length != size:
             raise ModelFileError(f"a list of a treelite checkpoint must have {size} entries, got {length}; damaged?")
         return np.frombuffer(self._take(length * dtype.itemsize), dtype)
 
-    def no_optional_fields(self) -> None:
+    def check_no_more_fields(self) -> None:
+        """Raise UnsupportedModelError unless the next number, that of optional fields, is 0."""
         if self.number("<i"):
             raise UnsupportedModelError(
                 "a treelite checkpoint must have no optional fields, got some, which are not known; update treeanova."
@@ -162,6 +163,7 @@ class _Stream:
 
 
 def forest_of(checkpoint: Checkpoint) -> Forest:
+    """Build the forest; a split with > or >= has its children swapped, because forests go left up to a bound."""
     if not checkpoint.trees:
         raise UnsupportedModelError("a treelite model must have trees, got none; train it for longer.")
     check_size("columns", checkpoint.n_features, _MAX_COLUMNS)
@@ -177,9 +179,9 @@ def forest_of(checkpoint: Checkpoint) -> Forest:
         check_values("nodes of a treelite model must have two children that exist, or none", child, is_valid)
     for name in ("default_left", "category_list_right_child"):
         check_values(f"{name} of a treelite model must be 0 or 1", nodes[name], nodes[name] <= 1)
-    values, intercept = _values(checkpoint)
+    values, intercept = _values_and_base(checkpoint)
     features, category_start, category_left = _categories(checkpoint, nodes, sizes)
-    swaps = np.isin(nodes["cmp"], (_GT, _GE)) & (kind == _NUMERICAL)
+    is_swapped = np.isin(nodes["cmp"], (_GT, _GE)) & (kind == _NUMERICAL)
     left, right = (nodes[side].astype(np.int64) for side in ("cleft", "cright"))
     schema, values, intercept = _outputs(checkpoint, features, values, intercept)
     forest = assemble(
@@ -187,11 +189,11 @@ def forest_of(checkpoint: Checkpoint) -> Forest:
         intercept,
         feature=nodes["split_index"],
         bound=_bounds(nodes, is_double=checkpoint.is_double),
-        missing_left=nodes["default_left"].astype(bool) != swaps,
+        missing_left=nodes["default_left"].astype(bool) != is_swapped,
         values=values,
         category_start=category_start,
         category_left=category_left,
-        **stacked_trees(sizes, np.where(swaps, right, left), np.where(swaps, left, right)),
+        **stacked_trees(sizes, np.where(is_swapped, right, left), np.where(is_swapped, left, right)),
     )
     if len(forest.feature) < len(left):
         raise damaged("trees of a treelite model must reach all of their nodes, got one apart")
@@ -199,7 +201,7 @@ def forest_of(checkpoint: Checkpoint) -> Forest:
 
 
 def _bounds(nodes: Tree, *, is_double: bool) -> Floats:
-    """Return closed bounds; x > t and x <= t have the same one, as have x >= t and x < t."""
+    """Return closed bounds of nodes; x > t and x <= t have the same one, as have x >= t and x < t."""
     operator, is_numeric = nodes["cmp"], nodes["node_type"] == _NUMERICAL
     if (operator[is_numeric] == _EQ).any():
         raise UnsupportedModelError("a treelite model must compare by <, <=, > or >=, got ==; convert it again.")
@@ -250,21 +252,22 @@ def _members(checkpoint: Checkpoint, sizes: Ints) -> tuple[Ints, Ints]:
     return np.repeat(np.array(owners, dtype=np.int64), n_codes), np.concatenate(lists).astype(np.int64)
 
 
-def _values(checkpoint: Checkpoint) -> tuple[Floats, Floats]:
+def _values_and_base(checkpoint: Checkpoint) -> tuple[Floats, Floats]:
+    """Return values of all nodes, shape (nodes, outputs), and base scores; outputs are classes of targets."""
     shape = (len(checkpoint.num_class), int(checkpoint.num_class.max()))
     n_nodes = sum(len(tree["node_type"]) for tree in checkpoint.trees)
     check_size("leaf values", n_nodes * shape[0] * shape[1], _MAX_VALUES)
     n_trees = np.zeros(shape)
-    parts = []
-    for tree, target, kind in zip(checkpoint.trees, checkpoint.target_id, checkpoint.class_id, strict=True):
-        if not (-1 <= target < shape[0] and -1 <= kind < shape[1]):
+    tree_values = []
+    for tree, target, label in zip(checkpoint.trees, checkpoint.target_id, checkpoint.class_id, strict=True):
+        if not (-1 <= target < shape[0] and -1 <= label < shape[1]):
             raise damaged("trees of a treelite model must be for targets that exist, got others")
-        place = (slice(None) if target < 0 else slice(target, target + 1), slice(None) if kind < 0 else [kind])
+        place = (slice(None) if target < 0 else slice(target, target + 1), slice(None) if label < 0 else [label])
         n_trees[place] += 1
-        part = np.zeros((len(tree["node_type"]), *shape))
-        part[:, place[0], place[1]] = _leaves(tree, checkpoint.leaf_vector_shape)
-        parts.append(part)
-    values = np.concatenate(parts)
+        node_values = np.zeros((len(tree["node_type"]), *shape))
+        node_values[:, place[0], place[1]] = _leaf_values(tree, checkpoint.leaf_vector_shape)
+        tree_values.append(node_values)
+    values = np.concatenate(tree_values)
     exists = (np.arange(shape[1]) < checkpoint.num_class[:, None]).ravel()
     if checkpoint.average:
         if (n_trees.ravel()[exists] == 0).any():
@@ -276,18 +279,18 @@ def _values(checkpoint: Checkpoint) -> tuple[Floats, Floats]:
     return values.reshape(n_nodes, -1)[:, exists], checkpoint.base_scores.astype(np.float64)[exists]
 
 
-def _leaves(tree: Tree, shape: npt.NDArray[Any]) -> Floats:
+def _leaf_values(tree: Tree, shape: npt.NDArray[Any]) -> Floats:
     """Return values of a tree's nodes, shape (n_nodes, targets, classes), of which either may be 1."""
-    size = int(shape[0]) * int(shape[1])
+    n_values = int(shape[0]) * int(shape[1])
     begin, end = tree["leaf_vector_begin"].astype(np.int64), tree["leaf_vector_end"].astype(np.int64)
     has_vector = begin < end
-    if (end - begin)[has_vector].size and ((end - begin)[has_vector] != size).any():
-        raise damaged(f"leaves of a treelite model must have {size} values, got others")
-    if size > 1 and (~has_vector & (tree["cleft"] < 0)).any():
-        raise damaged(f"leaves of a treelite model must have {size} values, got one")
-    values = np.zeros((len(begin), size))
-    values[~has_vector] = tree["leaf_value"][~has_vector, None] if size == 1 else 0
-    values[has_vector] = tree["leaf_vector"][begin[has_vector, None] + np.arange(size)]
+    if (end - begin)[has_vector].size and ((end - begin)[has_vector] != n_values).any():
+        raise damaged(f"leaves of a treelite model must have {n_values} values, got others")
+    if n_values > 1 and (~has_vector & (tree["cleft"] < 0)).any():
+        raise damaged(f"leaves of a treelite model must have {n_values} values, got one")
+    values = np.zeros((len(begin), n_values))
+    values[~has_vector] = tree["leaf_value"][~has_vector, None] if n_values == 1 else 0
+    values[has_vector] = tree["leaf_vector"][begin[has_vector, None] + np.arange(n_values)]
     return values.reshape(-1, int(shape[0]), int(shape[1]))
 
 
@@ -311,7 +314,7 @@ def _outputs(
         f"y{t}:{k}" for t, n in enumerate(checkpoint.num_class) for k in range(n) if n_targets not in {1, n_outputs}
     ]
     outputs = output_names(values.shape[1], names, prefix)
-    objective = objective_of_probabilities(link)
+    objective = probability_objective(link)
     single = not checkpoint.is_double
     schema = Schema(features, outputs, link, absent=np.nan, single_integers=single, objective=objective)
     return schema, values, intercept

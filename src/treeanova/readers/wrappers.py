@@ -16,8 +16,7 @@ Facts:
   follow from that score (link "other").
 - MultiOutputRegressor, MultiOutputClassifier and OneVsRestClassifier hold one model for each output.
 
-Members see the same columns, except those of bags, which see some. A Pipeline among them is read on the columns that
-enter it.
+Members see the same columns, except those of bags, which see some. Pipelines are read on columns that enter them.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ from treeanova.model.grid import same_or_none
 from treeanova.readers.outputs import (
     class_outputs,
     common_objective,
-    objective_of_probabilities,
     objective_text,
     plain_labels,
+    probability_objective,
 )
 from treeanova.readers.sklearn import check_methods, feature_names, in_column, is_sklearn
 
@@ -64,6 +63,7 @@ _LOGISTIC = {"LogisticRegression", "LogisticRegressionCV"}
 def summed(
     wrapper: Any, members: Sequence[Forest], factors: Sequence[float] | Floats, columns: Columns = None
 ) -> Forest:
+    """Return the sum of factor times score of the members; `columns` has for each the columns that it sees."""
     forests = _aligned(wrapper, members, columns)
     objective = common_objective(forest.schema.objective for forest in forests)
     first = dataclasses.replace(forests[0].schema, objective=objective)
@@ -73,7 +73,8 @@ def summed(
     return weighted_sum([forest.with_schema(first) for forest in forests], [float(factor) for factor in factors])
 
 
-def side_by_side(wrapper: Any, members: Sequence[Forest], outputs: Sequence[str], link: str) -> Forest:
+def with_one_output_each(wrapper: Any, members: Sequence[Forest], outputs: Sequence[str], link: str) -> Forest:
+    """Return a forest that has the score of each member as one of its outputs."""
     forests = _aligned(wrapper, members)
     if any(forest.n_outputs != 1 for forest in forests):
         raise refusal(
@@ -94,15 +95,17 @@ def side_by_side(wrapper: Any, members: Sequence[Forest], outputs: Sequence[str]
 
 
 def affine(forest: Forest, slope: npt.ArrayLike, shift: npt.ArrayLike) -> Forest:
+    """Return slope times score plus shift, for all outputs or one of each per output."""
     slopes, shifts = np.asarray(slope, dtype=np.float64), np.asarray(shift, dtype=np.float64)
     return dataclasses.replace(forest, intercept=forest.intercept * slopes + shifts, values=forest.values * slopes)
 
 
 def with_classes(wrapper: Any, forest: Forest, link: str) -> Forest:
+    """Return a forest with the wrapper's classes as its outputs, and a link."""
     classes = plain_labels(wrapper.classes_)
     if forest.n_outputs != (1 if len(classes) == 2 else len(classes)):
         raise refusal(wrapper, f"its members must know all of its {len(classes)} classes")
-    outputs, objective = class_outputs(classes), objective_of_probabilities(link)
+    outputs, objective = class_outputs(classes), probability_objective(link)
     return forest.with_schema(
         dataclasses.replace(forest.schema, outputs=outputs, link=link, classes=classes, objective=objective)
     )
@@ -113,6 +116,7 @@ def refusal(wrapper: Any, reason: str) -> UnsupportedModelError:
 
 
 def _aligned(wrapper: Any, forests: Sequence[Forest], seen_columns: Columns = None) -> list[Forest]:
+    """Return the members on the wrapper's columns; `seen_columns` has for each those that it sees, None for all."""
     columns = seen_columns or [np.arange(len(forest.schema.features)) for forest in forests]
     n_features = getattr(wrapper, "n_features_in_", None) or int(max(seen.max(initial=-1) for seen in columns)) + 1
     for forest, seen in zip(forests, columns, strict=True):
@@ -123,7 +127,7 @@ def _aligned(wrapper: Any, forests: Sequence[Forest], seen_columns: Columns = No
         [f.schema.features[k] for f, seen in zip(forests, columns, strict=True) for k in np.flatnonzero(seen == j)]
         for j in range(n_features)
     ]
-    features = [_common(wrapper, j, features_at) for j, features_at in enumerate(seen_at)]
+    features = [_common_feature(wrapper, j, features_at) for j, features_at in enumerate(seen_at)]
     names, named = _names(wrapper, forests if seen_columns is None else (), n_features)
     common = {
         "features": tuple(dataclasses.replace(f, name=name) for f, name in zip(features, names, strict=True)),
@@ -142,7 +146,8 @@ def _aligned(wrapper: Any, forests: Sequence[Forest], seen_columns: Columns = No
     ]
 
 
-def _common(wrapper: Any, j: int, features: Sequence[Feature]) -> Feature:
+def _common_feature(wrapper: Any, j: int, features: Sequence[Feature]) -> Feature:
+    """Return the feature that reads column j for all members; refuse it if they read it in different ways."""
     if not features:
         return Feature(f"x{j}")
     encoders = [feature.encoder for feature in features]
@@ -172,7 +177,7 @@ def _names(wrapper: Any, whole: Sequence[Forest], n_features: int) -> tuple[list
 
 def _read_transformed_target(model: Any, read_member: ReadMember) -> Forest:
     """If the inverse is affine, the score is the prediction; else it is the regressor's, with a link."""
-    forest = _forest(model, model.regressor_, read_member)
+    forest = _member_forest(model, model.regressor_, read_member)
     transformer, link = model.transformer_, forest.schema.link
     is_function = is_sklearn(type(transformer)) and type(transformer).__name__ == "FunctionTransformer"
     line = _inverse_line(transformer)
@@ -210,6 +215,7 @@ def _rescaled(objective: str, slope: npt.ArrayLike) -> str:
 
 
 def _inverse_line(transformer: Any) -> tuple[npt.ArrayLike, npt.ArrayLike] | None:
+    """Return slope and shift of a scaler's inverse; None for transformers whose inverse is not affine."""
     if not is_sklearn(type(transformer)):
         return None
     name = type(transformer).__name__
@@ -229,15 +235,16 @@ def _inverse_line(transformer: Any) -> tuple[npt.ArrayLike, npt.ArrayLike] | Non
 
 
 def is_wrapper(model: Any) -> bool:
-    """Bags of scikit-learn's own trees are not: `sklearn` reads them."""
-    kind = _kind(model)
+    """Whether this module reads a model; `sklearn` reads bags of its own trees."""
+    kind = _wrapper_class(model)
     if kind is None or not kind.startswith("Bagging"):
         return kind is not None
     return bool(getattr(model, "estimators_", [])) and not any(_is_a(m, _TREES) for m in model.estimators_)
 
 
 def read(model: Any, read_model: ReadMember) -> Content:
-    kind = _kind(model)
+    """Read a wrapper of a class in `_READERS`; `read_model` reads its members."""
+    kind = _wrapper_class(model)
     assert kind is not None  # noqa: S101  is_wrapper() was asked
     if not is_sklearn(type(model)):
         check_methods(model)
@@ -248,7 +255,8 @@ def read(model: Any, read_model: ReadMember) -> Content:
     return read_kind(model, read_model)
 
 
-def _kind(model: Any) -> str | None:
+def _wrapper_class(model: Any) -> str | None:
+    """Return the class of scikit-learn by which a wrapper is read; None for other models."""
     names = [cls.__name__ for cls in type(model).__mro__ if is_sklearn(cls)]
     return next((name for name in names if name in _READERS), None)
 
@@ -257,18 +265,19 @@ def _is_a(model: Any, names: set[str]) -> bool:
     return any(cls.__name__ in names for cls in type(model).__mro__ if is_sklearn(cls))
 
 
-def _forest(wrapper: Any, member: Any, read_member: ReadMember) -> Forest:
+def _member_forest(wrapper: Any, member: Any, read_member: ReadMember) -> Forest:
     content = read_member(member)
     if not isinstance(content, Forest):
         raise refusal(wrapper, f"its members must be of trees, got {type(member).__name__}; decompose them one by one")
     return content
 
 
-def _forests(wrapper: Any, members: Sequence[Any], read_member: ReadMember) -> list[Forest]:
-    return [_forest(wrapper, member, read_member) for member in members]
+def _member_forests(wrapper: Any, members: Sequence[Any], read_member: ReadMember) -> list[Forest]:
+    return [_member_forest(wrapper, member, read_member) for member in members]
 
 
 def _check_links(wrapper: Any, forests: Sequence[Forest], link: str) -> None:
+    """Refuse members whose predictions are not sums over leaves: these have another link than `link`."""
     other = next((forest.schema.link for forest in forests if forest.schema.link != link), None)
     if other is not None:
         what = "probabilities" if link == "probability" else "predictions"
@@ -280,10 +289,10 @@ def _check_links(wrapper: Any, forests: Sequence[Forest], link: str) -> None:
 
 
 def _read_calibrated(model: Any, read_member: ReadMember) -> Content:
-    calibrated, *others = model.calibrated_classifiers_
-    if others:
+    calibrated, *other_members = model.calibrated_classifiers_
+    if other_members:
         return _mean_of_calibrated(model, read_member)
-    forest = _forest(model, calibrated.estimator, read_member)
+    forest = _member_forest(model, calibrated.estimator, read_member)
     forest = summed(model, [forest], [1.0])
     # The calibration sees decision_function() if there is one, which is the score, else probabilities.
     sees_score = forest.schema.link == "probability" or hasattr(calibrated.estimator, "decision_function")
@@ -294,7 +303,7 @@ def _read_calibrated(model: Any, read_member: ReadMember) -> Content:
 
 
 def _mean_of_calibrated(model: Any, read_member: ReadMember) -> Content:
-    forests = _forests(model, [one.estimator for one in model.calibrated_classifiers_], read_member)
+    forests = _member_forests(model, [one.estimator for one in model.calibrated_classifiers_], read_member)
     if len({forest.schema.link for forest in forests}) > 1:
         raise refusal(model, "its members must have the same scale; decompose `calibrated_classifiers_[i].estimator`")
     mean = summed(model, forests, np.full(len(forests), 1 / len(forests)))
@@ -314,7 +323,7 @@ def _read_votes(model: Any, read_member: ReadMember) -> Content:
         raise refusal(model, 'it counts votes for labels, which is no sum over leaves; fit it with voting="soft"')
     if is_classifier and isinstance(model.classes_, list):
         raise refusal(model, "it predicts several targets; fit one for each")
-    forests = _forests(model, model.estimators_, read_member)
+    forests = _member_forests(model, model.estimators_, read_member)
     _check_links(model, forests, "probability" if is_classifier else "identity")
     weights = np.ones(len(forests))
     if model.weights is not None:
@@ -325,7 +334,7 @@ def _read_votes(model: Any, read_member: ReadMember) -> Content:
 
 
 def _read_bag(model: Any, read_member: ReadMember) -> Content:
-    forests = _forests(model, model.estimators_, read_member)
+    forests = _member_forests(model, model.estimators_, read_member)
     is_classifier = hasattr(model, "classes_")
     _check_links(model, forests, "probability" if is_classifier else "identity")
     if is_classifier and any(len(member.classes_) != len(model.classes_) for member in model.estimators_):
@@ -338,9 +347,9 @@ def _read_bag(model: Any, read_member: ReadMember) -> Content:
 
 def _read_stack(model: Any, read_member: ReadMember) -> Content:
     weights, constant = _last_step(model, _LINEAR, "a linear model")
-    forests = _forests(model, model.estimators_, read_member)
+    forests = _member_forests(model, model.estimators_, read_member)
     _check_links(model, forests, "identity")
-    stacked = affine(_stacked(model, forests, weights), 1.0, constant)
+    stacked = affine(_weighted_members(model, forests, weights), 1.0, constant)
     last = model.final_estimator_
     objective = "" if _is_a(last, _ROBUST) else "squared"
     if _is_a(last, {"QuantileRegressor"}):
@@ -352,7 +361,7 @@ def _read_class_stack(model: Any, read_member: ReadMember) -> Content:
     weights, constant = _last_step(model, _LOGISTIC, "a logistic regression")
     if isinstance(model.classes_, list) or len(model.classes_) != 2:
         raise refusal(model, "it must have two classes; fit one for each class")
-    forests = _forests(model, model.estimators_, read_member)
+    forests = _member_forests(model, model.estimators_, read_member)
     for forest, method in zip(forests, model.stack_method_, strict=True):
         is_score = method == "decision_function" or (method == "predict_proba" and forest.schema.link == "probability")
         if not is_score:
@@ -361,10 +370,11 @@ def _read_class_stack(model: Any, read_member: ReadMember) -> Content:
                 f"its last step sees `{method}` of a member, which is not the sum of its leaves (its link is "
                 f'{forest.schema.link!r}); fit it with stack_method="decision_function"',
             )
-    return with_classes(model, affine(_stacked(model, forests, weights), 1.0, constant), "logit")
+    return with_classes(model, affine(_weighted_members(model, forests, weights), 1.0, constant), "logit")
 
 
 def _last_step(model: Any, names: set[str], what: str) -> tuple[Floats, float]:
+    """Return weights and constant of the last step of a stack, whose class must be one of `names`."""
     last = model.final_estimator_
     if not (is_sklearn(type(last)) and type(last).__name__ in names):
         raise refusal(model, f"its last step must be {what} to be a sum over leaves, got {type(last).__name__}")
@@ -373,34 +383,34 @@ def _last_step(model: Any, names: set[str], what: str) -> tuple[Floats, float]:
     return np.ravel(last.coef_), float(np.ravel(last.intercept_)[0])
 
 
-def _stacked(model: Any, forests: Sequence[Forest], weights: Floats) -> Forest:
+def _weighted_members(model: Any, forests: Sequence[Forest], weights: Floats) -> Forest:
     if len(weights) != len(forests) or any(forest.n_outputs != 1 for forest in forests):
         raise refusal(model, "each of its members must give one column to the last step")
     return summed(model, forests, weights)
 
 
 def _read_targets(model: Any, read_member: ReadMember) -> Content:
-    forests = _forests(model, model.estimators_, read_member)
+    forests = _member_forests(model, model.estimators_, read_member)
     links = {forest.schema.link for forest in forests}
     link = links.pop() if len(links) == 1 else "other"
     # A prediction is a label for each output, which the schema of several outputs can say for 0 and 1 only.
     predicts_0_or_1 = link == "logit" and all(forest.schema.classes == (0, 1) for forest in forests)
     if _is_a(model, {"MultiOutputClassifier"}) and not predicts_0_or_1:
         link = "other"
-    return side_by_side(model, forests, [f"y{k}" for k in range(len(forests))], link)
+    return with_one_output_each(model, forests, [f"y{k}" for k in range(len(forests))], link)
 
 
 def _read_one_versus_rest(model: Any, read_member: ReadMember) -> Content:
     """With two classes, there is one classifier in all."""
-    forests = _forests(model, model.estimators_, read_member)
+    forests = _member_forests(model, model.estimators_, read_member)
     names = [str(label) for label in np.asarray(model.classes_).tolist()]
     if model.multilabel_:
         link = "logit" if all(forest.schema.link == "logit" for forest in forests) else "other"
-        return side_by_side(model, forests, names, link)
+        return with_one_output_each(model, forests, names, link)
     if len(forests) == 1:
         return with_classes(model, summed(model, forests, [1.0]), forests[0].schema.link)
     # Probabilities are divided by their sum, for which there is no link.
-    return with_classes(model, side_by_side(model, forests, names, "other"), "other")
+    return with_classes(model, with_one_output_each(model, forests, names, "other"), "other")
 
 
 # How each class is read, and an attribute that it has after training.
@@ -409,13 +419,10 @@ _READERS: dict[str, tuple[Callable[[Any, ReadMember], Content], str]] = {
     "FrozenEstimator": (lambda model, read_member: read_member(model.estimator), "estimator"),
     "TransformedTargetRegressor": (_read_transformed_target, "regressor_"),
     "CalibratedClassifierCV": (_read_calibrated, "calibrated_classifiers_"),
-    "VotingRegressor": (_read_votes, "estimators_"),
-    "VotingClassifier": (_read_votes, "estimators_"),
-    "BaggingRegressor": (_read_bag, "estimators_"),
-    "BaggingClassifier": (_read_bag, "estimators_"),
+    **dict.fromkeys(("VotingRegressor", "VotingClassifier"), (_read_votes, "estimators_")),
+    **dict.fromkeys(("BaggingRegressor", "BaggingClassifier"), (_read_bag, "estimators_")),
     "StackingRegressor": (_read_stack, "final_estimator_"),
     "StackingClassifier": (_read_class_stack, "final_estimator_"),
-    "MultiOutputRegressor": (_read_targets, "estimators_"),
-    "MultiOutputClassifier": (_read_targets, "estimators_"),
+    **dict.fromkeys(("MultiOutputRegressor", "MultiOutputClassifier"), (_read_targets, "estimators_")),
     "OneVsRestClassifier": (_read_one_versus_rest, "estimators_"),
 }

@@ -35,16 +35,11 @@ from treeanova.model.forest import Forest, TreeBuilder, bound_below
 from treeanova.readers.checks import check_inside, damage_reported, damaged
 from treeanova.readers.outputs import class_outputs, link_and_objective, output_names, without_first_of_two
 
-_READ = {
-    "IsMissingInCondition",
-    "IsTrueCondition",
-    "NumericalHigherThanCondition",
-    "DiscretizedNumericalHigherThanCondition",
-    "CategoricalIsInCondition",
-}
+_CONDITIONS = {
+    "IsMissingInCondition", "IsTrueCondition", "NumericalHigherThanCondition",
+    "DiscretizedNumericalHigherThanCondition", "CategoricalIsInCondition",
+}  # fmt: skip
 _OBLIQUE = 'its trees split on weighted sums of columns (oblique); train it with split_axis="AXIS_ALIGNED"'
-
-
 # A column's position among the features, its number of categories (0 for numbers), and the ends of discretized numbers.
 Column = tuple[int, int, tuple[float, ...]]
 _FORESTS, _BOOSTED = "RandomForestModel", "GradientBoostedTreesModel"
@@ -65,7 +60,7 @@ _Scores = tuple[Callable[..., Floats], Floats, str, str]
 def _split_of(condition: Any, columns: dict[int, Column]) -> dict[str, Any]:
     """Return arguments of `TreeBuilder.append`; conditions on several columns are refused."""
     kind = type(condition).__name__
-    if kind not in _READ:
+    if kind not in _CONDITIONS:
         reason = _OBLIQUE if "Oblique" in kind else f"its trees have conditions of the kind {kind}, which is not read"
         raise UnsupportedModelError(f"the ydf model cannot be read: {reason}.")
     if condition.attribute not in columns:
@@ -76,16 +71,16 @@ def _split_of(condition: Any, columns: dict[int, Column]) -> dict[str, Any]:
         split["missing_left"] = False
         return split | ({"categories": [True] * (n_categories + 1)} if n_categories else {"bound": np.inf})
     if kind == "NumericalHigherThanCondition":
-        return split | {"bound": _below(condition.threshold)}
+        return split | {"bound": _bound_below(condition.threshold)}
     if kind == "DiscretizedNumericalHigherThanCondition":
-        return split | {"bound": _below(boundaries[condition.threshold_idx - 1])}
+        return split | {"bound": _bound_below(boundaries[condition.threshold_idx - 1])}
     if kind == "IsTrueCondition":
         return split | {"categories": [True, False, True]}
     items = set(condition.mask)  # of the dictionary; item 0, for unseen categories, comes last here
     return split | {"categories": [item not in items for item in (*range(1, n_categories + 1), 0)]}
 
 
-def _below(threshold: float) -> float:
+def _bound_below(threshold: float) -> float:
     return float(bound_below(np.float32(threshold)))
 
 
@@ -127,19 +122,13 @@ def read(model: Any) -> Forest:
         _add_tree(builder, tree.root, columns, functools.partial(leaf_values, output=k % len(intercept)))
         for k, tree in enumerate(trees)
     ]
-    schema = Schema(
-        features,
-        output_names(len(intercept), classes),
-        link,
-        named=True,
-        classes=classes,
-        single_integers=True,
-        objective=objective,
-    )
+    outputs = output_names(len(intercept), classes)
+    schema = Schema(features, outputs, link, named=True, classes=classes, single_integers=True, objective=objective)
     return builder.forest(schema, intercept, roots)
 
 
 def _features(model: Any) -> tuple[tuple[Feature, ...], dict[int, Column]]:
+    """Return the features and, by ydf's number, the place, number of categories and boundaries of each column."""
     features: list[Feature] = []
     columns: dict[int, Column] = {}
     specification = model.data_spec().columns
@@ -147,7 +136,7 @@ def _features(model: Any) -> tuple[tuple[Feature, ...], dict[int, Column]]:
         spec, semantic = specification[source.column_idx], source.semantic.name
         n_categories, boundaries = 0, ()
         if semantic == "CATEGORICAL":
-            names = _dictionary(spec)
+            names = _texts_of_items(spec)
             features.append(Feature(source.name, Labels(names, "text", missing=("",))))
             n_categories = len(names)
         elif semantic == "BOOLEAN":
@@ -165,7 +154,8 @@ def _features(model: Any) -> tuple[tuple[Feature, ...], dict[int, Column]]:
     return tuple(features), columns
 
 
-def _dictionary(spec: Any) -> tuple[str, ...]:
+def _texts_of_items(spec: Any) -> tuple[str, ...]:
+    """Return the texts of a column's dictionary, without item 0, which stands for all others."""
     if spec.categorical.is_already_integerized:
         raise UnsupportedModelError(
             f"the ydf model cannot be read: column {spec.name!r} holds positions in a dictionary that the model does "
@@ -196,6 +186,7 @@ def _add_tree(trees: TreeBuilder, root: Any, columns: dict[int, Column], leaf_va
 
 
 def _forest_scores(model: Any, classes: tuple[str, ...]) -> _Scores:
+    """Return for a random forest a function for the values of a leaf, the intercept, the link and the objective."""
     n_trees, winner_takes_all = model.num_trees(), bool(classes) and model.winner_takes_all()
 
     def leaf_values(leaf: Any, *, output: int) -> Floats:  # noqa: ARG001
@@ -210,6 +201,7 @@ def _forest_scores(model: Any, classes: tuple[str, ...]) -> _Scores:
 
 
 def _boosted_scores(model: Any) -> _Scores:
+    """Return for boosted trees a function for the values of a leaf, the intercept, the link and the objective."""
     n_outputs = model.num_trees_per_iteration()
     loss = importlib.import_module(_LOSSES).Loss.Name(model._model.loss())  # noqa: SLF001  no public form
     intercept = np.asarray(model.initial_predictions(), dtype=np.float64)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treeanova.core.arrays import Floats, Ints, Key, Names, distinct
-from treeanova.data.dates import date_texts, days_of
+from treeanova.data.dates import date_texts, days_since_1970
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.predictions import Term, tables_of
 from treeanova.density.statistics import Statistics
@@ -174,7 +174,7 @@ def distinct_numbers(numbers: Floats) -> list[float]:
 
 def plain_days(numbers: Floats, unit: str) -> list[float]:
     """Return days since 1970, to a millionth."""
-    return [round(float(day), 6) for day in days_of(numbers, unit)]
+    return [round(float(day), 6) for day in days_since_1970(numbers, unit)]
 
 
 def six_digits(number: float) -> float:

@@ -51,18 +51,11 @@ _ALWAYS_PARSED = 2**24  # bytes of the header, which take twenty times as many o
 _MOST_PARSED_PER_BYTE = 16
 _NPY_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _DAMAGE = (
-    zipfile.BadZipFile,
-    zipfile.LargeZipFile,
-    zlib.error,
-    KeyError,
-    ValueError,
-    TypeError,
-    EOFError,
-    OSError,
-    RuntimeError,
-    MemoryError,
-)
+    zipfile.BadZipFile, zipfile.LargeZipFile, zlib.error,
+    KeyError, ValueError, TypeError, EOFError, OSError, RuntimeError, MemoryError,
+)  # fmt: skip
 _LARGEST = 2**62
+_hints = functools.cache(typing.get_type_hints)
 _SCALARS = (bool, int, float, str)
 
 
@@ -74,7 +67,7 @@ def write(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mappi
     if shapes:
         content[_JOINED] = shapes
     with replacing(path) as whole, zipfile.ZipFile(whole, "w") as file:
-        file.writestr(_part(_HEADER), json.dumps(content), compresslevel=_LEVEL)
+        file.writestr(_zip_entry(_HEADER), json.dumps(content), compresslevel=_LEVEL)
         for key in sorted(entries):
             buffer = io.BytesIO()
             np.lib.format.write_array(buffer, np.asarray(entries[key]), allow_pickle=False)
@@ -82,7 +75,7 @@ def write(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mappi
             starts = range(0, len(buffer.getbuffer()), distance)
             sample = b"".join(buffer.getbuffer()[start : start + _SAMPLE] for start in starts)
             is_packed = len(zlib.compress(sample, 1)) < _WORTH_PACKING * len(sample)
-            file.writestr(_part(f"{key}.npy", is_packed=is_packed), buffer.getbuffer(), compresslevel=_LEVEL)
+            file.writestr(_zip_entry(f"{key}.npy", is_packed=is_packed), buffer.getbuffer(), compresslevel=_LEVEL)
         written = sum(entry.compress_size for entry in file.infolist())
         missing = _least_size(file.infolist(), content.get("derived", 0)) - written
         if missing > 0:
@@ -108,7 +101,7 @@ def _least_size(entries: Sequence[zipfile.ZipInfo], n_derived: int) -> int:
     return math.ceil(max(for_header, for_all))
 
 
-def _part(name: str, *, is_packed: bool = True) -> zipfile.ZipInfo:
+def _zip_entry(name: str, *, is_packed: bool = True) -> zipfile.ZipInfo:
     entry = zipfile.ZipInfo(name)
     entry.compress_type = zipfile.ZIP_DEFLATED if is_packed else zipfile.ZIP_STORED
     return entry
@@ -125,15 +118,15 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.ND
         raise FileNotFoundError(f"`path` must be a file saved by treeanova, no such file: {str(source)!r}; check it.")
     try:
         with source.open("rb") as content, zipfile.ZipFile(content) as file:
-            size = os.fstat(content.fileno()).st_size
-            header = _header(file, source.name, size)
+            file_size = os.fstat(content.fileno()).st_size
+            header = _read_header(file, source.name, file_size)
             entries = [file.getinfo(f"{key}.npy") for key in dict.fromkeys(header["arrays"])]
             n_derived = header.get("derived", 0)
             if type(n_derived) is not int or n_derived < 0:
                 raise ValueError("`derived` must be a number of bytes")
-            _check_sizes([file.getinfo(_HEADER), *entries], source.name, size, n_derived)
-            arrays = {entry.filename.removesuffix(".npy"): _array(file, entry) for entry in entries}
-            arrays |= _separate(header.get(_JOINED, {}), arrays.pop(_JOINED, None))
+            _check_sizes([file.getinfo(_HEADER), *entries], source.name, file_size, n_derived)
+            arrays = {entry.filename.removesuffix(".npy"): _read_array(file, entry) for entry in entries}
+            arrays |= _split_joined(header.get(_JOINED, {}), arrays.pop(_JOINED, None))
     except (ArchiveError, FileNotFoundError, PermissionError):
         raise
     except _DAMAGE as error:
@@ -144,7 +137,8 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.ND
     return header, arrays
 
 
-def _separate(shapes: Mapping[str, Sequence[int]], joined: npt.NDArray[Any] | None) -> dict[str, npt.NDArray[Any]]:
+def _split_joined(shapes: Mapping[str, Sequence[int]], joined: npt.NDArray[Any] | None) -> dict[str, npt.NDArray[Any]]:
+    """Return the small arrays, by name, that were joined to one flat array in the order of `shapes`."""
     if joined is None and not shapes:
         return {}
     ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
@@ -155,28 +149,30 @@ def _separate(shapes: Mapping[str, Sequence[int]], joined: npt.NDArray[Any] | No
     return {key: piece.reshape(shape) for (key, shape), piece in zip(shapes.items(), pieces, strict=True)}
 
 
-def _check_sizes(entries: Sequence[zipfile.ZipInfo], name: str, size: int, n_derived: int = 0) -> None:
+def _check_sizes(entries: Sequence[zipfile.ZipInfo], file_name: str, file_size: int, n_derived: int = 0) -> None:
+    """Raise ArchiveError if entries of a zip file would unpack to more than its size allows."""
     if any(entry.compress_type not in {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED} for entry in entries):
-        raise ArchiveError(f"{name} must be compressed by deflate, got another method; save it again.")
-    if _least_size(entries, n_derived) > size:
+        raise ArchiveError(f"{file_name} must be compressed by deflate, got another method; save it again.")
+    if _least_size(entries, n_derived) > file_size:
         n_bytes = sum(entry.file_size for entry in entries) + n_derived
         raise ArchiveError(
-            f"{name} must unpack to what a file of {size:,} bytes may hold, got {n_bytes:,} bytes; it may be made to "
-            "fill the memory: load files only from those you trust."
+            f"{file_name} must unpack to what a file of {file_size:,} bytes may hold, got {n_bytes:,} bytes; it may "
+            "be made to fill the memory: load files only from those you trust."
         )
 
 
-def _header(file: zipfile.ZipFile, name: str, size: int) -> dict[str, Any]:
-    _check_sizes([file.getinfo(_HEADER)], name, size)
+def _read_header(file: zipfile.ZipFile, file_name: str, file_size: int) -> dict[str, Any]:
+    _check_sizes([file.getinfo(_HEADER)], file_name, file_size)
     header = json.loads(file.read(_HEADER))
     if not isinstance(header, dict) or header.get("kind") != _KIND or not isinstance(header.get("arrays"), list):
-        raise ArchiveError(f"{name} must be a file saved by treeanova, got another kind of archive.")
+        raise ArchiveError(f"{file_name} must be a file saved by treeanova, got another kind of archive.")
     if type(header.get("schema")) is not int or header["schema"] != SCHEMA:
-        raise ArchiveError(f"{name} has schema {header.get('schema')}, this treeanova reads {SCHEMA}; update it.")
+        raise ArchiveError(f"{file_name} has schema {header.get('schema')}, this treeanova reads {SCHEMA}; update it.")
     return header
 
 
-def _array(file: zipfile.ZipFile, entry: zipfile.ZipInfo) -> npt.NDArray[Any]:
+def _read_array(file: zipfile.ZipFile, entry: zipfile.ZipInfo) -> npt.NDArray[Any]:
+    """Return the array of an .npy entry; ValueError unless its bytes are as many as its header says."""
     content = file.read(entry)
     stream = io.BytesIO(content)
     shape, is_fortran, dtype = _NPY_HEADERS[np.lib.format.read_magic(stream)](stream)
@@ -187,15 +183,11 @@ def _array(file: zipfile.ZipFile, entry: zipfile.ZipInfo) -> npt.NDArray[Any]:
 
 
 def check_fields(kind: Any, fields: Mapping[str, Any]) -> None:
+    """Raise TypeError unless `fields`, by name, have the types that the class `kind` annotates."""
     hints = _hints(kind)
     for name, value in fields.items():
         if name not in hints or not fits(value, hints[name]):
             raise TypeError(f"{kind.__name__}.{name} must be {hints.get(name, 'a known field')}, got {value!r:.100}")
-
-
-@functools.cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
 
 
 def fits(value: Any, hint: Any) -> bool:  # noqa: PLR0911  a line per kind of type
@@ -204,7 +196,7 @@ def fits(value: Any, hint: Any) -> bool:  # noqa: PLR0911  a line per kind of ty
     if hasattr(origin, "__value__"):  # a `type` alias: numpy's NDArray from 2.5 on
         return fits(value, origin.__value__[inner])
     if origin in (types.UnionType, typing.Union):
-        return any(fits(value, one) for one in inner)
+        return any(fits(value, option) for option in inner)
     if origin is tuple:
         each = [inner[0]] * len(value) if inner[-1] is ... and isinstance(value, tuple) else inner
         return isinstance(value, tuple) and len(value) == len(each) and all(map(fits, value, each))
@@ -213,54 +205,59 @@ def fits(value: Any, hint: Any) -> bool:  # noqa: PLR0911  a line per kind of ty
     if origin is np.ndarray:
         return isinstance(value, np.ndarray) and value.dtype == typing.get_args(inner[1])[0]
     if hint is Any or hint is Hashable:
-        return value is None or isinstance(value, tuple) or _is_scalar(value)
+        return value is None or isinstance(value, tuple) or _fits_scalar(value)
     if hint is float:
         return type(value) is float or (type(value) is int and abs(value) < _LARGEST)
     if hint in _SCALARS:
-        return type(value) is hint and _is_scalar(value)
+        return type(value) is hint and _fits_scalar(value)
     return isinstance(value, hint)
 
 
-def _is_scalar(value: Any) -> bool:
+def _fits_scalar(value: Any) -> bool:
+    """Whether a value is a boolean, a number or a text that a file may hold."""
     if type(value) is int:
         return abs(value) < _LARGEST
     return type(value) in _SCALARS and (type(value) is not str or is_writable(value))
 
 
-def whole(value: Any, low: int = 0, high: int = _LARGEST) -> int:
+def whole_in_range(value: Any, low: int = 0, high: int = _LARGEST) -> int:
     if type(value) is not int or not low <= value <= high:
         raise ValueError(f"a number in a file must be whole and from {low} to {high}, got {value!r:.100}")
     return value
 
 
-def key_of(plain: Any, n_features: int) -> Key:
-    key = tuple(whole(j, 0, n_features - 1) for j in plain)
+def checked_key(plain: Any, n_features: int) -> Key:
+    """Return a list from a file as a key; ValueError unless it ascends within the features."""
+    key = tuple(whole_in_range(j, 0, n_features - 1) for j in plain)
     if not key or list(key) != sorted(set(key)):
         raise ValueError(f"the features of a term must ascend, got {key}")
     return key
 
 
 def check_measures(measured: Any, but: Sequence[str] = ()) -> None:
-    """Raise ValueError if a number of a dataclass is negative; NaN means not measured."""
+    """Raise ValueError if a number of a dataclass is negative, except of the fields `but`; NaN means not measured."""
     for field in dataclasses.fields(measured):
         value = getattr(measured, field.name)
         if field.name not in but and isinstance(value, int | float) and value < 0:
             raise ValueError(f"{field.name} must not be negative, got {value}")
 
 
-def finite(array: Any, shape: tuple[int, ...] | None = None) -> Any:
+def checked_finite(array: Any, shape: tuple[int, ...] | None = None) -> Any:
+    """Return an array; ValueError unless it is float64, finite, and of the shape."""
     if array.dtype != np.float64 or (shape is not None and array.shape != shape) or not np.isfinite(array).all():
         raise ValueError(f"arrays must hold finite numbers, of shape {shape or array.shape}")
     return array
 
 
-def masses(array: Any, shape: tuple[int, ...] | None = None) -> Any:
-    if finite(array, shape).size and ((array < 0).any() or not 0 < array.sum() < np.inf):
+def checked_masses(array: Any, shape: tuple[int, ...] | None = None) -> Any:
+    """Return an array; ValueError unless it is finite and not negative, with a positive sum."""
+    if checked_finite(array, shape).size and ((array < 0).any() or not 0 < array.sum() < np.inf):
         raise ValueError("masses must not be negative, and have a positive sum")
     return array
 
 
-def integers(array: Any) -> Any:
+def checked_integers(array: Any) -> Any:
+    """Return an array of integers as int64; ValueError for others."""
     if array.dtype.kind not in "iu" or (array.size and int(array.max()) >= _LARGEST):
         raise ValueError(f"positions and counts must be integers, got {array.dtype}")
     return array.astype(np.int64)
@@ -268,32 +265,20 @@ def integers(array: Any) -> Any:
 
 # Tags in files and their classes: a class may move or be renamed, its tag stays.
 _CLASSES = {
-    "tables": "storage.saved:Tables",
-    "trees": "storage.saved:LeafTables",
-    "nodes": "storage.saved:Nodes",
-    "correction": "storage.saved:Purity",
-    "binning": "model.grid:Binning",
-    "interval-axis": "model.axes:IntervalAxis",
-    "category-axis": "model.axes:CategoryAxis",
-    "moments": "terms.moments:Moments",
-    "settings": "terms.source:Settings",
-    "options": "anova.solvers.base:Options",
-    "certificate": "anova.certificate:Certificate",
+    "tables": "storage.saved:Tables", "trees": "storage.saved:LeafTables", "nodes": "storage.saved:Nodes",
+    "correction": "storage.saved:Purity", "binning": "model.grid:Binning",
+    "interval-axis": "model.axes:IntervalAxis", "category-axis": "model.axes:CategoryAxis",
+    "moments": "terms.moments:Moments", "settings": "terms.source:Settings",
+    "options": "anova.solvers.base:Options", "certificate": "anova.certificate:Certificate",
     "term-certificate": "anova.certificate:TermCertificate",
-    "higher-certificate": "anova.certificate:HigherCertificate",
-    "scope": "terms.terms:Scope",
-    "row-totals": "density.counting:RowTotals",
-    "schema": "data.features:Schema",
-    "feature": "data.features:Feature",
-    "number": "data.features:Numeric",
-    "integer-category": "data.features:IntegerCategory",
-    "labels": "data.features:Labels",
-    "date-number": "data.dates:DateNumber",
-    "ignored-column": "data.features:IgnoredColumn",
-    "pmml-number": "readers.pmml:DeclaredNumber",
-    "catboost-hash": "readers.catboost:HashedCategory",
+    "higher-certificate": "anova.certificate:HigherCertificate", "scope": "terms.terms:Scope",
+    "row-totals": "density.counting:RowTotals", "schema": "data.features:Schema",
+    "feature": "data.features:Feature", "number": "data.features:Numeric",
+    "integer-category": "data.features:IntegerCategory", "labels": "data.features:Labels",
+    "date-number": "data.dates:DateNumber", "ignored-column": "data.features:IgnoredColumn",
+    "pmml-number": "readers.pmml:DeclaredNumber", "catboost-hash": "readers.catboost:HashedCategory",
     "xgboost-category": "readers.xgboost.nodes:NamedCategory",
-}
+}  # fmt: skip
 _LINKS = ("identity", "logit", "softmax", "log", "probability", "argmax", "other")
 _MOST_CODES = 1 << 22  # without names, so that a small file cannot fill the memory with labels
 _TAGS = {home: tag for tag, home in _CLASSES.items()}
@@ -319,10 +304,10 @@ def describe(value: Any, arrays: Arrays | None = None, name: str = "") -> Any:
         return {"tuple": [describe(item, arrays, f"{name}/{i}") for i, item in enumerate(value)]}
     if isinstance(value, Mapping):
         if arrays is not None and value and all(isinstance(item, np.ndarray) for item in value.values()):
-            arrays |= {f"{name}/{_text(key)}": narrow(item) for key, item in value.items()}
+            arrays |= {f"{name}/{_key_as_text(key)}": narrow(item) for key, item in value.items()}
             return {"arrays": name}
         items = value.items()
-        return {"map": [[describe(key), describe(item, arrays, f"{name}/{_text(key)}")] for key, item in items]}
+        return {"map": [[describe(key), describe(item, arrays, f"{name}/{_key_as_text(key)}")] for key, item in items]}
     scalar = value.item() if isinstance(value, np.generic) else value
     if scalar is None or isinstance(scalar, _SCALARS):
         return scalar
@@ -331,7 +316,7 @@ def describe(value: Any, arrays: Arrays | None = None, name: str = "") -> Any:
     )
 
 
-def _text(key: Any) -> str:
+def _key_as_text(key: Any) -> str:
     return "-".join(map(str, key)) or "-" if isinstance(key, tuple) else str(key)
 
 
@@ -350,15 +335,15 @@ def restore(plain: Any, arrays: Mapping[str, Any] | None = None) -> Any:
         return plain
     arrays = {} if arrays is None else arrays
     if "array" in plain:
-        return widened(arrays[plain["array"]])
+        return with_wide_integers(arrays[plain["array"]])
     if "arrays" in plain:
         below = f"{plain['arrays']}/"
         names = [name for name in arrays if name.startswith(below)]
-        return {_key(name.removeprefix(below)): widened(arrays[name]) for name in names}
+        return {_key_from_text(name.removeprefix(below)): with_wide_integers(arrays[name]) for name in names}
     if "tuple" in plain:
-        return tuple(restore(item, arrays) for item in _listed(plain["tuple"]))
+        return tuple(restore(item, arrays) for item in _checked_list(plain["tuple"]))
     if "map" in plain:
-        return {restore(key): restore(item, arrays) for key, item in _listed(plain["map"])}
+        return {restore(key): restore(item, arrays) for key, item in _checked_list(plain["map"])}
     if plain["type"] not in _CLASSES:
         raise ValueError(f"a file must hold treeanova's own types, got {plain['type']!r}.")
     module, _, name = _CLASSES[plain["type"]].partition(":")
@@ -368,12 +353,12 @@ def restore(plain: Any, arrays: Mapping[str, Any] | None = None) -> Any:
     return kind(**fields)
 
 
-def _key(text: str) -> Key:
+def _key_from_text(text: str) -> Key:
     return () if text == "-" else tuple(map(int, text.split("-")))
 
 
-def widened(array: Any) -> Any:
-    return integers(array) if array.dtype.kind in "iu" else array
+def with_wide_integers(array: Any) -> Any:
+    return checked_integers(array) if array.dtype.kind in "iu" else array
 
 
 def check_schema(schema: Schema) -> None:
@@ -391,7 +376,7 @@ def check_schema(schema: Schema) -> None:
             )
 
 
-def _listed(plain: Any) -> list[Any]:
+def _checked_list(plain: Any) -> list[Any]:
     if not isinstance(plain, list):
         raise TypeError("items in a file must be listed")
     return plain

@@ -12,8 +12,7 @@ ratio r is 1 for independent features, and smooth estimates have the same r for 
 
 The correction moves faces of a term to the terms below, so its table is what it receives from above minus functions of
 all its features but one. Such a sum is determined by its cells in which some feature has its first bin: n^k - (n - 1)^k
-of n^k cells. They are saved as faces, one per feature, slices along the first bins. Other faces with the same
-sum differ by functions of fewer features, which the terms below absorb in their faces.
+of n^k cells. They are saved as faces, one per feature, slices along the first bins.
 """
 
 from __future__ import annotations
@@ -43,12 +42,12 @@ from treeanova.model.axes import Axis, CategoryAxis
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest, assemble
 from treeanova.model.grid import Binning, Grid, binning_by
-from treeanova.storage.codec import check_measures, check_schema, describe, finite, fits, key_of, masses, restore, whole
+from treeanova.storage import codec
 from treeanova.storage.statistics import (
     describe_density,
-    keys_of_tables,
     pack_statistics,
     restore_density,
+    table_keys,
     unpack_statistics,
 )
 from treeanova.terms.closed_form import ClosedForm
@@ -60,6 +59,7 @@ from treeanova.terms.terms import LeafTerms, PureLeafTerms, RawLeafTerms, Scope,
 from treeanova.terms.tree_model import SOURCES
 
 _ROWS = "rows/"
+Tensors = Mapping[Key, Floats]
 # Thresholds, bounds of leaves and of splits by category (NaN), moments that are not known, ends of values.
 _MAY_BE_INFINITE = ("axes/", "trees/nodes/bound", "moments/", _ROWS)
 CoarseCells = tuple[Sequence[Binning], Mapping[int, int]]
@@ -91,7 +91,7 @@ class Tables:
     """Effects without their grid; `bins` are those of terms on coarser axes."""
 
     intercept: Floats
-    terms: Mapping[Key, Floats]
+    terms: Tensors
     bins: Mapping[Key, tuple[Ints, ...]]
 
 
@@ -122,10 +122,10 @@ class Purity:
     masses: tuple[Floats, ...]
     limits: Mapping[int, int]
     coarse: tuple[Binning, ...]
-    tables: Mapping[Key, Floats]
-    faces: Mapping[Key, Floats]
+    tables: Tensors
+    faces: Tensors
     left_bins: tuple[Binning, ...]
-    left: Mapping[Key, Floats]
+    left: Tensors
     screened_orders: tuple[int, ...]
 
 
@@ -146,10 +146,11 @@ class LeafTables:
 
 
 def pack(saved: Saved, *, rows: bool = True) -> tuple[dict[str, Any], Arrays]:
+    """Return a header of plain data and named arrays; `unpack` reverses this. Without `rows`, rows leave sums only."""
     arrays: Arrays = {}
     effects, leaf_terms = saved.terms.effects, saved.terms.leaf_terms
     grid = effects.grid
-    check_schema(grid.schema)
+    codec.check_schema(grid.schema)
     pair_residuals, whole_tables = pack_pairs(effects.terms, leaf_terms)
     ratios, weights = pack_weights(saved.terms.weights)
     trees = None if leaf_terms is None else leaf_tables(leaf_terms)
@@ -162,37 +163,33 @@ def pack(saved: Saved, *, rows: bool = True) -> tuple[dict[str, Any], Arrays]:
         "certificate": saved.certificate,
         "scope": saved.scope,
         "settings": dataclasses.replace(saved.settings, n_jobs=1, seconds=None),
-        "pure": _tables_of(effects, whole_tables),
+        "pure": _without_grid(effects, whole_tables),
         "rests": pair_residuals,
         "weights": weights,
         "ratios": ratios,
-        "raw": None if raw is None else _tables_of(raw),
+        "raw": None if raw is None else _without_grid(raw),
         "moments": saved.moments,
         "trees": trees,
     }
-    header = {name: describe(value, arrays, name) for name, value in entries.items()}
+    header = {name: codec.describe(value, arrays, name) for name, value in entries.items()}
     header["source"] = saved.source.tag
     header["density"] = describe_density(saved.density)
     header["derived"] = _n_derived(pair_residuals, grid, ratios, weights, trees)
     if saved.density.statistics is not None:
         requests = saved.source.needed_tables()
-        header["rows"], of_rows = pack_statistics(saved.density.statistics, saved.terms.grid, requests, rows=rows)
-        arrays |= {f"{_ROWS}{name}": array for name, array in of_rows.items()}
+        header["rows"], row_arrays = pack_statistics(saved.density.statistics, saved.terms.grid, requests, rows=rows)
+        arrays |= {f"{_ROWS}{name}": array for name, array in row_arrays.items()}
     return header, arrays
 
 
-def _tables_of(effects: Effects, terms: Mapping[Key, Floats] | None = None) -> Tables:
+def _without_grid(effects: Effects, terms: Tensors | None = None) -> Tables:
+    """Return effects as saved, with their own tables or with `terms` in place of them."""
     bins = {key: tuple(binning.bins for binning in binnings) for key, binnings in effects.binnings.items()}
     return Tables(effects.intercept, effects.terms if terms is None else terms, bins)
 
 
-def _n_derived(
-    pair_residuals: Mapping[Key, Floats],
-    grid: Grid,
-    ratios: Mapping[Key, Floats],
-    weights: Mapping[Key, Floats],
-    trees: LeafTables | None,
-) -> int:
+def _n_derived(pair_residuals: Tensors, grid: Grid, ratios: Tensors, weights: Tensors, trees: LeafTables | None) -> int:
+    """Return how many bytes loading adds: pairs from residuals, weights from ratios, tables from faces."""
     n_of_pairs = len(grid.schema.outputs) * sum(math.prod(grid.sizes[j] for j in key) for key in pair_residuals)
     n_of_faces = 0
     if trees is not None and trees.purity is not None:
@@ -202,31 +199,30 @@ def _n_derived(
 
 
 def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
+    """Return what `pack` saved; ValueError or TypeError if values in the file do not fit each other."""
     for name, array in arrays.items():
         if array.dtype.kind not in "iub" and not name.startswith(_MAY_BE_INFINITE):
-            finite(array)
-    entry = functools.partial(_entry, header, arrays)
-    grid = _restore_grid(entry("features", Schema), entry("axes", tuple[Axis, ...]))
+            codec.checked_finite(array)
+    entry = functools.partial(_restored_entry, header, arrays)
+    grid = _checked_grid(entry("features", Schema), entry("axes", tuple[Axis, ...]))
     trees = entry("trees", LeafTables | None)
-    pair_residuals, ratios, whole_weights = (
-        entry(name, Mapping[Key, Floats]) for name in ("rests", "ratios", "weights")
-    )
+    pair_residuals, ratios, whole_weights = (entry(name, Tensors) for name in ("rests", "ratios", "weights"))
     if _n_derived(pair_residuals, grid, ratios, whole_weights, trees) != header["derived"]:
         raise ValueError("tables that follow from others must be as large as the header says")
     leaf_terms = None if trees is None else leaf_terms_of(trees, grid)
     effects = _effects_of(entry("pure", Tables), grid, unpack_pairs(pair_residuals, leaf_terms))
     terms = TermSet(effects, unpack_weights(ratios, whole_weights), leaf_terms)
     for key, table in terms.weights.items():
-        masses(table, tuple(binning.size for binning in effects.binnings_of(key)))
+        codec.checked_masses(table, tuple(binning.size for binning in effects.binnings_of(key)))
     scope = entry("scope", Scope)
-    check_measures(scope)
+    codec.check_measures(scope)
     raw = entry("raw", Tables | None)
     source = SOURCES[header["source"]].restored(terms, None if raw is None else _effects_of(raw, grid, {}))
     statistics = None
-    of_rows = {name.removeprefix(_ROWS): array for name, array in arrays.items() if name.startswith(_ROWS)}
-    if "rows" in header or of_rows:
-        requests = source.needed_tables() if leaf_terms is None else _tables_of_trees(effects, of_rows)
-        statistics = unpack_statistics(header["rows"], of_rows, grid, terms.grid, requests)
+    row_arrays = {name.removeprefix(_ROWS): array for name, array in arrays.items() if name.startswith(_ROWS)}
+    if "rows" in header or row_arrays:
+        requests = source.needed_tables() if leaf_terms is None else _low_order_requests(effects, row_arrays)
+        statistics = unpack_statistics(header["rows"], row_arrays, grid, terms.grid, requests)
     may_have_more = trees is not None or scope.order is not None
     return Saved(
         source=source,
@@ -239,21 +235,21 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
     )
 
 
-def _entry(header: Mapping[str, Any], arrays: Arrays, name: str, kind: Any) -> Any:
-    value = restore(header[name], arrays)
-    if not fits(value, kind):
+def _restored_entry(header: Mapping[str, Any], arrays: Arrays, name: str, kind: Any) -> Any:
+    value = codec.restore(header[name], arrays)
+    if not codec.fits(value, kind):
         raise TypeError(f"the entry {name!r} of a file must be {kind}, got {value!r:.100}")
     return value
 
 
-def _tables_of_trees(effects: Effects, of_rows: Arrays) -> list[Request]:
+def _low_order_requests(effects: Effects, row_arrays: Arrays) -> list[Request]:
     """Request low-order tables of the trees that terms and the file have: finding leaves would take long."""
     singles: list[Key] = [(j,) for j in range(len(effects.grid.axes))]
-    return [Request(key) for key in dict.fromkeys([*singles, *effects.terms, *keys_of_tables(of_rows)])]
+    return [Request(key) for key in dict.fromkeys([*singles, *effects.terms, *table_keys(row_arrays)])]
 
 
-def _restore_grid(schema: Schema, saved_axes: tuple[Axis, ...]) -> Grid:
-    check_schema(schema)
+def _checked_grid(schema: Schema, saved_axes: tuple[Axis, ...]) -> Grid:
+    codec.check_schema(schema)
     axes = []
     for axis, feature in zip(saved_axes, schema.features, strict=True):
         labels = feature.encoder.labels or ()
@@ -262,7 +258,7 @@ def _restore_grid(schema: Schema, saved_axes: tuple[Axis, ...]) -> Grid:
             raise ValueError("thresholds must ascend")
         if axis.date_unit and axis.date_unit not in UNITS:
             raise ValueError("dates must have a known unit")
-        extra = [whole(bin_, -1) for bin_ in (axis.missing_bin, axis.unseen)]
+        extra = [codec.whole_in_range(bin_, -1) for bin_ in (axis.missing_bin, axis.unseen)]
         added = sorted({bin_ for bin_ in extra if bin_ >= axis.n_regular})
         if added != list(range(axis.n_regular, axis.n_regular + len(added))):
             raise ValueError("bins of missing and unseen values must follow those of the feature")
@@ -270,12 +266,13 @@ def _restore_grid(schema: Schema, saved_axes: tuple[Axis, ...]) -> Grid:
     return Grid(schema, tuple(axes))
 
 
-def _effects_of(tables: Tables, grid: Grid, derived: Mapping[Key, Floats]) -> Effects:
+def _effects_of(tables: Tables, grid: Grid, derived: Tensors) -> Effects:
+    """Return saved tables and `derived` ones, which were not saved, as effects; ValueError if they do not fit."""
     if tables.intercept.shape != (len(grid.schema.outputs),):
         raise ValueError("intercepts must have a number per output")
     binnings = {key: tuple(map(binning_by, tables.bins[key])) for key in tables.bins}
-    for key, of_term in binnings.items():
-        for bins, binning, j in zip(tables.bins[key], of_term, key, strict=True):
+    for key, term_binnings in binnings.items():
+        for bins, binning, j in zip(tables.bins[key], term_binnings, key, strict=True):
             if bins.shape != (grid.sizes[j],) or not np.array_equal(binning.bins, bins):
                 raise ValueError("the axes of a term must fit the bins of its features")
     return Effects(grid, tables.intercept, {**tables.terms, **derived}, binnings)
@@ -311,11 +308,12 @@ def _checked_certificate(certificate: Certificate, names: Sequence[str]) -> Cert
     if higher is not None and not (1 if higher.is_exact else 2) <= higher.orders[0] <= higher.orders[1]:
         raise ValueError("orders without tables must ascend, above those with tables")
     for measured in (certificate, *certificate.terms.values(), *([] if higher is None else [higher])):
-        check_measures(measured, but=["mean_gap"])
+        codec.check_measures(measured, but=["mean_gap"])
     return certificate
 
 
 def leaf_tables(terms: LeafTerms) -> LeafTables:
+    """Return leaf terms in the form in which they are saved; `leaf_terms_of` reverses this."""
     layout = terms.trees.layout
     return LeafTables(
         nodes=_nodes_of(terms.trees.forest),
@@ -333,14 +331,14 @@ def leaf_tables(terms: LeafTerms) -> LeafTables:
 
 def _purity_of(terms: PureLeafTerms) -> Purity:
     correction, leftover = terms.correction, terms.leftover
-    faces, whole_tables = pack_tables((correction.binnings, correction.bins), correction.tables)
+    flat_faces, whole_tables = pack_tables((correction.binnings, correction.bins), correction.tables)
     has_cells = any(leftover.tables)
     return Purity(
         masses=terms.form.masses,
         limits=dict(correction.bins),
         coarse=correction.binnings,
         tables=whole_tables,
-        faces=faces,
+        faces=flat_faces,
         left_bins=leftover.binnings if has_cells else (),
         left=leftover.tables,
         screened_orders=terms.screened_orders,
@@ -348,6 +346,7 @@ def _purity_of(terms: PureLeafTerms) -> Purity:
 
 
 def _nodes_of(forest: Forest) -> Nodes:
+    """Return a forest's arrays, with values and labels at all nodes, zero at inner ones."""
     is_leaf = forest.feature < 0
     values = np.zeros((len(is_leaf), forest.n_outputs))
     labels = np.zeros(len(is_leaf), dtype=np.int64)
@@ -358,6 +357,7 @@ def _nodes_of(forest: Forest) -> Nodes:
 
 
 def leaf_terms_of(tables: LeafTables, grid: Grid) -> LeafTerms:
+    """Return the leaf terms that `leaf_tables` saved; ValueError if trees, bins and keys do not fit."""
     forest = assemble(grid.schema, **vars(tables.nodes))
     n_codes = np.array([feature.n_categories + 1 for feature in grid.schema.features], dtype=np.int64)
     by_category = forest.category_start >= 0
@@ -368,14 +368,14 @@ def leaf_terms_of(tables: LeafTables, grid: Grid) -> LeafTerms:
     sizes = sets.grid.sizes
     merging = _checked_binnings(tables.merging, sizes)
     trees = Trees(forest, sets, _layout_of(tables, sets.grid, forest.n_outputs), merging, grid)
-    keys = tuple(key_of(key, len(sizes)) for key in tables.keys)
+    keys = tuple(codec.checked_key(key, len(sizes)) for key in tables.keys)
     purity = tables.purity
     if purity is None:
         return RawLeafTerms(trees, keys)
-    form_masses = tuple(masses(array, (size,)) for array, size in zip(purity.masses, sizes, strict=True))
+    form_masses = tuple(codec.checked_masses(array, (size,)) for array, size in zip(purity.masses, sizes, strict=True))
     form = ClosedForm(sets, form_masses, merging)
     for order in purity.screened_orders:
-        whole(order, 1, len(sizes))
+        codec.whole_in_range(order, 1, len(sizes))
     correction = _correction_of(purity, sizes, forest.n_outputs)
     leftover = _leftover_of(purity, sizes, forest.n_outputs)
     return PureLeafTerms(trees, keys, form, correction, purity.screened_orders, leftover)
@@ -384,23 +384,24 @@ def leaf_terms_of(tables: LeafTables, grid: Grid) -> LeafTerms:
 def _layout_of(tables: LeafTables, grid: Grid, n_outputs: int) -> TermLayout:
     """Return the layout without finding the leaves, which would take long."""
     n_features = len(grid.sizes)
-    orders = {name: whole(getattr(tables, name), 0, n_features) for name in ("tensor_order", "row_order", "top_order")}
+    names = ("tensor_order", "row_order", "top_order")
+    orders = {name: codec.whole_in_range(getattr(tables, name), 0, n_features) for name in names}
     if max(orders["tensor_order"], orders["row_order"]) > orders["top_order"]:
         raise ValueError("no order must be above that of the forest")
     max_bins = tables.max_bins
     return TermLayout(
         **orders,
-        max_bins=None if max_bins is None else whole(max_bins, 1, max(*grid.sizes, FEWEST_MERGED)),
+        max_bins=None if max_bins is None else codec.whole_in_range(max_bins, 1, max(*grid.sizes, FEWEST_MERGED)),
         plan=plan_of(set(), grid, n_outputs),
         lists_all=tables.purity is None or not tables.purity.screened_orders,
-        asked=tuple(key_of(key, n_features) for key in tables.asked),
+        asked=tuple(codec.checked_key(key, n_features) for key in tables.asked),
         has_many_terms=tables.has_many_terms,
     )
 
 
 def _checked_binnings(binnings: tuple[Binning, ...], sizes: Sequence[int]) -> tuple[Binning, ...]:
     for binning, size in zip(binnings, sizes, strict=True):
-        bins, shares = binning.bins, finite(binning.shares, (size,))
+        bins, shares = binning.bins, codec.checked_finite(binning.shares, (size,))
         if bins.shape != (size,) or bins.min(initial=0) < 0 or (shares < 0).any():
             raise ValueError("merged bins must fit the bins of the forest")
         if binning.size != bins.max(initial=-1) + 1 or binning.size > size:
@@ -412,7 +413,7 @@ def _correction_of(purity: Purity, sizes: Sequence[int], n_outputs: int) -> Corr
     if not purity.limits:
         return Correction()
     for order, bins in purity.limits.items():
-        whole(order, 1), whole(bins, 1)
+        codec.whole_in_range(order, 1), codec.whole_in_range(bins, 1)
     _checked_binnings(purity.coarse, sizes)
     cells = purity.coarse, purity.limits
     if any(table.shape != (*coarse_shape(cells, key), n_outputs) for key, table in purity.tables.items()):
@@ -436,11 +437,11 @@ def fingerprint(source: Source, terms: TermSet, scope: Scope) -> str:
     effects = [terms.effects, *filter(None, [source.tables_to_save(terms)])]
     content = (
         scope,
-        tuple((table.grid.schema, table.grid.axes, _tables_of(table)) for table in effects),
+        tuple((table.grid.schema, table.grid.axes, _without_grid(table)) for table in effects),
         None if terms.leaf_terms is None else leaf_tables(terms.leaf_terms),
         None if source.forest is None else _nodes_of(source.forest),
     )
-    digest = hashlib.sha256(json.dumps(describe(content, arrays)).encode())
+    digest = hashlib.sha256(json.dumps(codec.describe(content, arrays)).encode())
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
         digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
@@ -448,9 +449,7 @@ def fingerprint(source: Source, terms: TermSet, scope: Scope) -> str:
     return digest.hexdigest()
 
 
-def pack_pairs(
-    tables: Mapping[Key, Floats], leaf_terms: LeafTerms | None
-) -> tuple[dict[Key, Floats], dict[Key, Floats]]:
+def pack_pairs(tables: Tensors, leaf_terms: LeafTerms | None) -> tuple[dict[Key, Floats], dict[Key, Floats]]:
     """Return flat residuals of the tables that follow from the trees, and all others; `unpack_pairs` reverses this."""
     n_cells = sum(table.size for table in tables.values())
     if not isinstance(leaf_terms, PureLeafTerms):
@@ -458,27 +457,28 @@ def pack_pairs(
     if n_cells < max(_LEAST_CELLS, _LEAST_PER_NODE * len(leaf_terms.trees.forest.feature)):
         return {}, dict(tables)
     pairs = {key: table for key, table in tables.items() if len(key) == 2 and table.size >= _LEAST_CELLS_OF_TABLE}
-    residuals = {key: _rest_of(key, table, leaf_terms) for key, table in pairs.items()}
+    residuals = {key: _packed_pair(key, table, leaf_terms) for key, table in pairs.items()}
     packed: dict[Key, Floats] = {key: residual for key, residual in residuals.items() if residual is not None}
     return packed, {key: table for key, table in tables.items() if key not in packed}
 
 
-def unpack_pairs(packed: Mapping[Key, Floats], leaf_terms: LeafTerms | None) -> dict[Key, Floats]:
-    if not packed:
+def unpack_pairs(residuals: Tensors, leaf_terms: LeafTerms | None) -> dict[Key, Floats]:
+    if not residuals:
         return {}
     if not isinstance(leaf_terms, PureLeafTerms):
         raise TypeError("tables that follow from trees must have them")
-    return {key: _table_of(key, residual, leaf_terms) for key, residual in packed.items()}
+    return {key: _unpacked_pair(key, residual, leaf_terms) for key, residual in residuals.items()}
 
 
-def _rest_of(key: Key, table: Floats, terms: PureLeafTerms) -> Floats | None:
+def _packed_pair(key: Key, table: Floats, terms: PureLeafTerms) -> Floats | None:
+    """Return what a pair's table adds to its closed form: moved cells, then a number per bin of each feature, flat."""
     residual = table - terms.form.tensor(key) - terms.leftover.spread(key, terms.trees.first_bins(key))
     coarse_bins = [_coarse_bins(j, terms) for j in key]
     firsts = [np.unique(bins, return_index=True)[1] for bins in coarse_bins]
     moved = residual[np.ix_(*firsts)]
     first = residual[:, 0] - moved[coarse_bins[0], 0]
     second = residual[0] - moved[0, coarse_bins[1]]
-    residual -= _sum_of_closed_form([moved, first, second], coarse_bins)
+    residual -= _sum_of_packed([moved, first, second], coarse_bins)
     if np.abs(residual).max() > _TOLERANCE * np.abs(table).max():
         return None
     return np.concatenate([array.ravel() for array in (moved, first, second)])
@@ -494,7 +494,8 @@ def _coarse_bins(feature: int, terms: PureLeafTerms) -> Ints:
     return coarse.astype(np.int64).ravel()
 
 
-def _sum_of_closed_form(tables: Sequence[Floats], coarse_bins: Sequence[Ints]) -> Floats:
+def _sum_of_packed(tables: Sequence[Floats], coarse_bins: Sequence[Ints]) -> Floats:
+    """Add a table over coarse cells and a number per bin of each feature, spread to all cells."""
     moved, first, second = tables
     total: Floats = moved[np.ix_(*coarse_bins)]
     total += first[:, None]
@@ -502,7 +503,8 @@ def _sum_of_closed_form(tables: Sequence[Floats], coarse_bins: Sequence[Ints]) -
     return total
 
 
-def _table_of(key: Key, flat: Floats, terms: PureLeafTerms) -> Floats:
+def _unpacked_pair(key: Key, flat: Floats, terms: PureLeafTerms) -> Floats:
+    """Return the table of a pair, shape (bins, bins, outputs), from what `_packed_pair` returned."""
     coarse_bins = [_coarse_bins(j, terms) for j in key]
     n_outputs = terms.trees.forest.n_outputs
     n_coarse = tuple(int(bins.max()) + 1 for bins in coarse_bins)
@@ -513,11 +515,11 @@ def _table_of(key: Key, flat: Floats, terms: PureLeafTerms) -> Floats:
     tables = [array.reshape(shape) for array, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)]
     table: Floats = terms.form.tensor(key)
     table += terms.leftover.spread(key, terms.trees.first_bins(key))
-    table += _sum_of_closed_form(tables, coarse_bins)
+    table += _sum_of_packed(tables, coarse_bins)
     return table
 
 
-def pack_weights(weights: Mapping[Key, Floats]) -> tuple[dict[Key, Floats], dict[Key, Floats]]:
+def pack_weights(weights: Tensors) -> tuple[dict[Key, Floats], dict[Key, Floats]]:
     """Return flat ratios of the tables that follow from them, and all other tables; `unpack_weights` reverses this."""
     if sum(table.size for table in weights.values()) < _LEAST_CELLS:
         return {}, dict(weights)
@@ -526,63 +528,67 @@ def pack_weights(weights: Mapping[Key, Floats]) -> tuple[dict[Key, Floats], dict
 
     def pack_some(start: int) -> list[Floats | None]:
         # A task for each pair would take longer than small tables do.
-        some = pairs[start : start + n_pairs]
-        return [_ratios_of(weights[key], *(weights.get((j,)) for j in key)) for key in some]
+        some_pairs = pairs[start : start + n_pairs]
+        return [_packed_ratios(weights[key], *(weights.get((j,)) for j in key)) for key in some_pairs]
 
     with ThreadPoolExecutor(_THREADS) as pool:
-        parts = pool.map(pack_some, range(0, len(pairs), n_pairs))
-        flat = itertools.chain.from_iterable(parts)
+        lists = pool.map(pack_some, range(0, len(pairs), n_pairs))
+        flat = itertools.chain.from_iterable(lists)
         packed = {key: ratios for key, ratios in zip(pairs, flat, strict=True) if ratios is not None}
     return packed, {key: table for key, table in weights.items() if key not in packed}
 
 
-def unpack_weights(packed: Mapping[Key, Floats], whole: Mapping[Key, Floats]) -> dict[Key, Floats]:
-    return {key: _weights_of(flat, *(whole[j,] for j in key)) for key, flat in packed.items()} | dict(whole)
+def unpack_weights(packed: Tensors, whole: Tensors) -> dict[Key, Floats]:
+    """Return all tables of weights: those saved whole, and those that follow from ratios and marginals."""
+    return {key: _unpacked_weights(flat, *(whole[j,] for j in key)) for key, flat in packed.items()} | dict(whole)
 
 
-def n_cells_of_ratios(packed: Mapping[Key, Floats], whole: Mapping[Key, Floats]) -> int:
+def n_cells_of_ratios(packed: Tensors, whole: Tensors) -> int:
     return sum(math.prod(len(whole[j,]) for j in key) for key in packed)
 
 
-def _ratios_of(table: Floats, first: Floats | None = None, second: Floats | None = None) -> Floats | None:
+def _packed_ratios(table: Floats, first_mass: Floats | None = None, second_mass: Floats | None = None) -> Floats | None:
     """Return first bins of groups and their ratios, flat; None if that saves nothing."""
-    if first is None or second is None or table.shape != (len(first), len(second)):
+    if first_mass is None or second_mass is None or table.shape != (len(first_mass), len(second_mass)):
         return None
-    product = np.multiply.outer(first, second)
+    product = np.multiply.outer(first_mass, second_mass)
     if (np.abs(table - product) <= _TOLERANCE_OF_WEIGHT * product).all():
         return _INDEPENDENT
-    has_mass = np.ix_(first > 0, second > 0)
+    has_mass = np.ix_(first_mass > 0, second_mass > 0)
     ratio = np.ones_like(table)
     ratio[has_mass] = table[has_mass] / product[has_mass]
-    starts = _starts(ratio, first > 0), _starts(ratio.T, second > 0)
+    starts = _starts_of_groups(ratio, first_mass > 0), _starts_of_groups(ratio.T, second_mass > 0)
     flat = np.concatenate([list(map(len, starts)), *starts, ratio[np.ix_(*starts)].ravel()]).astype(np.float64)
     if flat.size > _MAX_SHARE * table.size:
         return None
-    unpacked = _weights_of(flat, first, second)
+    unpacked = _unpacked_weights(flat, first_mass, second_mass)
     tolerance = 4 * (_TOLERANCE_OF_WEIGHT * table + _TOLERANCE_OF_PRODUCT * product)  # rows, columns and their rounding
     is_same = np.array_equal(unpacked > 0, table > 0) and (np.abs(unpacked - table) <= tolerance).all()
     return flat if is_same else None
 
 
-def _starts(ratio: Floats, has_mass: Bools) -> Ints:
+def _starts_of_groups(ratio: Floats, has_mass: Bools) -> Ints:
+    """Return the first row of each group: neighbours that have mass and equal ratios, up to rounding."""
     rows = np.flatnonzero(has_mass)
     before, after = ratio[rows[:-1]], ratio[rows[1:]]
     differ = (np.abs(after - before) > _TOLERANCE_OF_WEIGHT * before + _TOLERANCE_OF_PRODUCT).any(axis=1)
     return np.concatenate([rows[:1], rows[1:][differ]]).astype(np.int64)
 
 
-def _weights_of(flat: Floats, first: Floats, second: Floats) -> Floats:
+def _unpacked_weights(flat: Floats, first_mass: Floats, second_mass: Floats) -> Floats:
+    """Return the table of `_packed_ratios`: numbers of groups, their first bins, a ratio for each pair of groups."""
     if np.array_equal(flat, _INDEPENDENT):
-        return np.multiply.outer(first, second)
+        return np.multiply.outer(first_mass, second_mass)
     n_first, n_second = flat[:2].astype(np.int64)
     starts = np.split(flat[2 : 2 + n_first + n_second].astype(np.int64), [n_first])
-    few = flat[2 + n_first + n_second :].reshape(n_first, n_second)
-    table: Floats = few[np.ix_(_groups(starts[0], len(first)), _groups(starts[1], len(second)))]
-    table *= np.multiply.outer(first, second)
+    group_ratios = flat[2 + n_first + n_second :].reshape(n_first, n_second)
+    groups = _group_of_bins(starts[0], len(first_mass)), _group_of_bins(starts[1], len(second_mass))
+    table: Floats = group_ratios[np.ix_(*groups)]
+    table *= np.multiply.outer(first_mass, second_mass)
     return table
 
 
-def _groups(starts: Ints, n_bins: int) -> Ints:
+def _group_of_bins(starts: Ints, n_bins: int) -> Ints:
     """Return the group of each bin; bins before the first group have no mass and belong to it."""
     return np.maximum(np.searchsorted(starts, np.arange(n_bins), side="right") - 1, 0)
 
@@ -592,88 +598,88 @@ def coarse_shape(cells: CoarseCells, key: Key) -> tuple[int, ...]:
     return tuple(binnings[j].coarser_size(limits[len(key)]) for j in key)
 
 
-def n_cells_of_faces(cells: CoarseCells, packed: Mapping[Key, Floats], n_outputs: int) -> int:
+def n_cells_of_faces(cells: CoarseCells, packed: Tensors, n_outputs: int) -> int:
     return sum(math.prod(coarse_shape(cells, key)) for key in packed) * n_outputs
 
 
-def pack_tables(cells: CoarseCells, tables: Mapping[Key, Floats]) -> tuple[dict[Key, Floats], dict[Key, Floats]]:
-    """Return tables that are sums of functions of all axes but one (their faces) as flat faces, and all other tables.
-
-    Highest orders come first: what a table's faces add to the tables below need not be saved there again.
-    `unpack_tables` reverses this.
-    """
+def pack_tables(cells: CoarseCells, tables: Tensors) -> tuple[dict[Key, Floats], dict[Key, Floats]]:
+    """Return tables that are sums of functions of all axes but one (faces) as flat faces, and all other tables."""
+    # Highest orders come first: what a table's faces add to the tables below need not be saved there again.
     if sum(table.size for table in tables.values()) < _LEAST_CELLS:
         return {}, dict(tables)
     largest = max((float(np.abs(table).max()) for table in tables.values()), default=0.0)
-    received: dict[Key, Floats] = {}
+    from_above: dict[Key, Floats] = {}
     packed: dict[Key, Floats] = {}
     whole: dict[Key, Floats] = {}
     for key in _highest_first(tables):
-        faces, residual = _faces_of(tables[key] - _take(key, received, cells))
+        face_tables, residual = _split_into_faces(tables[key] - _taken_from_above(key, from_above, cells))
         if np.abs(residual).max() <= _TOLERANCE * largest:
-            _pass_down(key, faces, received)
-            packed[key] = np.concatenate([_without_zeros(face, axis).ravel() for axis, face in enumerate(faces)])
+            _pass_down(key, face_tables, from_above)
+            packed[key] = np.concatenate(
+                [_without_first_bins(face, axis).ravel() for axis, face in enumerate(face_tables)]
+            )
         else:
             whole[key] = tables[key]
     return packed, whole
 
 
-def unpack_tables(
-    cells: CoarseCells, packed: Mapping[Key, Floats], whole: Mapping[Key, Floats], n_outputs: int
-) -> dict[Key, Floats]:
-    received: dict[Key, Floats] = {}
+def unpack_tables(cells: CoarseCells, packed: Tensors, whole: Tensors, n_outputs: int) -> dict[Key, Floats]:
+    """Return all tables; those in `packed` are the sum of their faces and of what they get from terms above."""
+    from_above: dict[Key, Floats] = {}
     tables = dict(whole)
     for key in _highest_first(packed):
-        faces = _unpack_faces(packed[key], (*coarse_shape(cells, key), n_outputs))
-        sum_of_faces = functools.reduce(np.add, (np.expand_dims(face, axis) for axis, face in enumerate(faces)))
-        tables[key] = sum_of_faces + _take(key, received, cells)
-        _pass_down(key, faces, received)
+        face_tables = _unpack_faces(packed[key], (*coarse_shape(cells, key), n_outputs))
+        sum_of_faces = functools.reduce(np.add, (np.expand_dims(face, axis) for axis, face in enumerate(face_tables)))
+        tables[key] = sum_of_faces + _taken_from_above(key, from_above, cells)
+        _pass_down(key, face_tables, from_above)
     return tables
 
 
-def _take(key: Key, received: dict[Key, Floats], cells: CoarseCells) -> Floats | float:
-    """Return what a term has received from those above, spread from the bins of the order above to its own."""
-    if key not in received:
+def _taken_from_above(key: Key, from_above: dict[Key, Floats], cells: CoarseCells) -> Floats | float:
+    """Remove and return what a term gets from terms above, spread from the coarse bins of their order to its own."""
+    if key not in from_above:
         return 0.0
     binnings, limits = cells
-    values, above, limit = received.pop(key), limits[len(key) + 1], limits[len(key)]
-    if above == limit:
+    values, above_limit, limit = from_above.pop(key), limits[len(key) + 1], limits[len(key)]
+    if above_limit == limit:
         return values
     pairs = ((np.arange(binnings[j].coarser_size(limit)), binnings[j]) for j in key)
-    return values[np.ix_(*(bins >> (binning.shift(above) - binning.shift(limit)) for bins, binning in pairs))]
+    return values[np.ix_(*(bins >> (binning.shift(above_limit) - binning.shift(limit)) for bins, binning in pairs))]
 
 
-def _pass_down(key: Key, faces: Projections, received: dict[Key, Floats]) -> None:
-    for below, face in zip(keys_below(key), faces, strict=True):
-        received[below] = received[below] - face if below in received else -face
+def _pass_down(key: Key, face_tables: Projections, from_above: dict[Key, Floats]) -> None:
+    """Subtract each face from what the term below, which lacks one feature, gets from above."""
+    for below, face in zip(keys_below(key), face_tables, strict=True):
+        from_above[below] = from_above[below] - face if below in from_above else -face
 
 
-def _highest_first(keys: Mapping[Key, Floats]) -> list[Key]:
+def _highest_first(keys: Tensors) -> list[Key]:
     return sorted(keys, key=lambda key: (-len(key), key))
 
 
-def _faces_of(values: Floats) -> tuple[Projections, Floats]:
+def _split_into_faces(values: Floats) -> tuple[Projections, Floats]:
     """Return slices along the first bins, each taken after the slices before it, and what remains."""
     residual = np.array(values)
-    faces: Projections = []
+    face_tables: Projections = []
     for axis in range(values.ndim - 1):
-        faces.append(np.take(residual, [0], axis=axis).squeeze(axis))
-        residual -= np.expand_dims(faces[-1], axis)
-    return faces, residual
+        face_tables.append(np.take(residual, [0], axis=axis).squeeze(axis))
+        residual -= np.expand_dims(face_tables[-1], axis)
+    return face_tables, residual
 
 
-def _without_zeros(face: Floats, axis: int) -> Floats:
+def _without_first_bins(face: Floats, axis: int) -> Floats:
     """Drop the cells in the first bins of earlier features, which earlier slices took."""
     return face[(slice(1, None),) * axis]
 
 
 def _unpack_faces(flat: Floats, shape: tuple[int, ...]) -> Projections:
+    """Return the faces of a table of this shape (outputs last), zero where earlier faces have the cells."""
     shapes = [shape[:axis] + shape[axis + 1 :] for axis in range(len(shape) - 1)]
-    faces = [np.zeros(some) for some in shapes]
-    ends = np.cumsum([_without_zeros(face, axis).size for axis, face in enumerate(faces)])
+    face_tables = [np.zeros(face_shape) for face_shape in shapes]
+    ends = np.cumsum([_without_first_bins(face, axis).size for axis, face in enumerate(face_tables)])
     if flat.shape != (ends[-1],):
         raise ValueError("faces must fit the coarse bins")
-    for axis, (face, part) in enumerate(zip(faces, np.split(flat, ends[:-1]), strict=True)):
-        inner = _without_zeros(face, axis)
-        inner[...] = part.reshape(inner.shape)
-    return faces
+    for axis, (face, flat_face) in enumerate(zip(face_tables, np.split(flat, ends[:-1]), strict=True)):
+        inner = _without_first_bins(face, axis)
+        inner[...] = flat_face.reshape(inner.shape)
+    return face_tables

@@ -23,7 +23,7 @@ from treeanova.density.table import Table
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning, Grid, binning_by, unmerged
 from treeanova.model.rows import Rows
-from treeanova.storage.codec import check_fields, describe, finite, integers, key_of, narrow, restore
+from treeanova.storage import codec
 
 _MAX_ROWS = 1 << 16
 _MAX_BINS = 1 << 22
@@ -31,7 +31,7 @@ _FEW_ROWS = 10
 _SPREAD_TOTALS = ("n_finite", "finite_weight", "weight")
 
 
-def kept(statistics: Statistics | None, fine: Grid, requests: Sequence[Request], *, rows: bool = True) -> Any:
+def after_saving(statistics: Statistics | None, fine: Grid, requests: Sequence[Request], *, rows: bool = True) -> Any:
     """Return statistics as they are after saving and loading: rows by their bins on a grid, or none."""
     if statistics is None:
         return None
@@ -43,7 +43,7 @@ def pack_statistics(
 ) -> tuple[dict[str, Any], Arrays]:
     """Return header and arrays; rows are saved on the grid `fine`, which refines that of the statistics."""
     header = {
-        "totals": describe(statistics.totals),
+        "totals": codec.describe(statistics.totals),
         "has_weights": statistics.has_weights,
         "copied_excess": statistics.copied_excess,
     }
@@ -55,28 +55,30 @@ def pack_statistics(
         tables = statistics.counted_tables(requests)
         for order in sorted({len(key) for key in tables}):  # there may be very many, so each order has one array
             keys = [key for key in tables if len(key) == order]
-            arrays[f"keys/{order}"] = narrow(np.array(keys))
-            arrays[f"tables/{order}"] = narrow(np.concatenate([tables[key].sums.ravel() for key in keys]))
+            arrays[f"keys/{order}"] = codec.narrow(np.array(keys))
+            arrays[f"tables/{order}"] = codec.narrow(np.concatenate([tables[key].sums.ravel() for key in keys]))
     return header, arrays
 
 
 def _pack_sample(sample: Sample, fine: Grid) -> Arrays:
-    codes = narrow(fine.index(Rows(sample.values)).T)
-    arrays: Arrays = {"codes": codes, "numbers": narrow(np.diff(sample.rows, prepend=0))}
+    """Return arrays of a sample: bins of rows on the fine grid, differences of row numbers, weights if any."""
+    codes = codec.narrow(fine.index(Rows(sample.values)).T)
+    arrays: Arrays = {"codes": codes, "numbers": codec.narrow(np.diff(sample.rows, prepend=0))}
     if sample.sources.any():
-        arrays["sources"] = narrow(np.diff(sample.sources, prepend=0))
-    if not np.array_equal(sample.hashes, _hashes(sample.sources, sample.rows)):
+        arrays["sources"] = codec.narrow(np.diff(sample.sources, prepend=0))
+    if not np.array_equal(sample.hashes, _hashes_of_rows(sample.sources, sample.rows)):
         arrays["hashes"] = sample.hashes
     return arrays if sample.weights is None else arrays | {"weights": sample.weights}
 
 
 def _pack_features(statistics: Statistics, n_features: int, *, rows: bool) -> Arrays:
+    """Return arrays of what was counted for single features; without `rows`, bins of few rows are left out."""
     totals = statistics.all_feature_totals()
     if not rows:  # sums of bins that have few rows would reveal values
-        for j, of_feature in totals.items():
-            is_kept = statistics.counts((j,)) * statistics.n_rows > _FEW_ROWS - 0.5
+        for j, feature_totals in totals.items():
+            is_enough = statistics.counts((j,)) * statistics.n_rows > _FEW_ROWS - 0.5
             totals[j] = dataclasses.replace(
-                of_feature, masses=of_feature.masses * is_kept, sums=of_feature.sums * is_kept
+                feature_totals, masses=feature_totals.masses * is_enough, sums=feature_totals.sums * is_enough
             )
     spreads = list(statistics.file_quantiles().values())
     arrays: Arrays = {
@@ -93,13 +95,10 @@ def _pack_features(statistics: Statistics, n_features: int, *, rows: bool) -> Ar
 
 
 def unpack_statistics(
-    header: Mapping[str, Any],
-    arrays: Mapping[str, npt.NDArray[Any]],
-    grid: Grid,
-    fine: Grid,
-    requests: Sequence[Request],
+    header: Mapping[str, Any], arrays: Arrays, grid: Grid, fine: Grid, requests: Sequence[Request]
 ) -> Statistics:
-    totals = restore(header["totals"])
+    """Return the statistics that `pack_statistics` saved; ValueError or TypeError for impossible values."""
+    totals = codec.restore(header["totals"])
     sample = _unpack_sample(arrays, fine)
     is_possible = 0 < totals.weight < np.inf and 0 < totals.squares < np.inf and 0 <= len(sample) <= totals.n_rows
     is_possible = is_possible and totals.n_rows > 0 and 0 < totals.smallest <= totals.largest < np.inf
@@ -130,30 +129,31 @@ def unpack_statistics(
     )
 
 
-def _unpack_sample(arrays: Mapping[str, npt.NDArray[Any]], fine: Grid) -> Sample:
-    codes, rows = integers(arrays["codes"]).T, np.cumsum(integers(arrays["numbers"]))
+def _unpack_sample(arrays: Arrays, fine: Grid) -> Sample:
+    """Return the sample, a value for each bin of a row; ValueError if bins or numbers are impossible."""
+    codes, rows = codec.checked_integers(arrays["codes"]).T, np.cumsum(codec.checked_integers(arrays["numbers"]))
     n_rows = len(rows)
     limits = np.array(fine.sizes, dtype=np.int64)
     if codes.shape != (n_rows, len(limits)) or (n_rows and ((codes < 0).any() or (codes >= limits).any())):
         raise ValueError("bins of rows must be those of the grid")
-    sources = np.cumsum(integers(arrays["sources"])) if "sources" in arrays else np.zeros(n_rows, np.int64)
-    hashes = arrays["hashes"] if "hashes" in arrays else _hashes(sources, rows)
+    sources = np.cumsum(codec.checked_integers(arrays.get("sources", np.zeros(n_rows, np.int64))))
+    hashes = arrays["hashes"] if "hashes" in arrays else _hashes_of_rows(sources, rows)
     weights = arrays.get("weights")
     columns = [column for column in (sources, hashes, weights) if column is not None]
     if any(column.shape != (n_rows,) for column in columns) or hashes.dtype != np.uint64:
         raise ValueError("rows of a sample must have a number, a source and a weight each")
     if rows.min(initial=0) < 0 or sources.min(initial=0) < 0:
         raise ValueError("rows of a sample must have numbers from 0 on")
-    if weights is not None and not (finite(weights) > 0).all():
+    if weights is not None and not (codec.checked_finite(weights) > 0).all():
         raise ValueError("weights of rows must be positive")
     return Sample(np.asfortranarray(fine.encoded(codes.astype(np.int32))), weights, hashes, sources, rows)
 
 
-def _unpack_features(arrays: Mapping[str, npt.NDArray[Any]], grid: Grid) -> dict[int, FeatureTotals]:
+def _unpack_features(arrays: Arrays, grid: Grid) -> dict[int, FeatureTotals]:
     n_bins = sum(grid.sizes)
-    if (finite(arrays["masses"], (n_bins,)) < 0).any():
+    if (codec.checked_finite(arrays["masses"], (n_bins,)) < 0).any():
         raise ValueError("masses must not be negative")
-    finite(arrays["sums"], (n_bins,))
+    codec.checked_finite(arrays["sums"], (n_bins,))
     pieces = (np.split(arrays[name], np.cumsum(grid.sizes)[:-1]) for name in ("masses", "sums"))
     ends = arrays["ends"].reshape(-1, 2)
     if ends.dtype != np.float64:
@@ -162,14 +162,14 @@ def _unpack_features(arrays: Mapping[str, npt.NDArray[Any]], grid: Grid) -> dict
     return {j: FeatureTotals(masses, sums, *low_high) for j, (masses, sums, low_high) in by_feature}
 
 
-def _unpack_spreads(arrays: Mapping[str, npt.NDArray[Any]], n_features: int) -> dict[int, Quantiles]:
-    totals = finite(arrays["spreads"]).reshape(n_features, len(_SPREAD_TOTALS))
-    n_quantiles = integers(arrays["n_quantiles"])
+def _unpack_spreads(arrays: Arrays, n_features: int) -> dict[int, Quantiles]:
+    totals = codec.checked_finite(arrays["spreads"]).reshape(n_features, len(_SPREAD_TOTALS))
+    n_quantiles = codec.checked_integers(arrays["n_quantiles"])
     ends = np.cumsum(n_quantiles)
     flat = arrays["quantiles"], arrays.get("quantiles_by_weight", arrays["quantiles"])
     if n_quantiles.shape != (n_features,) or n_quantiles.min(initial=0) < 0 or (totals < 0).any():
         raise ValueError("numbers of quantiles and totals must not be negative, one per feature")
-    if any(finite(quantiles).shape != (ends[-1],) for quantiles in flat if n_features):
+    if any(codec.checked_finite(quantiles).shape != (ends[-1],) for quantiles in flat if n_features):
         raise ValueError("quantiles must be as many as the file says")
     plain, by_weight = (np.split(quantiles, ends[:-1]) for quantiles in flat)
     if any((np.diff(quantiles) < 0).any() for quantiles in (*plain, *by_weight)):
@@ -177,28 +177,28 @@ def _unpack_spreads(arrays: Mapping[str, npt.NDArray[Any]], n_features: int) -> 
     return {j: Quantiles(plain[j], by_weight[j], *totals[j].tolist()) for j in range(n_features)}
 
 
-def keys_of_tables(arrays: Mapping[str, npt.NDArray[Any]]) -> list[Key]:
+def table_keys(arrays: Arrays) -> list[Key]:
     return [tuple(key) for name, keys in arrays.items() if name.startswith("keys/") for key in keys.tolist()]
 
 
-def _unpack_tables(
-    arrays: Mapping[str, npt.NDArray[Any]], grid: Grid, requests: Mapping[Key, Request]
-) -> dict[Key, npt.NDArray[Any]]:
+def _unpack_tables(arrays: Arrays, grid: Grid, requests: Mapping[Key, Request]) -> dict[Key, npt.NDArray[Any]]:
+    """Return counted tables by key, on the coarser bins of `requests` if it has some; ValueError if they do not fit."""
+
     def shape_of(key: Key) -> tuple[int, ...]:
-        request = requests.get(key_of(key, len(grid.axes)))
+        request = requests.get(codec.checked_key(key, len(grid.axes)))
         if request is None or request.binnings is None:
             return tuple(grid.sizes[j] for j in key)
         return tuple(binning.size for binning in request.binnings)
 
     tables: dict[Key, npt.NDArray[Any]] = {}
     for name in (name for name in arrays if name.startswith("keys/")):
-        keys: list[Key] = [tuple(key) for key in integers(arrays[name]).tolist()]
+        keys: list[Key] = [tuple(key) for key in codec.checked_integers(arrays[name]).tolist()]
         shapes = [shape_of(key) for key in keys]
         ends = np.cumsum([math.prod(shape) for shape in shapes])
         flat = arrays[name.replace("keys", "tables")]
         if flat.shape != (ends[-1],):
             raise ValueError("tables of rows must fit the bins")
-        wide = finite(flat) if flat.dtype.kind == "f" else integers(flat)
+        wide = codec.checked_finite(flat) if flat.dtype.kind == "f" else codec.checked_integers(flat)
         if (wide < 0).any():
             raise ValueError("tables of rows must not be negative")
         tables |= {
@@ -207,7 +207,8 @@ def _unpack_tables(
     return tables
 
 
-def _hashes(sources: Ints, rows: Ints) -> npt.NDArray[np.uint64]:
+def _hashes_of_rows(sources: Ints, rows: Ints) -> npt.NDArray[np.uint64]:
+    """Return the hash of each row by its source and its number there, by which samples are drawn."""
     hashes = np.empty(len(rows), dtype=np.uint64)
     for source in np.unique(sources):
         hashes[sources == source] = hashes_of(int(source), rows[sources == source])
@@ -216,6 +217,8 @@ def _hashes(sources: Ints, rows: Ints) -> npt.NDArray[np.uint64]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SavedDensity(Density):
+    """The density of a loaded decomposition: a kind and its options, and the weights of saved terms."""
+
     kind: str = ""
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     saved: Mapping[Key, Floats] = dataclasses.field(default_factory=dict, repr=False)
@@ -249,12 +252,13 @@ class SavedDensity(Density):
         )
 
     def table(self, key: Key, binnings: Sequence[Binning] | None = None) -> Floats:
+        """Sum a saved table of these and perhaps more features, and merge its bins; ValueError if none is so fine."""
         sizes = [self._bound_grid.sizes[j] for j in key]
-        asked = [unmerged(size) for size in sizes] if binnings is None else binnings
+        target_binnings = [unmerged(size) for size in sizes] if binnings is None else binnings
         for larger in sorted((other for other in self.saved if set(key) <= set(other)), key=len):
             saved_axes = self.binnings.get(larger) or [unmerged(self._bound_grid.sizes[j]) for j in larger]
             axes = dict(zip(larger, saved_axes, strict=True))
-            pairs = [(axes[j], binning) for j, binning in zip(key, asked, strict=True)]
+            pairs = [(axes[j], binning) for j, binning in zip(key, target_binnings, strict=True)]
             if all(fine.refines(coarse) for fine, coarse in pairs):
                 table: Floats = self.saved[larger].sum(axis=tuple(i for i, j in enumerate(larger) if j not in key))
                 return pool_table(table, [binning_by(coarse.within(fine)) for fine, coarse in pairs])
@@ -262,6 +266,7 @@ class SavedDensity(Density):
 
 
 def describe_density(density: Density) -> dict[str, Any]:
+    """Return name, options and whether it is a product, as plain data."""
     if isinstance(density, SavedDensity):
         return {"name": density.kind, "options": dict(density.options), "is_product": density.is_product}
     fields = {f.name: getattr(density, f.name) for f in dataclasses.fields(density)}
@@ -272,11 +277,12 @@ def describe_density(density: Density) -> dict[str, Any]:
 def restore_density(
     plain: Mapping[str, Any], effects: Effects, weights: Mapping[Key, Floats], statistics: Statistics | None = None
 ) -> Density:
+    """Return the density of a header: bound to the statistics if there are any, else with the saved weights alone."""
     grid = effects.grid
     kind = KINDS.get(plain["name"], Table)
-    known = {field.name for field in dataclasses.fields(kind)}
-    options = {name: value for name, value in plain["options"].items() if name in known}
-    check_fields(kind, options)
+    option_names = {field.name for field in dataclasses.fields(kind)}
+    options = {name: value for name, value in plain["options"].items() if name in option_names}
+    codec.check_fields(kind, options)
     if type(plain["is_product"]) is not bool or not isinstance(plain["name"], str):
         raise TypeError("a saved density must have a name, and say whether it is a product")
     if statistics is not None and plain["name"] in KINDS:

@@ -43,23 +43,14 @@ from treeanova.readers.outputs import link_and_objective, objective_text, output
 # the probabilities need not add up to one.
 _LOSSES = {
     "logit log": "Logloss CrossEntropy MultiClassOneVsAll MultiLogloss MultiCrossEntropy",
-    "logit": "Focal",
-    "softmax multiclass": "MultiClass",
-    "log poisson": "Poisson",
-    "log tweedie": "Tweedie",
-    "identity squared": "RMSE MultiRMSE",
-    "identity absolute": "MAE",
-    "identity pinball": "Quantile MultiQuantile",
-    "identity expectile": "Expectile",
-    "identity huber": "Huber",
-    "identity mape": "MAPE",
-    "identity log_cosh": "LogCosh",
-    "identity cox": "Cox",
-    "identity aft": "SurvivalAft",
+    "logit": "Focal", "softmax multiclass": "MultiClass", "log poisson": "Poisson", "log tweedie": "Tweedie",
+    "identity squared": "RMSE MultiRMSE", "identity absolute": "MAE", "identity pinball": "Quantile MultiQuantile",
+    "identity expectile": "Expectile", "identity huber": "Huber", "identity mape": "MAPE",
+    "identity log_cosh": "LogCosh", "identity cox": "Cox", "identity aft": "SurvivalAft",
     "identity pairwise": "PairLogit PairLogitPairwise YetiRank YetiRankPairwise LambdaMart StochasticRank",
     "identity": "GroupQuantile Lq RMSPE LogLinQuantile MultiRMSEWithMissingValues QueryRMSE QuerySoftMax "
     "QueryCrossEntropy StochasticFilter",
-}
+}  # fmt: skip
 _PARAMETERS = {"pinball": "alpha", "expectile": "alpha", "huber": "delta", "tweedie": "variance_power"}
 _MAX_COLUMNS = 1 << 24
 _ONE_CLASS_LOSSES = {"Logloss", "Focal", "MultiClass", "MultiClassOneVsAll"}
@@ -90,6 +81,7 @@ class HashedCategory(Encoder):
         return True
 
     def labelled(self, column: npt.NDArray[Any], name: str) -> HashedCategory:
+        """Return the encoder with names for those of its hashes that values of the column have."""
         label_of = dict(zip(self.hashes, self.labels, strict=True))
         for value in distinct(column)[0]:
             if not is_missing(value):
@@ -113,6 +105,7 @@ def _as_text(value: object, name: str) -> bytes:
 
 
 def forest_of(model: Model) -> Forest:
+    """Build the forest of a decoded model: its splits read and, where they combine features, unfolded."""
     flats = sorted(column.flat for column in (*model.numeric, *model.categorical))
     position = {flat: place for place, flat in enumerate(flats)}
     nodes, inner = model.nodes, model.nodes.left >= 0
@@ -125,8 +118,8 @@ def forest_of(model: Model) -> Forest:
     n_bins = {position[feature.flat]: len(known_hashes[feature.index]) + 1 for feature in model.categorical}
     nodes, splits = unfold(nodes, splits, missing_left, n_bins)
     inner = nodes.left >= 0
-    split, row = np.where(inner, nodes.split, -1), np.where(inner, 0, nodes.leaf)
-    check_values("the model's leaves must have values", row, (row >= 0) & (row < len(model.values)))
+    split, value_row = np.where(inner, nodes.split, -1), np.where(inner, 0, nodes.leaf)
+    check_values("the model's leaves must have values", value_row, (value_row >= 0) & (value_row < len(model.values)))
     n_outputs, bias = model.values.shape[1], model.bias
     if len(bias) != n_outputs and (len(bias) != 1 or bias[0]):
         raise damaged(f"the model must have a bias per output, got {len(bias)} for {n_outputs}")
@@ -139,7 +132,7 @@ def forest_of(model: Model) -> Forest:
         left=nodes.left,
         right=nodes.right,
         missing_left=splits.missing_left[split],
-        values=model.values[row] * model.scale,
+        values=model.values[value_row] * model.scale,
         leaf_label=nodes.label,
         category_start=splits.category_start[split],
         category_left=splits.category_left,
@@ -147,6 +140,7 @@ def forest_of(model: Model) -> Forest:
 
 
 def _schema(model: Model, flats: Sequence[int], known_hashes: Mapping[int, Ints]) -> Schema:
+    """Return the schema; `flats` are the features' numbers, `known_hashes` the categories of categorical ones."""
     features = {column.flat: Feature(column.name, Numeric()) for column in model.numeric}
     for column in model.categorical:
         hashes = tuple(known_hashes[column.index].tolist())
@@ -174,6 +168,7 @@ def _schema(model: Model, flats: Sequence[int], known_hashes: Mapping[int, Ints]
 
 
 def _objective(loss: Mapping[str, Any]) -> str:
+    """Return the objective with its parameters, in the words of `validate(loss=...)`."""
     _, name = link_and_objective(str(loss.get("type", "")), _LOSSES)
     parameters = dict(loss.get("params") or {})
     if name == "aft":
@@ -215,11 +210,11 @@ def read(model: Any) -> Forest:
 def read_file(path: pathlib.Path) -> Forest:
     data = path.read_bytes()
     match = re.search(rb"Branch: tags/v([0-9.]{1,20})", data)
-    version = checks.numbers(match[1].decode().rstrip(".")) if match else ()
+    version = checks.version_numbers(match[1].decode().rstrip(".")) if match else ()
     is_json = path.name.lower().endswith(".json")
 
     def load(library: Any, forest: Forest) -> checks.Predict | None:
-        if checks.numbers(library.__version__) < version:
+        if checks.version_numbers(library.__version__) < version:
             return None
         model = library.CatBoost()
         model.load_model(str(path), format="json" if is_json else "cbm")

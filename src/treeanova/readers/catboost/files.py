@@ -4,8 +4,7 @@ Splits have one global order: the borders of all numeric features, then the one-
 then the borders of all CTRs. A tree holds positions in this order. The hash is Pike's and Alakuijala's (Google, 2011).
 
 A .cbm file is "CBM1", the size of a FlatBuffers table, the table, and then one such table for each CTR table. Trees are
-symmetric, or nodes with steps (left, right) to the next node, where 0 means "stop here", so a node can be a split and
-a leaf at once.
+symmetric, or nodes with steps (left, right) to the next node, where 0 means "stop here": it can be split and leaf.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ _ONE_TARGET = ("MultiClass", "MultiClassOneVsAll", "MultiQuantile", "RMSEWithUnc
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """A feature: its number among all and among those of its kind; borders and missing values are of numeric ones."""
+    """A feature; borders, and whether missing values are above all of them, are of numeric ones."""
 
-    flat: int
+    flat: int  # the number among all features
     name: str
-    index: int
+    index: int  # the number among those of its kind
     borders: Singles
     missing_right: bool = False
 
@@ -64,16 +63,15 @@ class Counts:
 class Ctr:
     """A number per category, or per combination of several elements, and the borders that trees compare it to.
 
-    Elements are categories of features, whether numeric features are above a border, and whether categorical features
-    have a certain category, given by its hash. Features are given by their numbers among those of their kind.
+    Features are given by their numbers among those of their kind.
     """
 
-    categories: Sequence[int]
-    above: Sequence[tuple[int, float]]
-    equal: Sequence[tuple[int, int]]
-    kind: str
-    target_border: int
-    prior: tuple[float, float]
+    categories: Sequence[int]  # features whose categories are combined
+    above: Sequence[tuple[int, float]]  # numeric features and borders: is the number above?
+    equal: Sequence[tuple[int, int]]  # categorical features and hashes: is it this category?
+    kind: str  # one of CTR_KINDS
+    target_border: int  # the class of the target that is counted, or the border between classes
+    prior: tuple[float, float]  # what is added to numerator and denominator
     shift: float
     scale: float
     borders: Singles
@@ -112,10 +110,8 @@ class Model:
 
 
 def symmetric_nodes(sizes: Ints, splits: Ints, n_values: int, n_outputs: int) -> Nodes:
-    """Make full binary trees: level d has split d, and a node's place in its level is the leaf number so far.
-
-    Raises ModelFileError unless sizes match the numbers of splits and values, before anything is allocated.
-    """
+    """Make full binary trees: level d has split d, and a node's place in its level is the leaf number so far."""
+    # Raises ModelFileError unless sizes match the numbers of splits and values, before anything is allocated.
     fits = n_outputs > 0 and (sizes >= 0).all() and (sizes <= MAX_DEPTH).all() and sizes.sum() == len(splits)
     if not fits or int((1 << sizes).sum()) * n_outputs != n_values:
         raise damaged(
@@ -143,11 +139,13 @@ def symmetric_nodes(sizes: Ints, splits: Ints, n_values: int, n_outputs: int) ->
 
 
 def training_note(info: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return a note of the model about its training, which may be stored as a JSON text."""
     note = info.get(key) or {}
     return json.loads(note) if isinstance(note, str) else note
 
 
 def loss_and_classes(info: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `loss` and `class_names` of `Model`, as the notes on training have them."""
     params, classes = training_note(info, "params"), training_note(info, "class_params")
     return {"loss": dict(params.get("loss_function") or {}), "class_names": list(classes.get("class_names") or ())}
 
@@ -168,109 +166,115 @@ def category_hash(text: bytes) -> int:
     tail = [int.from_bytes(text[i : i + 8], "little") for i in range(max(size - 64, size % 8), size, 8)]
     if size <= 32:
         a, b, c, d = words[0] * _K1, words[1], tail[-1] * _K2, tail[-2] * _K0
-        return _mix(_turn(a - b, 43) + _turn(c, 30) + d, a + _turn(b ^ _K3, 20) - c + size) & 0xFFFFFFFF
+        return _mixed_pair(_turn(a - b, 43) + _turn(c, 30) + d, a + _turn(b ^ _K3, 20) - c + size) & 0xFFFFFFFF
     if size <= 64:
         return _hash_to_64(words, tail, size) & 0xFFFFFFFF
     return _hash_long(words, tail, size) & 0xFFFFFFFF
 
 
 def _turn(value: int, shift: int) -> int:
+    """Rotate 64 bits to the right."""
     value &= _MASK
     return (value >> shift | value << (64 - shift)) & _MASK
 
 
-def _fold(value: int) -> int:
+def _folded(value: int) -> int:
+    """Mix the high bits of 64 into the low ones."""
     value &= _MASK
     return value ^ value >> 47
 
 
-def _mix(low: int, high: int) -> int:
-    first = _fold(((low ^ high) & _MASK) * _PAIR)
-    return _fold(((high & _MASK) ^ first) * _PAIR) * _PAIR & _MASK
+def _mixed_pair(low: int, high: int) -> int:
+    """Return CityHash64's hash of 16 bytes, given as two numbers."""
+    first = _folded(((low ^ high) & _MASK) * _PAIR)
+    return _folded(((high & _MASK) ^ first) * _PAIR) * _PAIR & _MASK
 
 
 def _hash_to_16(text: bytes) -> int:
     size = len(text)
     if size > 8:
         first, last = int.from_bytes(text[:8], "little"), int.from_bytes(text[-8:], "little")
-        return _mix(first, _turn(last + size, size)) ^ last
+        return _mixed_pair(first, _turn(last + size, size)) ^ last
     if size >= 4:
-        return _mix(size + (int.from_bytes(text[:4], "little") << 3), int.from_bytes(text[-4:], "little"))
+        return _mixed_pair(size + (int.from_bytes(text[:4], "little") << 3), int.from_bytes(text[-4:], "little"))
     if size:
-        return _fold((text[0] + (text[size >> 1] << 8)) * _K2 ^ (size + (text[-1] << 2)) * _K3) * _K2 & _MASK
+        return _folded((text[0] + (text[size >> 1] << 8)) * _K2 ^ (size + (text[-1] << 2)) * _K3) * _K2 & _MASK
     return _K2
 
 
-def _half(start: int, second: int, third: int, last: int) -> tuple[int, int]:
+def _mixed_32_bytes(start: int, second: int, third: int, last: int) -> tuple[int, int]:
+    """Return the two numbers that CityHash64 makes of 32 bytes; its formulas have no names."""
     end = start + second + third
     return end + last, _turn(start + last, 52) + _turn(end, 31) + _turn(start, 37) + _turn(start + second, 7)
 
 
 def _hash_to_64(words: list[int], tail: list[int], size: int) -> int:
-    front, front_mix = _half(words[0] + (size + tail[-2]) * _K0, words[1], words[2], words[3])
-    back, back_mix = _half(words[2] + tail[-4], tail[-3], tail[-2], tail[-1])
-    rest = _fold((front + back_mix) * _K2 + (back + front_mix) * _K0)
-    return _fold(rest * _K0 + front_mix) * _K2 & _MASK
+    """Return CityHash64 of 33 to 64 bytes, given as words from the start and from the end."""
+    front, front_mix = _mixed_32_bytes(words[0] + (size + tail[-2]) * _K0, words[1], words[2], words[3])
+    back, back_mix = _mixed_32_bytes(words[2] + tail[-4], tail[-3], tail[-2], tail[-1])
+    folded = _folded((front + back_mix) * _K2 + (back + front_mix) * _K0)
+    return _folded(folded * _K0 + front_mix) * _K2 & _MASK
 
 
-def _quarter(words: list[int], a: int, b: int) -> tuple[int, int]:
+def _weak_hash(words: list[int], a: int, b: int) -> tuple[int, int]:
+    """Return CityHash64's weak hash of 32 bytes, two numbers, with the seeds `a` and `b`."""
     start = a + words[0]
     end = start + words[1] + words[2]
     return (end + words[3]) & _MASK, (_turn(b + start + words[3], 21) + _turn(end, 44) + start) & _MASK
 
 
 def _hash_long(words: list[int], tail: list[int], size: int) -> int:
+    """Return CityHash64 of more than 64 bytes; its state are 56 bytes, v, w, x, y and z."""
     y, z = tail[-2] ^ _K1, tail[-7] ^ _K0
-    v, w = _quarter(tail[-8:-4], size, y), _quarter(tail[-4:], size * _K1, _K0)
-    z += _fold(v[1]) * _K1
+    v, w = _weak_hash(tail[-8:-4], size, y), _weak_hash(tail[-4:], size * _K1, _K0)
+    z += _folded(v[1]) * _K1
     x = _turn(z + words[0], 39) * _K1
     y = _turn(y, 33) * _K1
     for i in range(0, (size - 1) // 64 * 8, 8):
         x = (_turn(x + y + v[0] + words[i + 2], 37) * _K1 & _MASK) ^ w[1]
         y = (_turn(y + v[1] + words[i + 6], 42) * _K1 & _MASK) ^ v[0]
         z = _turn((z & _MASK) ^ w[0], 33)
-        v = _quarter(words[i : i + 4], v[1] * _K1, x + w[0])
-        w = _quarter(words[i + 4 : i + 8], z + w[1], y)
+        v = _weak_hash(words[i : i + 4], v[1] * _K1, x + w[0])
+        w = _weak_hash(words[i + 4 : i + 8], z + w[1], y)
         z, x = x, z
-    return _mix(_mix(v[0], w[0]) + _fold(y) * _K1 + z, _mix(v[1], w[1]) + x)
+    return _mixed_pair(_mixed_pair(v[0], w[0]) + _folded(y) * _K1 + z, _mixed_pair(v[1], w[1]) + x)
 
 
 @dataclasses.dataclass(frozen=True)
 class _Table:
-    """A FlatBuffers table: fields by number, each absent, a scalar in place, or the distance to its content.
-
-    All tables share `n_read`, the bytes read so far: a sound file holds everything once, a hostile one may refer to it
-    many times.
-    """
+    """A FlatBuffers table: fields by number, each absent, a scalar in place, or the distance to its content."""
 
     data: bytes
-    at: int
-    n_read: list[int]
+    at: int  # where the table begins
+    n_read: list[int]  # bytes read so far, shared by all tables: a hostile file may refer to the same bytes many times
 
-    def _unpack(self, code: str, at: int) -> int:
+    def _number_at(self, code: str, at: int) -> int:
         if at < 0:
             raise damaged(f"the model's offsets must lie within its file, got {at}")
         return struct.unpack_from(code, self.data, at)[0]
 
-    def _place(self, field: int) -> int | None:
-        layout = self.at - self._unpack("<i", self.at)
-        if 4 + 2 * field >= self._unpack("<H", layout):
+    def _place_of_field(self, field: int) -> int | None:
+        """Return where a field is; None if it is absent."""
+        layout = self.at - self._number_at("<i", self.at)
+        if 4 + 2 * field >= self._number_at("<H", layout):
             return None
-        return self.at + offset if (offset := self._unpack("<H", layout + 4 + 2 * field)) else None
+        return self.at + offset if (offset := self._number_at("<H", layout + 4 + 2 * field)) else None
 
-    def _follow(self, field: int) -> int | None:
-        place = self._place(field)
-        return None if place is None else place + self._unpack("<I", place)
+    def _place_of_content(self, field: int) -> int | None:
+        """Return where the content of a field begins, to which the field has the distance; None if absent."""
+        place = self._place_of_field(field)
+        return None if place is None else place + self._number_at("<I", place)
 
     def scalar(self, field: int, code: str, default: float) -> float:
-        place = self._place(field)
-        return default if place is None else self._unpack("<" + code, place)
+        place = self._place_of_field(field)
+        return default if place is None else self._number_at("<" + code, place)
 
     def array(self, field: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        at = self._follow(field)
+        """Return a vector of numbers, empty if the field is absent; ModelFileError if files refer to too much."""
+        at = self._place_of_content(field)
         if at is None:
             return np.empty(0, dtype)
-        size = self._unpack("<I", at)
+        size = self._number_at("<I", at)
         self.n_read[0] += size * np.dtype(dtype).itemsize
         if self.n_read[0] > 2 * len(self.data):
             raise damaged(f"the model's arrays must fit into its {len(self.data)} bytes, got {self.n_read[0]} bytes")
@@ -280,26 +284,27 @@ class _Table:
         return self.array(field, np.uint8).tobytes().decode()
 
     def table(self, field: int) -> _Table:
-        at = self._follow(field)
+        at = self._place_of_content(field)
         if at is None:
             raise damaged(f"the model's tables must all be there, got none for field {field}")
         return _Table(self.data, at, self.n_read)
 
     def tables(self, field: int) -> list[_Table]:
-        start = self._follow(field)
+        start = self._place_of_content(field)
         steps = self.array(field, "<u4").tolist()
         return [_Table(self.data, (start or 0) + 4 + 4 * i + step, self.n_read) for i, step in enumerate(steps)]
 
 
-def _root(data: bytes) -> _Table:
+def _root_table(data: bytes) -> _Table:
     return _Table(data, struct.unpack_from("<I", data)[0], [0])
 
 
 def from_cbm(data: bytes) -> Model:
+    """Decode a .cbm file; ModelFileError if it is damaged, UnsupportedModelError for text features."""
     if data[:4] != b"CBM1":
         raise damaged(f"a .cbm file must begin with b'CBM1', got {data[:4]!r}")
     end = 8 + struct.unpack_from("<I", data, 4)[0]
-    core = _root(data[8:end])
+    core = _root_table(data[8:end])
     if (kind := core.text(0)) not in {"", _FORMAT}:
         raise UnsupportedModelError(
             f"a .cbm file must be of format {_FORMAT}, got {kind[:40]!r}; save the model as .json, or update treeanova."
@@ -309,9 +314,9 @@ def from_cbm(data: bytes) -> Model:
         raise text_error()
     info = {key: note for table in core.tables(2) if (key := table.text(0)) and (note := table.text(1))}
     ctrs = trees.tables(7)
-    tables = _tables(data[end:]) if ctrs else {}
+    tables = _ctr_tables(data[end:]) if ctrs else {}
     bias = trees.array(16, "<f8")
-    nodes, values = _trees(trees)
+    nodes, values = _nodes_and_values(trees)
     return Model(
         numeric=[_numeric_column(feature) for feature in trees.tables(5)],
         categorical=[
@@ -319,7 +324,7 @@ def from_cbm(data: bytes) -> Model:
             for f in trees.tables(4)
         ],
         one_hot=[(int(f.scalar(0, "i", -1)), f.array(1, "<i4").astype(np.int64)) for f in trees.tables(6)],
-        ctrs=[_ctr_table(ctr, tables) for ctr in ctrs],
+        ctrs=[_ctr_of_table(ctr, tables) for ctr in ctrs],
         nodes=nodes,
         values=values,
         scale=trees.scalar(14, "d", 1.0),
@@ -336,10 +341,8 @@ def _numeric_column(feature: _Table) -> Column:
 
 
 def _ctr_key(base: _Table) -> _CtrKey:
-    """Return kind, combined elements (categorical features, borders, categories), and division of a target.
-
-    Each of several targets is divided into classes in its own way, and one target may be divided in several ways.
-    """
+    """Return the kind, what is combined (features, borders, categories), and the number of the target's division."""
+    # Each of several targets is divided into classes in its own way, and one target may be divided in several ways.
     combination = base.table(0)
     above = combination.array(1, np.dtype([("feature", "<i4"), ("border", "<f4")]))
     equal = combination.array(2, np.dtype([("feature", "<i4"), ("value", "<i4")]))
@@ -348,7 +351,8 @@ def _ctr_key(base: _Table) -> _CtrKey:
     return kind, categories, tuple(above.tolist()), tuple(equal.tolist()), int(base.scalar(2, "i", 0))
 
 
-def _ctr_table(feature: _Table, tables: Mapping[_CtrKey, Counts]) -> Ctr:
+def _ctr_of_table(feature: _Table, tables: Mapping[_CtrKey, Counts]) -> Ctr:
+    """Decode a CTR; `tables` has the counts of all CTRs."""
     ctr = feature.table(0)
     kind, categories, above, equal, _ = key = _ctr_key(ctr.table(0))
     return Ctr(
@@ -365,13 +369,14 @@ def _ctr_table(feature: _Table, tables: Mapping[_CtrKey, Counts]) -> Ctr:
     )
 
 
-def _tables(data: bytes) -> dict[_CtrKey, Counts]:
+def _ctr_tables(data: bytes) -> dict[_CtrKey, Counts]:
+    """Decode the counts of CTRs, stored one after the other behind their sizes."""
     if not data:
         return {}
     result, at = {}, 4
     for _ in range(struct.unpack_from("<I", data)[0]):
         size = struct.unpack_from("<I", data, at)[0]
-        table = _root(data[at + 4 : at + 4 + size])
+        table = _root_table(data[at + 4 : at + 4 + size])
         key = _ctr_key(table.table(0))
         result[key] = _ctr_counts(table, key[0])
         at += 4 + size
@@ -391,7 +396,8 @@ def _ctr_counts(table: _Table, kind: str) -> Counts:
     return Counts(buckets["key"], rows[buckets["row"]], table.scalar(3, "i", 0))
 
 
-def _trees(trees: _Table) -> tuple[Nodes, Floats]:
+def _nodes_and_values(trees: _Table) -> tuple[Nodes, Floats]:
+    """Return the nodes of all trees, and the values of leaves, shape (leaves, outputs)."""
     n_outputs, values = int(trees.scalar(0, "i", 1)), trees.array(8, "<f8")
     sizes, splits = trees.array(2, "<i4").astype(np.int64), trees.array(1, "<i4").astype(np.int64)
     if len(steps := trees.array(10, "<u4")):
@@ -428,6 +434,7 @@ def _step_nodes(sizes: Ints, splits: Ints, steps: npt.NDArray[np.uint32], leaf_a
 
 
 def from_json(top: Any) -> Model:
+    """Return the model of a parsed .json file; UnsupportedModelError for text features."""
     features, info = top["features_info"], top["model_info"]
     if features.get("text_features") or features.get("embedding_features"):
         raise text_error()
@@ -436,11 +443,11 @@ def from_json(top: Any) -> Model:
     symmetric = "oblivious_trees" in top
     nodes, values = _symmetric_trees(top["oblivious_trees"], len(bias)) if symmetric else _nested_trees(top["trees"])
     categorical = features.get("categorical_features") or ()
-    ctrs = [_ctr(ctr, top.get("ctr_data") or {}) for ctr in features.get("ctrs") or ()]
+    ctrs = [_ctr_json(ctr, top.get("ctr_data") or {}) for ctr in features.get("ctrs") or ()]
     _check_tables(ctrs, training_note(info, "params"), values.shape[1])
     return Model(
-        numeric=[_numeric(feature) for feature in features.get("float_features") or ()],
-        categorical=[Column(*_identity(feature), _NO_BORDERS) for feature in categorical],
+        numeric=[_numeric_json(feature) for feature in features.get("float_features") or ()],
+        categorical=[Column(*_numbers_and_name(feature), _NO_BORDERS) for feature in categorical],
         one_hot=[
             (whole_number(f["feature_index"]), _numbers(f["values"], whole=True)) for f in categorical if "values" in f
         ],
@@ -454,15 +461,16 @@ def from_json(top: Any) -> Model:
     )
 
 
-def _identity(feature: Mapping[str, Any]) -> tuple[int, str, int]:
+def _numbers_and_name(feature: Mapping[str, Any]) -> tuple[int, str, int]:
+    """Return a feature's number among all, its name, and its number among those of its kind."""
     name = feature.get("feature_id") or feature.get("feature_name") or ""
     if not isinstance(name, str):
         raise damaged(f"the model's features must have texts as names, got {name!r:.40}")
     return whole_number(feature["flat_feature_index"]), name, whole_number(feature["feature_index"])
 
 
-def _numeric(feature: Mapping[str, Any]) -> Column:
-    flat, name, index = _identity(feature)
+def _numeric_json(feature: Mapping[str, Any]) -> Column:
+    flat, name, index = _numbers_and_name(feature)
     borders, treatment = _numbers(feature.get("borders") or ()), feature.get("nan_value_treatment", "AsIs")
     if not isinstance(feature["has_nans"], bool) or treatment not in _TREATMENTS:
         raise damaged(f"missing values must be {', '.join(_TREATMENTS)}, got {treatment!r:.40}")
@@ -470,7 +478,8 @@ def _numeric(feature: Mapping[str, Any]) -> Column:
     return Column(flat, name, index, borders.astype(np.float32), missing_right)
 
 
-def _ctr(ctr: Mapping[str, Any], tables: Mapping[str, Any]) -> Ctr:
+def _ctr_json(ctr: Mapping[str, Any], tables: Mapping[str, Any]) -> Ctr:
+    """Return a CTR of a .json file; `tables` has counts by the CTR's identifier."""
     table = tables.get(ctr["identifier"])
     by_kind: dict[str, list[Mapping[str, Any]]] = {kind: [] for kind in _ELEMENTS}
     for element in ctr["elements"]:
@@ -486,15 +495,13 @@ def _ctr(ctr: Mapping[str, Any], tables: Mapping[str, Any]) -> Ctr:
         shift=decimal_number(ctr["shift"]),
         scale=decimal_number(ctr["scale"]),
         borders=_numbers(ctr["borders"] or ()).astype(np.float32),
-        counts=None if table is None else _counts(table),
+        counts=None if table is None else _counts_json(table),
     )
 
 
 def _check_tables(ctrs: Sequence[Ctr], params: Mapping[str, Any], n_outputs: int) -> None:
-    """Raise UnsupportedModelError unless all CTRs of a kind count the classes of one target, divided in one way.
-
-    CatBoost writes a single table per kind and combination into .json, whatever its target.
-    """
+    """Raise UnsupportedModelError unless all CTRs of a kind count the classes of one target, divided in one way."""
+    # CatBoost writes a single table per kind and combination into .json, whatever its target.
     if all(ctr.kind in COUNTERS for ctr in ctrs):
         return
     loss = (params.get("loss_function") or {}).get("type")
@@ -512,7 +519,8 @@ def _check_tables(ctrs: Sequence[Ctr], params: Mapping[str, Any], n_outputs: int
     )
 
 
-def _counts(table: Mapping[str, Any]) -> Counts:
+def _counts_json(table: Mapping[str, Any]) -> Counts:
+    """Return counts of a .json file, a flat list: a key and its counts, and so on, `hash_stride` entries each."""
     entries, stride = list(table["hash_map"] or ()), whole_number(table["hash_stride"])
     keys = np.array([whole_number(key) for key in entries[::stride]], dtype=np.uint64)
     columns = [_numbers(entries[column::stride]) for column in range(1, min(stride, len(entries)))]
@@ -527,6 +535,7 @@ def _numbers(values: Sequence[Any], *, whole: bool = False) -> npt.NDArray[Any]:
 
 
 def _symmetric_trees(trees: Sequence[Mapping[str, Any]] | None, n_bias: int) -> tuple[Nodes, Floats]:
+    """Return the nodes of symmetric trees, and the values of leaves, shape (leaves, outputs)."""
     if not isinstance(trees, list | None):
         raise damaged(f"the model's trees must be a list, got {trees!r:.40}")
     trees = trees or ()
@@ -547,6 +556,7 @@ def _symmetric_trees(trees: Sequence[Mapping[str, Any]] | None, n_bias: int) -> 
 
 
 def _nested_trees(trees: Sequence[Mapping[str, Any]]) -> tuple[Nodes, Floats]:
+    """Return the nodes of trees of nested objects, and the values of leaves, shape (leaves, outputs)."""
     split, left, right = list[Any](), list[int](), list[int]()
     roots, leaves, n_leaves = list[int](), list[Any](), [0]
     for tree in trees:

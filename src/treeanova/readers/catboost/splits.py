@@ -37,12 +37,12 @@ _HASH = 0xFFFFFFFF
 Words = npt.NDArray[np.uint64]
 Places = Mapping[int, int]  # positions in the schema, by the features' numbers among those of their kind
 _MAX_SET_ENTRIES = 1 << 28
-# A categorical feature's number, how many splits there are, and what gives a row of them per known category; None where
-# no tree has them.
+# A categorical feature's number, how many splits it has, and a function of known hashes; None where no tree has them.
 _Group = tuple[int, int, Callable[[Ints], Bools] | None]
 
 
 def counts_of(ctr: Ctr) -> Counts:
+    """Return the counts of a CTR; UnsupportedModelError if the model was saved without."""
     if ctr.counts is None:
         raise UnsupportedModelError(
             "`model` must have its CTR tables, got none, so that it cannot predict; train with "
@@ -57,7 +57,8 @@ def category_hashes(counts: Counts) -> tuple[Ints, Bools]:
     return numbers & 0xFFFFFFFF, (counts.keys != EMPTY_KEY) & (numbers >= -(1 << 31)) & (numbers < 1 << 31)
 
 
-def ctr_right(ctr: Ctr, known_hashes: Ints) -> Bools:
+def goes_right_by_ctr(ctr: Ctr, known_hashes: Ints) -> Bools:
+    """Whether each category, the last unseen, is above each border of its CTR, shape (borders, categories + 1)."""
     counts = counts_of(ctr)
     row_values, unseen_value = ctr_values(ctr, counts)
     hashes, is_reachable = category_hashes(counts)
@@ -68,14 +69,14 @@ def ctr_right(ctr: Ctr, known_hashes: Ints) -> Bools:
 
 def ctr_values(ctr: Ctr, counts: Counts) -> tuple[Singles, np.float32]:
     """Return the CTR's number for each row of counts, and for an unseen category, in float32 as CatBoost does."""
-    good, total, unseen_total = _good_and_total(ctr, counts)
+    good, total, unseen_total = _ratio_parts(ctr, counts)
     goods, totals = np.append(good, 0.0).astype(np.float32), np.append(total, unseen_total).astype(np.float32)
     numerator, denominator, shift, scale = (np.float32(number) for number in (*ctr.prior, ctr.shift, ctr.scale))
     values: Singles = ((goods + numerator) / (totals + denominator) + shift) * scale
     return values[:-1], values[-1]
 
 
-def _good_and_total(ctr: Ctr, counts: Counts) -> tuple[Floats, Floats, float]:
+def _ratio_parts(ctr: Ctr, counts: Counts) -> tuple[Floats, Floats, float]:
     """Return numerator and denominator for each row of counts, and the denominator for an unseen category."""
     rows, n_classes = counts.rows, counts.rows.shape[1]
     if ctr.kind in MEANS:
@@ -125,7 +126,7 @@ def known_categories(model: Model, used: Iterable[Ctr]) -> dict[int, Ints]:
             index, categories = ctr.categories[0], np.unique(table_hashes[is_reachable])
         elif unknown:
             index = unknown.pop()
-            categories = _solved(ctr, index, solved)
+            categories = _solved_hashes(ctr, index, solved)
         else:
             continue
         solved[index] = np.union1d(solved.get(index, categories), categories)
@@ -133,18 +134,16 @@ def known_categories(model: Model, used: Iterable[Ctr]) -> dict[int, Ints]:
     return {index: np.unique(np.concatenate(lists)) for index, lists in hashes.items()}
 
 
-def _solved(ctr: Ctr, index: int, solved: Mapping[int, Ints]) -> Ints:
-    """Return hashes of one feature's categories, from the keys of a table whose other features are known.
-
-    Other elements are tried in all combinations: the right ones leave a number of 32 bits. Others do so by chance in
-    one of 2^32 cases, which adds a category that no row has.
-    """
+def _solved_hashes(ctr: Ctr, index: int, solved: Mapping[int, Ints]) -> Ints:
+    """Return hashes of one feature's categories, from the keys of a table whose other features are known."""
+    # Other elements are tried in all combinations: the right ones leave a number of 32 bits. Others do so by chance in
+    # one of 2^32 cases, which adds a category that no row has.
     bits = [np.arange(2)] * (len(ctr.above) + len(ctr.equal))
     options = [solved.get(category, np.zeros(1, np.int64)) for category in ctr.categories] + bits
     place = list(ctr.categories).index(index)
     options[place] = np.zeros(1, np.int64)
     counts = counts_of(ctr)
-    partial_keys = _keys_of_cells(np.ix_(*(_word(option) for option in options)))
+    partial_keys = _keys_of_cells(np.ix_(*(_sign_extended(option) for option in options)))
     check_size("combinations of categories", partial_keys.size * len(counts.keys), _MAX_COMBINATIONS)
     differences = counts.keys[counts.keys != EMPTY_KEY][:, None] - partial_keys.reshape(1, -1)
     power = len(options) - place + 1
@@ -152,21 +151,23 @@ def _solved(ctr: Ctr, index: int, solved: Mapping[int, Ints]) -> Ints:
     return np.unique(numbers[(numbers >= -(1 << 31)) & (numbers < 1 << 31)] & _HASH)
 
 
-def _word(hashes: Ints) -> Words:
+def _sign_extended(hashes: Ints) -> Words:
+    """Return 32-bit hashes as the 64-bit numbers that CatBoost multiplies."""
     return hashes.astype(np.uint32).view(np.int32).astype(np.int64).astype(np.uint64)
 
 
 def conditions_of(
     ctr: Ctr, borders: Ints, known_hashes: Mapping[int, Ints], number_places: Places, category_places: Places
 ) -> list[Condition]:
-    unsorted: dict[int, tuple[Floats | None, int]] = {
+    """Return the splits of a CTR on combinations at some borders (positions), as conditions on cells."""
+    axes_of: dict[int, tuple[Floats | None, int]] = {
         category_places[index]: (None, len(known_hashes[index]) + 1)
         for index in (*ctr.categories, *(index for index, _ in ctr.equal))
     }
     for index, _ in ctr.above:
         bounds = bound_up_to(sorted({border for other, border in ctr.above if other == index}))
-        unsorted[number_places[index]] = bounds, len(bounds) + 1
-    axes = dict(sorted(unsorted.items()))
+        axes_of[number_places[index]] = bounds, len(bounds) + 1
+    axes = dict(sorted(axes_of.items()))
     n_cells = int(np.prod([size for _, size in axes.values()], dtype=np.float64))
     check_size("combinations of categories", n_cells, _MAX_COMBINATIONS)
     values = _cell_values(ctr, axes, known_hashes, number_places, category_places)
@@ -181,6 +182,7 @@ def _cell_values(
     number_places: Places,
     category_places: Places,
 ) -> Singles:
+    """Return the CTR's number in each cell; `axes` has each feature's bounds (None: categories) and number of bins."""
     counts = counts_of(ctr)
     row_values, unseen_value = ctr_values(ctr, counts)
 
@@ -190,7 +192,7 @@ def _cell_values(
     elements, is_unseen = [], np.zeros([size for _, size in axes.values()], dtype=bool)
     for index in ctr.categories:
         feature = category_places[index]
-        elements.append(along(feature, np.append(_word(known_hashes[index]), np.uint64(0))))
+        elements.append(along(feature, np.append(_sign_extended(known_hashes[index]), np.uint64(0))))
         is_unseen |= along(feature, np.arange(len(known_hashes[index]) + 1) == len(known_hashes[index]))
     for index, border in ctr.above:
         bounds, size = axes[number_places[index]]
@@ -199,11 +201,12 @@ def _cell_values(
     for index, value in ctr.equal:
         bits = np.append(known_hashes[index] == (value & _HASH), False)
         elements.append(along(category_places[index], bits.astype(np.uint64)))
-    row = _rows_of(_keys_of_cells(elements), counts.keys)
+    row = _rows_with_keys(_keys_of_cells(elements), counts.keys)
     return np.append(row_values, unseen_value)[np.where(is_unseen, -1, row)]
 
 
 def _keys_of_cells(elements: Sequence[npt.NDArray[np.generic]]) -> Words:
+    """Return the CTR table's key of each cell, from elements that broadcast against each other."""
     key = np.zeros(1, np.uint64)
     multiplier = np.uint64(MULTIPLIER)
     for element in elements:
@@ -211,7 +214,8 @@ def _keys_of_cells(elements: Sequence[npt.NDArray[np.generic]]) -> Words:
     return key
 
 
-def _rows_of(keys: Words, table_keys: Words) -> Ints:
+def _rows_with_keys(keys: Words, table_keys: Words) -> Ints:
+    """Return the row of a CTR table that has each key, -1 for keys that it does not have."""
     if not len(table_keys):
         return np.full(keys.shape, -1)
     order = np.argsort(table_keys, kind="stable")
@@ -222,24 +226,19 @@ def _rows_of(keys: Words, table_keys: Words) -> Ints:
 
 @dataclasses.dataclass(frozen=True)
 class Splits:
-    """The decision at each global split, and a last entry for "no split".
-
-    Splits on combinations of features are in `conditions`, by their global position, and have no feature.
-    """
+    """The decision at each global split, and a last entry for "no split"; splits on combinations have no feature."""
 
     feature: Ints
     bound: Floats
     missing_left: Bools
     category_start: Ints
     category_left: Bools
-    conditions: Mapping[int, Condition]
+    conditions: Mapping[int, Condition]  # those on combinations of features, by their global position
 
 
 def read_splits(model: Model, position: Mapping[int, int], used: Ints) -> tuple[Splits, dict[int, Ints]]:
-    """Return all splits in their global order, and the hashes of each categorical feature's known categories.
-
-    `position` is that of each column in the schema; `used` are the global positions of splits in trees, sorted.
-    """
+    """Return all splits in their global order, and the hashes of each categorical feature's known categories."""
+    # `position` is that of each column in the schema; `used` are the global positions of splits in trees, sorted.
     for borders in [feature.borders for feature in model.numeric] + [ctr.borders for ctr in model.ctrs]:
         if np.isnan(borders).any() or (borders[1:] < borders[:-1]).any():
             raise damaged(f"the model's borders must be sorted numbers, got {str(borders)[:40]}")
@@ -287,12 +286,12 @@ def _used_ctrs(model: Model, used: Ints) -> Iterator[tuple[Ctr, int, Ints]]:
 
 
 def _category_splits(model: Model, used: Ints) -> list[_Group]:
-    """Return splits of one-hot features and of CTRs in their global order; those on combinations count as not used."""
+    """Return for one-hot values and CTRs, in global order, the feature, its number of splits, and who goes right."""
     groups: list[_Group] = [
-        (index, len(values), functools.partial(_one_hot_right, values)) for index, values in model.one_hot
+        (index, len(values), functools.partial(_goes_right_by_value, values)) for index, values in model.one_hot
     ]
     for ctr in model.ctrs:
-        right = functools.partial(ctr_right, ctr) if ctr.is_simple else None
+        right = functools.partial(goes_right_by_ctr, ctr) if ctr.is_simple else None
         groups.append((next(iter(ctr.categories), -1), len(ctr.borders), right))
     first = sum(len(feature.borders) for feature in model.numeric)
     ends = np.searchsorted(used, first + np.cumsum([0, *(n_splits for _, n_splits, _ in groups)]))
@@ -302,7 +301,8 @@ def _category_splits(model: Model, used: Ints) -> list[_Group]:
     ]
 
 
-def _one_hot_right(values: Ints, known_hashes: Ints) -> Bools:
+def _goes_right_by_value(values: Ints, known_hashes: Ints) -> Bools:
+    """Whether each category, the last unseen, has each one-hot value, shape (values, categories + 1)."""
     return np.append(known_hashes, -1) == (values & 0xFFFFFFFF)[:, None]
 
 
@@ -347,17 +347,15 @@ Branch = tuple[int, Sequence[Subtree], int]  # a feature, a subtree for each of 
 def tabulate(
     conditions: Mapping[int, Condition], outcomes: Callable[[Mapping[int, Bools]], Ints], max_cells: int
 ) -> Table | None:
-    """Return the table of conditions; None if it has too many cells.
-
-    `outcomes` gives a number per cell from the conditions on the cells, which broadcast against each other.
-    """
+    """Return the table of outcomes of several conditions; None if it has more cells than `max_cells`."""
+    # `outcomes` gives a number per cell from the conditions on the cells, which broadcast against each other.
     bounds: dict[int, Floats | None] = {}
     for condition in conditions.values():
         for feature, ends in zip(condition.features, condition.bounds, strict=True):
             earlier = bounds.get(feature)
             bounds[feature] = ends if ends is None or earlier is None else np.union1d(earlier, ends)
     bounds = dict(sorted(bounds.items()))
-    refined = {number: _refined(condition, bounds) for number, condition in conditions.items()}
+    refined = {number: _on_common_bounds(condition, bounds) for number, condition in conditions.items()}
     class_numbers = {feature: _class_numbers(feature, conditions, refined, bounds) for feature in bounds}
     first = {
         feature: _merged(range(len(numbers)), numbers, is_category=False) for feature, numbers in class_numbers.items()
@@ -383,10 +381,11 @@ def tabulate(
     )
 
 
-def _refined(condition: Condition, common: Mapping[int, Floats | None]) -> Bools:
+def _on_common_bounds(condition: Condition, common_bounds: Mapping[int, Floats | None]) -> Bools:
+    """Return a condition's answers on cells with the bounds of all conditions."""
     result = condition.goes_right
     for axis, (feature, bounds) in enumerate(zip(condition.features, condition.bounds, strict=True)):
-        finer = common[feature]
+        finer = common_bounds[feature]
         if bounds is not None and finer is not None and len(finer) > len(bounds):
             result = result.take(np.append(np.searchsorted(bounds, finer), len(bounds)), axis=axis)
     return result
@@ -402,10 +401,10 @@ def _class_numbers(
         if feature in conditions[number].features
     ]
     rows = np.concatenate([one.reshape(len(one), -1) for one in slices], axis=1)
-    return _numbered(np.packbits(rows, axis=1), in_order=bounds[feature] is not None)
+    return _numbers_of_rows(np.packbits(rows, axis=1), in_order=bounds[feature] is not None)
 
 
-def _numbered(rows: npt.NDArray[np.generic], *, in_order: bool) -> list[int]:
+def _numbers_of_rows(rows: npt.NDArray[np.generic], *, in_order: bool) -> list[int]:
     """Number the rows; equal rows (`in_order`: only equal neighbours) share a number."""
     if in_order:
         return [0, *np.cumsum((rows[1:] != rows[:-1]).any(axis=1)).tolist()]
@@ -414,6 +413,7 @@ def _numbered(rows: npt.NDArray[np.generic], *, in_order: bool) -> list[int]:
 
 
 def grow(table: Table) -> Subtree:
+    """Return the subtree that splits one feature at a time and gives the table's outcomes."""
     return _Growth(table).subtree(table.outcomes, tuple(table.bounds))
 
 
@@ -430,10 +430,11 @@ class _Growth:
         self._grown: dict[tuple[tuple[int, ...], tuple[int, ...], bytes], Branch] = {}
 
     def subtree(self, outcomes: Ints, features: tuple[int, ...]) -> Subtree:
+        """Merge equal slices of outcomes, an axis per feature, and grow a branch unless one outcome is left."""
         merged: dict[int, Sequence[int]] = {}
         for axis, feature in enumerate(features):
             rows = outcomes.swapaxes(axis, 0).reshape(outcomes.shape[axis], -1)
-            numbers = _numbered(rows, in_order=self._in_order[feature])
+            numbers = _numbers_of_rows(rows, in_order=self._in_order[feature])
             places = _merged(range(len(numbers)), numbers, is_category=False)
             if len(places) < len(numbers):
                 outcomes = outcomes.take(places, axis=axis)
@@ -443,6 +444,7 @@ class _Growth:
         return Subtree(merged, self._branch(outcomes, tuple(merged)) if merged else int(outcomes))
 
     def _branch(self, outcomes: Ints, features: tuple[int, ...]) -> Branch:
+        """Split the best feature into all its classes, and grow a subtree for each."""
         if outcomes.ndim == 1:
             return features[0], [Subtree({}, outcome) for outcome in outcomes.tolist()], len(outcomes)
         key = features, outcomes.shape, outcomes.tobytes()
@@ -464,19 +466,18 @@ class _Growth:
                 if axis not in pair:
                     weights = self._of_class[: words.shape[axis]] + np.uint64(2 * axis)
                     sums = np.tensordot(sums, weights, axes=([axis], [0]))
-            n_cells[pair[0]] *= _n_distinct(sums)
-            n_cells[pair[1]] *= _n_distinct(sums.T)
+            n_cells[pair[0]] *= _n_distinct_per_row(sums)
+            n_cells[pair[1]] *= _n_distinct_per_row(sums.T)
         return int(np.argmin([cells.sum() for cells in n_cells]))
 
 
-def _n_distinct(rows: Words) -> Floats:
+def _n_distinct_per_row(rows: Words) -> Floats:
     ordered = np.sort(rows, axis=1)
     return 1.0 + np.count_nonzero(ordered[:, 1:] != ordered[:, :-1], axis=1)
 
 
 _MAX_CELLS = 1 << 22  # of one tree; larger trees are unfolded split by split
 _MAX_LEAVES = 1 << 21  # of all trees
-
 _Bounds = Mapping[int, Floats | None]
 _Classes = Mapping[int, Sequence[int]]
 _Grown = tuple[Table, Sequence[int], Subtree]  # with the old nodes at its ends, by the numbers of outcomes
@@ -486,11 +487,9 @@ _Item = TypeVar("_Item", bound=np.generic)
 def unfold(
     nodes: Nodes, splits: Splits, missing_left: Mapping[int, bool], n_bins: Mapping[int, int]
 ) -> tuple[Nodes, Splits]:
-    """Return nodes and splits of the same trees without splits on combinations; unreached nodes remain.
-
-    `missing_left` tells for each numeric feature, by position, whether missing values are below all borders; `n_bins`
-    is for each categorical feature the number of its known categories, plus one for all others.
-    """
+    """Return nodes and splits of the same trees without splits on combinations; unreached nodes remain."""
+    # `missing_left` tells for each numeric feature, by position, whether missing values are below all borders; `n_bins`
+    # is for each categorical feature the number of its known categories, plus one for all others.
     if not splits.conditions:
         return nodes, splits
     builder = _Builder(nodes, splits, n_bins)
@@ -499,6 +498,8 @@ def unfold(
 
 
 class _Builder:
+    """Trees that are being unfolded: new nodes and splits are appended to the old ones."""
+
     def __init__(self, nodes: Nodes, splits: Splits, n_bins: Mapping[int, int]) -> None:
         self._split, self._left, self._right = nodes.split.tolist(), nodes.left.tolist(), nodes.right.tolist()
         self._leaf, self._label = nodes.leaf.tolist(), nodes.label.tolist()
@@ -513,6 +514,7 @@ class _Builder:
         return Nodes(*(np.array(column, dtype=np.int64) for column in columns))
 
     def splits(self, missing_left: Mapping[int, bool]) -> Splits:
+        """Return old and new splits; a new one is a feature with a bound, or with a mask of categories that go left."""
         old, new = self._splits, list(self._new_splits)
         features = np.array([feature for feature, _ in new], dtype=np.int64)
         bounds = [np.nan if feature in self._n_bins else value for feature, value in new]
@@ -535,14 +537,15 @@ class _Builder:
 
     def root(self, node: int) -> int:
         """Return the root of the unfolded tree: the same if there is nothing to unfold."""
-        root = self.unfolded(node) if self._combines(self._splits_below(node)) else node
+        root = self.unfolded(node) if self._has_combinations(self._splits_below(node)) else node
         self._grown.clear()
         return root
 
-    def _combines(self, splits: Sequence[int]) -> bool:
+    def _has_combinations(self, splits: Sequence[int]) -> bool:
         return any(split in self._splits.conditions for split in splits)
 
     def _splits_below(self, node: int) -> list[int]:
+        """Return the splits at and below a node, each once."""
         below: dict[int, None] = {}
         waiting = [node]
         while waiting:
@@ -553,28 +556,29 @@ class _Builder:
         return list(below)
 
     def unfolded(self, node: int) -> int:
+        """Append a copy of what is below a node, without splits on combinations, and return its position."""
         split, left, right = self._split[node], self._left[node], self._right[node]
         if left < 0:
-            self._reserve_leaves(1)
+            self._check_n_leaves(1)
             self._n_leaves += 1
             return self._append(split, left, right, self._leaf[node], self._label[node])
         if node not in self._grown:
-            self._grown[node] = self._grow(node)
+            self._grown[node] = self._grow_below(node)
         grown = self._grown[node]
         if grown is None:
             return self._append(split, self.unfolded(left), self.unfolded(right))
         table, ends, subtree = grown
-        self._reserve_leaves(subtree.n_leaves)
-        return self._emit(table.bounds, ends, subtree, table.classes)
+        self._check_n_leaves(subtree.n_leaves)
+        return self._append_subtree(table.bounds, ends, subtree, table.classes)
 
-    def _reserve_leaves(self, n_leaves: int) -> None:
+    def _check_n_leaves(self, n_leaves: int) -> None:
         if self._n_leaves + n_leaves > _MAX_LEAVES:
             raise _size_error()
 
-    def _grow(self, node: int) -> _Grown | None:
-        """Return what replaces a subtree, or its first split if the subtree is large; None if that split can stay."""
+    def _grow_below(self, node: int) -> _Grown | None:
+        """Return what replaces a subtree or its first split (cells, ends by outcome, new tree); None if it can stay."""
         below = self._splits_below(node)
-        if not self._combines(below):
+        if not self._has_combinations(below):
             return None
         conditions = {split: self._condition(split) for split in below}
         table = tabulate(conditions, functools.partial(self._leaf_in_cells, node), _MAX_CELLS)
@@ -591,6 +595,7 @@ class _Builder:
         return table, ends.tolist(), grow(dataclasses.replace(table, outcomes=outcomes))
 
     def _condition(self, split: int) -> Condition:
+        """Return any split as a condition, with axes for its features."""
         old = self._splits
         if split in old.conditions:
             return old.conditions[split]
@@ -600,12 +605,13 @@ class _Builder:
         return Condition((feature,), (None,), ~old.category_left[start : start + self._n_bins[feature]])
 
     def _leaf_in_cells(self, node: int, goes_right: Mapping[int, Bools]) -> Ints:
+        """Return the leaf that each cell reaches below a node; `goes_right` has the answer of each split."""
         if self._left[node] < 0:
             return np.array(node)
         left, right = (self._leaf_in_cells(child, goes_right) for child in (self._left[node], self._right[node]))
         return np.where(goes_right[self._split[node]], right, left)
 
-    def _emit(self, bounds: _Bounds, ends: Sequence[int], subtree: Subtree, classes: _Classes) -> int:
+    def _append_subtree(self, bounds: _Bounds, ends: Sequence[int], subtree: Subtree, classes: _Classes) -> int:
         """Append nodes for what was grown from a table, and return the first."""
         if isinstance(subtree.content, int):
             return self.unfolded(ends[subtree.content])
@@ -618,7 +624,7 @@ class _Builder:
 
         def halves(low: int, high: int) -> int:
             if high - low == 1:
-                return self._emit(bounds, ends, subtrees[low], merged)
+                return self._append_subtree(bounds, ends, subtrees[low], merged)
             middle = (low + high) // 2
             left, right = halves(low, middle), halves(middle, high)
             if borders is None:
@@ -655,6 +661,7 @@ def _merged(old: Sequence[int], new: Sequence[int], *, is_category: bool) -> Seq
 
 
 def _before_last(old: npt.NDArray[_Item], new: npt.ArrayLike) -> npt.NDArray[_Item]:
+    """Return an array with new entries before the last one, which stands for "no split"."""
     return np.concatenate([old[:-1], np.asarray(new, dtype=old.dtype), old[-1:]])
 
 

@@ -32,17 +32,16 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.core.arrays import Floats, Ints
+from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.data.features import Feature, Schema
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest
 from treeanova.readers.checks import check_size, check_values, damage_reported, damaged
 from treeanova.readers.onnx.graph import MODES, Conditions, forest_of_conditions, tree_operator, with_chains
-from treeanova.readers.outputs import are_shares, objective_of_probabilities, output_names, without_first_of_two
+from treeanova.readers.outputs import are_shares, output_names, probability_objective, without_first_of_two
 
 _Number = TypeVar("_Number", bound=np.generic)
-_MAX_VALUES = 200_000_000
-_MAX_COLUMNS = 1_000_000
+_MAX_VALUES, _MAX_COLUMNS = 200_000_000, 1_000_000
 _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 _ATTRIBUTES = {
     *(f"nodes_{name}" for name in ("featureids", "falsenodeids", "hitrates", "missing_value_tracks_true", "modes")),
@@ -59,7 +58,7 @@ _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 class Ensemble:
     conditions: Conditions
     roots: Ints
-    trees: Ints
+    trees: Ints  # of each node; empty for the newer operator
     weight_node: Ints
     weight_output: Ints
     weights: Floats
@@ -70,13 +69,14 @@ class Ensemble:
 
 
 def forest_of(kind: str, attributes: dict[str, Any], *, is_double: bool, n_columns: int | None) -> Forest:
+    """Read the attributes of a tree operator of this kind; `is_double` if it compares in float64."""
     unknown = [name for name in attributes if name.removesuffix("_as_tensor") not in _ATTRIBUTES]
     if unknown:
         raise damaged(f"ONNX trees must have known attributes, got {unknown[0]!r:.60}")
     if kind == "TreeEnsemble":
-        ensemble = _newer_ensemble(attributes, is_double=is_double)
+        ensemble = _read_newer(attributes, is_double=is_double)
     else:
-        ensemble = _older_ensemble(attributes, is_double=is_double, is_classifier=kind == "TreeEnsembleClassifier")
+        ensemble = _read_older(attributes, is_double=is_double, is_classifier=kind == "TreeEnsembleClassifier")
     if ensemble.aggregate not in {"SUM", "AVERAGE"}:
         raise UnsupportedModelError(
             f"an ONNX model must add up its trees, got the aggregate function {ensemble.aggregate}; only SUM and "
@@ -86,27 +86,29 @@ def forest_of(kind: str, attributes: dict[str, Any], *, is_double: bool, n_colum
     n_columns = n_columns or int(inner.max(initial=-1)) + 1
     check_size("columns", n_columns, _MAX_COLUMNS)
     schema = Schema(tuple(Feature(f"x{j}") for j in range(n_columns)))
-    values = _values(ensemble)
+    values = _node_values(ensemble)
     if kind != "TreeEnsemble":
         _check_scored(ensemble, values, is_classifier=kind == "TreeEnsembleClassifier")
     if kind == "TreeEnsembleClassifier":
-        return _classifier(dataclasses.replace(schema, classes=_labels(attributes)), ensemble, values)
+        return _classifier_of(dataclasses.replace(schema, classes=_class_labels(attributes)), ensemble, values)
     # onnxruntime applies neither LOGISTIC nor SOFTMAX to a single target, which other runtimes may.
     several = {"NONE": "identity", "LOGISTIC": "logit", "SOFTMAX": "softmax"}
     links = {"NONE": "identity"} if ensemble.n_outputs == 1 else several
     link = links.get(ensemble.transform, "other")
     outputs = output_names(ensemble.n_outputs)
     schema = dataclasses.replace(schema, outputs=outputs, link=link, predicts_share=link != "identity")
-    return _assembled(schema, ensemble, values, ensemble.base)
+    return _scaled_forest(schema, ensemble, values, ensemble.base)
 
 
-def _assembled(schema: Schema, ensemble: Ensemble, values: Floats, base: Floats) -> Forest:
-    schema = dataclasses.replace(schema, objective=objective_of_probabilities(schema.link))
+def _scaled_forest(schema: Schema, ensemble: Ensemble, values: Floats, base: Floats) -> Forest:
+    """Return the forest, the mean of trees if they are averaged; `values` has a row for each node."""
+    schema = dataclasses.replace(schema, objective=probability_objective(schema.link))
     scale = 1 / len(ensemble.roots) if ensemble.aggregate == "AVERAGE" else 1.0
     return forest_of_conditions(schema, base, ensemble.conditions, ensemble.roots, values * scale)
 
 
-def _values(ensemble: Ensemble) -> Floats:
+def _node_values(ensemble: Ensemble) -> Floats:
+    """Return the weights as a matrix, shape (nodes, outputs); ModelFileError for outputs that do not exist."""
     n_nodes = len(ensemble.conditions.mode)
     if ensemble.n_outputs > max(2, len(ensemble.weights)):
         raise damaged(
@@ -127,10 +129,10 @@ def _values(ensemble: Ensemble) -> Floats:
 
 def _check_scored(ensemble: Ensemble, values: Floats, *, is_classifier: bool) -> None:
     """Raise UnsupportedModelError if a row may have no score of an output, and onnxruntime's output is no sum then."""
-    is_leaf, (_, tree) = ensemble.conditions.mode < 0, np.unique(ensemble.trees, return_inverse=True)
-    n_weights = np.zeros((tree.max() + 1, ensemble.n_outputs), dtype=np.int64)
-    np.add.at(n_weights, (tree[ensemble.weight_node], ensemble.weight_output), 1)
-    lacks_score = ~(n_weights == np.bincount(tree[is_leaf])[:, None]).any(axis=0)
+    is_leaf, (_, tree_number) = ensemble.conditions.mode < 0, np.unique(ensemble.trees, return_inverse=True)
+    n_weights = np.zeros((tree_number.max() + 1, ensemble.n_outputs), dtype=np.int64)
+    np.add.at(n_weights, (tree_number[ensemble.weight_node], ensemble.weight_output), 1)
+    lacks_score = ~(n_weights == np.bincount(tree_number[is_leaf])[:, None]).any(axis=0)
     if len(ensemble.base) == 1 and ensemble.n_outputs <= 2:
         matters = is_classifier & (ensemble.base != 0)
         lacks_score = lacks_score[:1]
@@ -150,12 +152,13 @@ def _check_scored(ensemble: Ensemble, values: Floats, *, is_classifier: bool) ->
         )
 
 
-def _labels(attributes: dict[str, Any]) -> tuple[Hashable, ...]:
+def _class_labels(attributes: dict[str, Any]) -> tuple[Hashable, ...]:
     texts = [label.decode(errors="replace") for label in attributes.get("classlabels_strings") or ()]
     return tuple(texts or attributes.get("classlabels_int64s") or ())
 
 
-def _classifier(schema: Schema, ensemble: Ensemble, values: Floats) -> Forest:
+def _classifier_of(schema: Schema, ensemble: Ensemble, values: Floats) -> Forest:
+    """Return the forest of a classifier, with the link and the outputs by which onnxruntime has probabilities."""
     if ensemble.n_outputs < 2:
         raise UnsupportedModelError("an ONNX classifier must have two or more classes, got fewer; train it on more.")
     if ensemble.n_outputs == 2 and not ensemble.weight_output.any():  # one score, of the second class
@@ -163,7 +166,7 @@ def _classifier(schema: Schema, ensemble: Ensemble, values: Floats) -> Forest:
         # The label is the second if the score is positive; if no weight is negative, if the score is above 0.5.
         undefined = "argmax" if (ensemble.weights < 0).any() else "other"
         link = "logit" if ensemble.transform == "LOGISTIC" else "probability" if is_share else undefined
-        return _assembled(dataclasses.replace(schema, link=link), ensemble, values[:, :1], ensemble.base)
+        return _scaled_forest(dataclasses.replace(schema, link=link), ensemble, values[:, :1], ensemble.base)
     if ensemble.n_outputs == 2 and ensemble.base.any():
         raise UnsupportedModelError(
             "an ONNX classifier of two classes must have weights for the first only to have base values, got weights "
@@ -177,10 +180,10 @@ def _classifier(schema: Schema, ensemble: Ensemble, values: Floats) -> Forest:
     if link == "probability":
         values, base = without_first_of_two(values), without_first_of_two(base)
     outputs = output_names(values.shape[1], schema.classes)
-    return _assembled(dataclasses.replace(schema, outputs=outputs, link=link), ensemble, values, base)
+    return _scaled_forest(dataclasses.replace(schema, outputs=outputs, link=link), ensemble, values, base)
 
 
-def _older_ensemble(attributes: dict[str, Any], *, is_double: bool, is_classifier: bool) -> Ensemble:
+def _read_older(attributes: dict[str, Any], *, is_double: bool, is_classifier: bool) -> Ensemble:
     """Read TreeEnsembleRegressor and TreeEnsembleClassifier: nodes are named by their tree and a number in it."""
     prefix = "class" if is_classifier else "target"
     trees = _integers(attributes, "nodes_treeids")
@@ -189,22 +192,22 @@ def _older_ensemble(attributes: dict[str, Any], *, is_double: bool, is_classifie
     position = {key: k for k, key in enumerate(zip(trees.tolist(), numbers.tolist(), strict=True))}
     if len(position) < n_nodes or not n_nodes:
         raise damaged("nodes of ONNX trees must have numbers of their own, got some twice")
-    mode = _sized(_modes([text.decode(errors="replace") for text in attributes["nodes_modes"]]), n_nodes)
+    mode = _checked_size(_mode_numbers([text.decode(errors="replace") for text in attributes["nodes_modes"]]), n_nodes)
     conditions = Conditions(
         feature=_integers(attributes, "nodes_featureids", n_nodes),
         threshold=_floats(attributes, "nodes_values", n_nodes, is_double=is_double),
         mode=mode,
-        true=_positions(position, trees, _integers(attributes, "nodes_truenodeids", n_nodes), mode >= 0),
-        false=_positions(position, trees, _integers(attributes, "nodes_falsenodeids", n_nodes), mode >= 0),
-        tracks=_tracks(attributes, n_nodes),
+        true=_node_positions(position, trees, _integers(attributes, "nodes_truenodeids", n_nodes), mode >= 0),
+        false=_node_positions(position, trees, _integers(attributes, "nodes_falsenodeids", n_nodes), mode >= 0),
+        tracks=_nan_counts_as_true(attributes, n_nodes),
         is_double=is_double,
     )
     owners = _integers(attributes, f"{prefix}_treeids")
     leaves = _integers(attributes, f"{prefix}_nodeids", len(owners))
-    weight_node = _positions(position, owners, leaves, np.ones(len(owners), bool))
+    weight_node = _node_positions(position, owners, leaves, np.ones(len(owners), bool))
     if (mode[weight_node] >= 0).any():
         raise damaged("weights of ONNX trees must be at leaves, got one at another node")
-    n_outputs = len(_labels(attributes)) if is_classifier else _n_targets(attributes)
+    n_outputs = len(_class_labels(attributes)) if is_classifier else _n_targets(attributes)
     outputs = _integers(attributes, f"{prefix}_ids", len(owners))
     n_scores = 1 if is_classifier and n_outputs == 2 and not outputs.any() else n_outputs
     base = _floats(attributes, "base_values", None, is_double=is_double)
@@ -215,7 +218,7 @@ def _older_ensemble(attributes: dict[str, Any], *, is_double: bool, is_classifie
         )
     return Ensemble(
         conditions=conditions,
-        roots=_roots(conditions, trees),
+        roots=_roots_of(conditions, trees),
         trees=trees,
         weight_node=weight_node,
         weight_output=outputs,
@@ -227,18 +230,18 @@ def _older_ensemble(attributes: dict[str, Any], *, is_double: bool, is_classifie
     )
 
 
-def _newer_ensemble(attributes: dict[str, Any], *, is_double: bool) -> Ensemble:
+def _read_newer(attributes: dict[str, Any], *, is_double: bool) -> Ensemble:
     """Read TreeEnsemble: inner nodes and leaves are in separate lists; each branch gets a leaf here."""
     mode = np.asarray(attributes["nodes_modes"], dtype=np.int64)
     check_values("nodes of ONNX trees must have known modes", mode, (mode >= 0) & (mode < len(MODES)))
     n_nodes = len(mode)
-    weights = _array(attributes["leaf_weights"], is_double=is_double)
+    weights = _as_floats(attributes["leaf_weights"], is_double=is_double)
     targets = _integers(attributes, "leaf_targetids", len(weights))
     children, leaf_of = [], []
     n_all = n_nodes
     for side in ("true", "false"):
         child = _integers(attributes, f"nodes_{side}nodeids", n_nodes)
-        is_leaf = _flags(_integers(attributes, f"nodes_{side}leafs", n_nodes))
+        is_leaf = _checked_flags(_integers(attributes, f"nodes_{side}leafs", n_nodes))
         if is_leaf.any() and not (child[is_leaf].min() >= 0 and child[is_leaf].max() < len(weights)):
             raise damaged("nodes of ONNX trees must have leaves that exist, got others")
         leaf_of.append(child[is_leaf])
@@ -247,17 +250,17 @@ def _newer_ensemble(attributes: dict[str, Any], *, is_double: bool) -> Ensemble:
         children.append(child)
     leaves = np.concatenate(leaf_of)
     at_leaves = np.full(len(leaves), -1)
-    thresholds = _array(attributes["nodes_splits"], is_double=is_double)
+    thresholds = _as_floats(attributes["nodes_splits"], is_double=is_double)
     conditions = Conditions(
         feature=np.concatenate([_integers(attributes, "nodes_featureids", n_nodes), at_leaves]),
-        threshold=np.concatenate([_sized(thresholds, n_nodes), np.zeros(len(leaves))]),
+        threshold=np.concatenate([_checked_size(thresholds, n_nodes), np.zeros(len(leaves))]),
         mode=np.concatenate([mode, at_leaves]),
         true=np.concatenate([children[0], at_leaves]),
         false=np.concatenate([children[1], at_leaves]),
-        tracks=np.concatenate([_tracks(attributes, n_nodes), np.zeros(len(leaves), bool)]),
+        tracks=np.concatenate([_nan_counts_as_true(attributes, n_nodes), np.zeros(len(leaves), bool)]),
         is_double=is_double,
     )
-    members = _array(attributes.get("membership_values", ()), is_double=is_double)
+    members = _as_floats(attributes.get("membership_values", ()), is_double=is_double)
     pieces = np.split(members, np.flatnonzero(np.isnan(members)) + 1)  # a set ends in NaN, the last perhaps without
     sets = [piece[~np.isnan(piece)] for piece in pieces if len(piece)]
     n_outputs = _n_targets(attributes)
@@ -275,7 +278,8 @@ def _newer_ensemble(attributes: dict[str, Any], *, is_double: bool) -> Ensemble:
     )
 
 
-def _modes(names: Sequence[str]) -> Ints:
+def _mode_numbers(names: Sequence[str]) -> Ints:
+    """Return positions in MODES of comparisons by name, -1 for leaves."""
     numbers = {name: k for k, name in enumerate(MODES)} | {"LEAF": -1}
     unknown = next((name for name in names if name not in numbers), None)
     if unknown is not None:
@@ -292,18 +296,20 @@ def _n_targets(attributes: dict[str, Any]) -> int:
 
 
 def _integers(attributes: dict[str, Any], name: str, size: int | None = None) -> Ints:
+    """Return an attribute of whole numbers, of this size if given; ModelFileError without it."""
     if name not in attributes:
         raise damaged(f"ONNX trees must have the attribute {name}, got none")
-    return _sized(np.array(attributes[name], dtype=np.int64), size)
+    return _checked_size(np.array(attributes[name], dtype=np.int64), size)
 
 
 def _floats(attributes: dict[str, Any], name: str, size: int | None, *, is_double: bool) -> Floats:
     """Return an attribute, or the tensor of the same name, which may be of float64; empty without both."""
     values = attributes.get(name) or attributes.get(f"{name}_as_tensor")
-    return _sized(_array(() if values is None else values, is_double=is_double), size)
+    return _checked_size(_as_floats(() if values is None else values, is_double=is_double), size)
 
 
-def _array(values: npt.ArrayLike, *, is_double: bool) -> Floats:
+def _as_floats(values: npt.ArrayLike, *, is_double: bool) -> Floats:
+    """Return numbers as float64; refuse those of float64 if the input is float32, which would round them."""
     array = np.asarray(values)
     if array.dtype == np.dtype("<f8") and isinstance(values, np.ndarray) and not is_double:
         raise UnsupportedModelError(
@@ -312,36 +318,37 @@ def _array(values: npt.ArrayLike, *, is_double: bool) -> Floats:
     return array.astype(np.float64)
 
 
-def _sized(array: npt.NDArray[_Number], size: int | None) -> npt.NDArray[_Number]:
+def _checked_size(array: npt.NDArray[_Number], size: int | None) -> npt.NDArray[_Number]:
     if size is not None and len(array) != size:
         raise damaged(f"attributes of ONNX trees must have {size} entries, got {len(array)}")
     return array
 
 
-def _tracks(attributes: dict[str, Any], n_nodes: int) -> npt.NDArray[np.bool_]:
+def _nan_counts_as_true(attributes: dict[str, Any], n_nodes: int) -> Bools:
     tracks = attributes.get("nodes_missing_value_tracks_true")
     if tracks is None or not len(tracks):
         return np.zeros(n_nodes, dtype=bool)
-    return _flags(_sized(np.array(tracks), n_nodes))
+    return _checked_flags(_checked_size(np.array(tracks), n_nodes))
 
 
-def _flags(numbers: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def _checked_flags(numbers: npt.NDArray[Any]) -> Bools:
     check_values("flags of ONNX trees must be 0 or 1", numbers, (numbers == 0) | (numbers == 1))
     return np.asarray(numbers == 1)
 
 
-def _positions(position: dict[tuple[int, int], int], trees: Ints, numbers: Ints, wanted: npt.NDArray[np.bool_]) -> Ints:
-    """Return positions of nodes that are named by tree and number; -1 where none is wanted."""
+def _node_positions(position: dict[tuple[int, int], int], trees: Ints, numbers: Ints, is_linked: Bools) -> Ints:
+    """Return positions of nodes that are named by tree and number; -1 where `is_linked` is false."""
     result = np.full(len(trees), -1, dtype=np.int64)
-    keys = zip(trees[wanted].tolist(), numbers[wanted].tolist(), strict=True)
+    keys = zip(trees[is_linked].tolist(), numbers[is_linked].tolist(), strict=True)
     try:
-        result[wanted] = [position[key] for key in keys]
+        result[is_linked] = [position[key] for key in keys]
     except KeyError as error:
         raise damaged(f"ONNX trees must link nodes that exist, got {error.args[0]}") from error
     return result
 
 
-def _roots(conditions: Conditions, trees: Ints) -> Ints:
+def _roots_of(conditions: Conditions, trees: Ints) -> Ints:
+    """Return the node of each tree that is no child."""
     is_child = np.zeros(len(trees), dtype=bool)
     inner = conditions.mode >= 0
     is_child[conditions.true[inner]] = is_child[conditions.false[inner]] = True

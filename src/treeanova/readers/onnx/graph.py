@@ -32,18 +32,15 @@ _CODES = {_FLOAT: "<f4", 2: "<u1", 3: "<i1", 6: "<i4", 7: "<i8", _DOUBLE: "<f8"}
 
 @dataclasses.dataclass(frozen=True)
 class Conditions:
-    """Inner nodes and leaves as stored; a leaf has mode -1.
-
-    `true` and `false` are the children; `tracks`: whether NaN counts as true; `is_double`: compare in float64.
-    """
+    """Inner nodes and leaves as stored, one entry per node."""
 
     feature: Ints
     threshold: Floats
-    mode: Ints
-    true: Ints
+    mode: Ints  # the comparison, a position in MODES; -1 at leaves
+    true: Ints  # the child if the condition holds
     false: Ints
-    tracks: Bools
-    is_double: bool
+    tracks: Bools  # whether NaN counts as true
+    is_double: bool  # whether numbers are compared in float64, else in float32
 
 
 def with_chains(conditions: Conditions, sets: Sequence[Floats]) -> Conditions:
@@ -76,7 +73,7 @@ def forest_of_conditions(
     """Build the Forest; `values` has a row for each node of the file, which labels leaves."""
     mode, inner = conditions.mode, conditions.mode >= 0
     children = np.concatenate([conditions.true[inner], conditions.false[inner]])
-    _check(conditions, roots, children)
+    _check_links(conditions, roots, children)
     threshold = np.where(inner, conditions.threshold, 0.0)
     if conditions.is_double:
         up_to, below = threshold, np.nextafter(threshold, -np.inf)
@@ -102,7 +99,8 @@ def forest_of_conditions(
     )
 
 
-def _check(conditions: Conditions, roots: Ints, children: Ints) -> None:
+def _check_links(conditions: Conditions, roots: Ints, children: Ints) -> None:
+    """Raise an error for thresholds that are not finite, nodes that do not exist, and loops."""
     inner = conditions.mode >= 0
     if not np.isfinite(conditions.threshold[inner]).all():
         raise UnsupportedModelError("thresholds of ONNX trees must be finite, got others; convert the model again.")
@@ -136,19 +134,21 @@ class _Expansion:
         self.trees = TreeBuilder()
 
     def add_tree(self, root: int) -> int:
+        """Append the tree below a node of the file, and return the position of its root."""
         start = len(self.trees)
         # Node of the file, ranges of features so far, and where its position is to be written.
         waiting: list[_Waiting] = [(root, {}, None, 0)]
         while waiting:
             node, ranges, parent_side, parent = waiting.pop()
-            node = self._undecided(node, ranges)
+            node = self._first_undecided(node, ranges)
             check_size("trees with equalities", len(self.trees), _MAX_NODES)
             if parent_side is not None:
                 parent_side[parent] = len(self.trees)
-            waiting += self._append(node, ranges)
+            waiting += self._append_condition(node, ranges)
         return start
 
-    def _undecided(self, node: int, ranges: dict[int, Range]) -> int:
+    def _first_undecided(self, node: int, ranges: dict[int, Range]) -> int:
+        """Follow equalities whose answer is certain for the ranges of features, and return the first node after."""
         conditions = self.conditions
         for _ in range(len(conditions.mode)):
             mode = conditions.mode[node]
@@ -160,7 +160,7 @@ class _Expansion:
             node = int(conditions.false[node] if mode == EQ else conditions.true[node])
         raise damaged("the model's trees must reach each node once, got a loop")
 
-    def _append(self, node: int, ranges: dict[int, Range]) -> list[_Waiting]:
+    def _append_condition(self, node: int, ranges: dict[int, Range]) -> list[_Waiting]:
         """Append a node, with a second one on its left if it is an equality, and return what comes after it."""
         conditions, mode = self.conditions, int(self.conditions.mode[node])
         if mode < 0:
@@ -217,6 +217,7 @@ def fields(data: bytes) -> Message:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
+    """Return a number stored as groups of 7 bits, lowest first, and the position after it."""
     result = 0
     for shift in range(0, 70, 7):
         if position >= len(data):
@@ -229,47 +230,49 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
     raise damaged("an ONNX file must hold numbers of 64 bits, got a longer one")
 
 
-def single(message: Message, number: int) -> Value:
+def only_value(message: Message, number: int) -> Value:
     if len(message[number]) > 1:
         raise damaged(f"an ONNX file must hold field {number} once, got it more often")
     return message[number][0]
 
 
-def signed(value: Value) -> int:
+def signed_number(value: Value) -> int:
+    """Return a field's 64 bits as a signed number."""
     if isinstance(value, bytes):
         raise damaged("an ONNX file must hold a whole number here, got bytes")
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-def raw(value: Value) -> bytes:
+def as_bytes(value: Value) -> bytes:
     if isinstance(value, int):
         raise damaged("an ONNX file must hold bytes here, got a number")
     return value
 
 
-def text(value: Value) -> str:
+def as_text(value: Value) -> str:
     try:
-        return raw(value).decode()
+        return as_bytes(value).decode()
     except UnicodeDecodeError as error:
         raise damaged("an ONNX file must hold UTF-8 texts, got other bytes") from error
 
 
 def integers(values: list[Value]) -> list[int]:
+    """Return whole numbers of a repeated field, one by one or packed."""
     result: list[int] = []
     for value in values:
         if isinstance(value, int):
-            result.append(signed(value))
+            result.append(signed_number(value))
             continue
         position = 0
         while position < len(value):
             number, position = _varint(value, position)
-            result.append(signed(number))
+            result.append(signed_number(number))
     return result
 
 
 def floats(values: list[Value], code: str = "f") -> list[float]:
     """Return numbers of a repeated field of float32 (code "f") or float64 ("d"), one by one or packed."""
-    data = b"".join(raw(value) for value in values)
+    data = b"".join(as_bytes(value) for value in values)
     size = struct.calcsize(code)
     if len(data) % size:
         raise damaged("an ONNX file must hold whole numbers of floats, got a part of one")
@@ -278,7 +281,7 @@ def floats(values: list[Value], code: str = "f") -> list[float]:
 
 @dataclasses.dataclass(frozen=True)
 class Operator:
-    kind: str
+    kind: str  # its name in ONNX
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: dict[str, Any]
@@ -289,8 +292,8 @@ def tree_operator(data: bytes) -> tuple[Operator, bool, int | None]:
     model = fields(data)
     if 7 not in model:
         raise damaged("an ONNX file must hold a graph, got none")
-    graph = fields(raw(single(model, 7)))
-    operators = [_operator(fields(raw(value))) for value in graph.get(1, [])]
+    graph = fields(as_bytes(only_value(model, 7)))
+    operators = [_decoded_operator(fields(as_bytes(value))) for value in graph.get(1, [])]
     trees = [operator for operator in operators if operator.kind in TREES]
     if len(trees) != 1:
         kinds = ", ".join(dict.fromkeys(operator.kind for operator in operators)) or "none"
@@ -299,32 +302,33 @@ def tree_operator(data: bytes) -> tuple[Operator, bool, int | None]:
             "decompose the model that was converted."
         )
     tree = trees[0]
-    _check_connected(tree, operators, [text(single(fields(raw(value)), 1)) for value in graph.get(12, [])])
-    inputs = {name: kind for name, *kind in map(_input, graph.get(11, []))}
-    source = _source(tree.inputs[0], operators, inputs)
-    _check_after(tree, operators, _ones(graph))
-    elem_type, n_columns = inputs[source]
-    return tree, elem_type == _DOUBLE, n_columns
+    _check_connected(tree, operators, [as_text(only_value(fields(as_bytes(value)), 1)) for value in graph.get(12, [])])
+    inputs = {name: kind for name, *kind in map(_decoded_input, graph.get(11, []))}
+    source = _input_of_trees(tree.inputs[0], operators, inputs)
+    _check_after(tree, operators, _constants_of_one(graph))
+    number_type, n_columns = inputs[source]
+    return tree, number_type == _DOUBLE, n_columns
 
 
-def _operator(node: Message) -> Operator:
+def _decoded_operator(node: Message) -> Operator:
     """Decode a NodeProto: inputs in field 1, outputs in 2, the operator's name in 4, attributes in 5."""
-    listed = [_attribute(fields(raw(value))) for value in node.get(5, [])]
+    listed = [_decoded_attribute(fields(as_bytes(value))) for value in node.get(5, [])]
     attributes = dict(listed)
     if len(attributes) < len(listed):
         raise damaged("attributes of an ONNX file must have names of their own, got one twice")
     return Operator(
-        text(single(node, 4)) if 4 in node else "",
-        tuple(text(value) for value in node.get(1, [])),
-        tuple(text(value) for value in node.get(2, [])),
+        as_text(only_value(node, 4)) if 4 in node else "",
+        tuple(as_text(value) for value in node.get(1, [])),
+        tuple(as_text(value) for value in node.get(2, [])),
         attributes,
     )
 
 
-def _attribute(attribute: Message) -> tuple[str, Any]:
-    name = text(single(attribute, 1)) if 1 in attribute else ""
+def _decoded_attribute(attribute: Message) -> tuple[str, Any]:
+    """Decode an AttributeProto: name in field 1, a tensor in 5, else the field of its kind."""
+    name = as_text(only_value(attribute, 1)) if 1 in attribute else ""
     if 5 in attribute:
-        return name, _tensor(fields(raw(single(attribute, 5))))
+        return name, _decoded_tensor(fields(as_bytes(only_value(attribute, 5))))
     for number, read in _KINDS.items():
         if number in attribute:
             return name, read(attribute[number])
@@ -335,15 +339,16 @@ def _attribute(attribute: Message) -> tuple[str, Any]:
 _KINDS: dict[int, Callable[[list[Value]], Any]] = {
     7: floats,
     8: integers,
-    9: lambda values: [raw(value) for value in values],
-    4: lambda values: raw(values[0]),
-    3: lambda values: signed(values[0]),
+    9: lambda values: [as_bytes(value) for value in values],
+    4: lambda values: as_bytes(values[0]),
+    3: lambda values: signed_number(values[0]),
     2: lambda values: floats(values)[0],
 }
 
 
-def _tensor(tensor: Message) -> npt.NDArray[Any]:
-    kind = integers([single(tensor, 2)]) if 2 in tensor else []
+def _decoded_tensor(tensor: Message) -> npt.NDArray[Any]:
+    """Decode a TensorProto: type in field 2, raw bytes in 9, else the field of its type (4, 5, 7, 10)."""
+    kind = integers([only_value(tensor, 2)]) if 2 in tensor else []
     if not kind or kind[0] not in _CODES or 13 in tensor:
         raise UnsupportedModelError(
             "tensors of an ONNX model must hold plain numbers in the file itself, got another type or external data; "
@@ -351,7 +356,7 @@ def _tensor(tensor: Message) -> npt.NDArray[Any]:
         )
     code = np.dtype(_CODES[kind[0]])
     if 9 in tensor:
-        data = raw(single(tensor, 9))
+        data = as_bytes(only_value(tensor, 9))
         if len(data) % code.itemsize:
             raise damaged("tensors of an ONNX file must hold whole numbers, got a part of one")
         return np.frombuffer(data, dtype=code)
@@ -362,41 +367,43 @@ def _tensor(tensor: Message) -> npt.NDArray[Any]:
     return np.array(integers(tensor.get(7 if kind[0] == 7 else 5, [])), dtype=code)
 
 
-def _input(value: Value) -> tuple[str, int, int | None]:
-    info = fields(raw(value))
-    name = text(single(info, 1))
-    kind = fields(raw(single(info, 2))) if 2 in info else {}
+def _decoded_input(value: Value) -> tuple[str, int, int | None]:
+    """Decode a ValueInfoProto: return its name, type (0 if it is no tensor) and number of columns, if stored."""
+    info = fields(as_bytes(value))
+    name = as_text(only_value(info, 1))
+    kind = fields(as_bytes(only_value(info, 2))) if 2 in info else {}
     if 1 not in kind:
         return name, 0, None
-    tensor = fields(raw(single(kind, 1)))
-    shape = fields(raw(single(tensor, 2))).get(1, []) if 2 in tensor else []
-    columns = fields(raw(shape[1])).get(1, []) if len(shape) == 2 else []
-    return name, integers(tensor.get(1, [0]))[0], (signed(columns[0]) if columns and signed(columns[0]) > 0 else None)
+    tensor = fields(as_bytes(only_value(kind, 1)))
+    shape = fields(as_bytes(only_value(tensor, 2))).get(1, []) if 2 in tensor else []
+    columns = fields(as_bytes(shape[1])).get(1, []) if len(shape) == 2 else []
+    n_columns = signed_number(columns[0]) if columns else 0
+    return name, integers(tensor.get(1, [0]))[0], n_columns if n_columns > 0 else None
 
 
 def _check_connected(tree: Operator, operators: Sequence[Operator], outputs: Sequence[str]) -> None:
     """Raise ModelFileError if outputs of the graph come from operators in a loop, or none comes from the trees."""
-    makers = {name: k for k, operator in enumerate(operators) for name in operator.outputs if name}
+    makers = {name: number for number, operator in enumerate(operators) for name in operator.outputs if name}
     sources: dict[int, list[int]] = {}
     waiting = [makers[name] for name in (*tree.outputs, *outputs) if name in makers]
     while waiting:
-        k = waiting.pop()
-        if k not in sources:
-            sources[k] = [makers[name] for name in operators[k].inputs if name in makers]
-            waiting += sources[k]
+        number = waiting.pop()
+        if number not in sources:
+            sources[number] = [makers[name] for name in operators[number].inputs if name in makers]
+            waiting += sources[number]
     try:
         order = list(graphlib.TopologicalSorter(sources).static_order())
     except graphlib.CycleError as error:
         raise damaged("the operators of an ONNX model must follow each other, got a loop") from error
     from_trees = set(tree.outputs)
-    for k in order:
-        if not from_trees.isdisjoint(operators[k].inputs):
-            from_trees |= set(operators[k].outputs)
+    for number in order:
+        if not from_trees.isdisjoint(operators[number].inputs):
+            from_trees |= set(operators[number].outputs)
     if outputs and from_trees.isdisjoint(outputs):
         raise damaged("an output of an ONNX model must come from its trees, got none that does")
 
 
-def _source(name: str, operators: Sequence[Operator], inputs: dict[str, list[Any]]) -> str:
+def _input_of_trees(name: str, operators: Sequence[Operator], inputs: dict[str, list[Any]]) -> str:
     """Return the graph's input that a tree operator sees, if nothing between changes columns."""
     makers = {output: operator for operator in operators for output in operator.outputs}
     while name not in inputs:
@@ -416,12 +423,12 @@ def _source(name: str, operators: Sequence[Operator], inputs: dict[str, list[Any
     return name
 
 
-def _ones(graph: Message) -> set[str]:
+def _constants_of_one(graph: Message) -> set[str]:
     """Return names of constants that are 1, by which LightGBM's converter multiplies probabilities."""
-    tensors = [fields(raw(value)) for value in graph.get(5, [])]
+    tensors = [fields(as_bytes(value)) for value in graph.get(5, [])]
     named = [tensor for tensor in tensors if 8 in tensor and 13 not in tensor]
     numbers = [tensor for tensor in named if integers(tensor.get(2, [0]))[0] in _CODES]
-    return {text(tensor[8][0]) for tensor in numbers if _tensor(tensor).tolist() == [1]}
+    return {as_text(tensor[8][0]) for tensor in numbers if _decoded_tensor(tensor).tolist() == [1]}
 
 
 def _check_after(tree: Operator, operators: Sequence[Operator], ones: set[str]) -> None:
@@ -431,12 +438,12 @@ def _check_after(tree: Operator, operators: Sequence[Operator], ones: set[str]) 
     while is_found:
         users = [o for o in operators if scores & set(o.inputs) and not set(o.outputs) <= scores]
         for operator in users:
-            keeps = (
+            keeps_scores = (
                 operator.kind in {"Identity", "ZipMap"}
                 or (operator.kind == "Cast" and operator.attributes.get("to") in {_FLOAT, _DOUBLE})
                 or (operator.kind == "Mul" and len(set(operator.inputs) & ones) == 1)
             )
-            if not keeps:
+            if not keeps_scores:
                 raise UnsupportedModelError(
                     f"scores of an ONNX model must be those of its trees, got {operator.kind} after them; decompose "
                     "the model that was converted."

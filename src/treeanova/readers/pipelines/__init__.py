@@ -10,8 +10,7 @@ compare, so all rounding (also that of float32) is theirs.
   cause. Bisection starts between probes: floats of all sizes and those where a transformer is known to jump. Functions
   of the user must be monotone at the probes.
 - A raw column of categories, one that an encoder sees: each known category, an unseen one, None and NaN are tried. A
-  split on any of the encoder's columns becomes a set of categories of the one raw feature, so all its columns are one
-  feature again.
+  split on any of the encoder's columns becomes a set of categories of the one raw feature.
 - Missing values go where the transformed missing value goes: for an imputer, where the imputed value goes.
 
 Values that the transformers refuse need no answer: if they are missing or unseen values, they are refused here too.
@@ -47,20 +46,18 @@ _TOLERANCE = 1e-9  # relative to the scores: sums over leaves differ by rounding
 # Numbers at which a node changes sides, left up to the first one, and whether missing values go left.
 Cuts = tuple[Floats, bool]
 Table = dict[str, list[Any]]
-_NAN = np.array([np.nan])
-_USUAL = (1.0, 0.5, 0.0, 100.0, -1.0)
+_ONE_NAN = np.array([np.nan])
+_USUAL_NUMBERS = (1.0, 0.5, 0.0, 100.0, -1.0)
 
 
-def check_agreement(steps: Sequence[Any], last: Forest, pulled: Forest, X: Any) -> None:
-    """Raise UnsupportedModelError if scores on raw rows differ from those on transformed rows.
-
-    Rows that the transformers or the model refuse are not compared.
-    """
+def check_agreement(steps: Sequence[Any], last: Forest, raw_forest: Forest, X: Any) -> None:
+    """Raise UnsupportedModelError if scores on raw rows differ from those on transformed rows."""
+    # Rows that the transformers or the model refuse are not compared.
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            rows = _some_rows(X, pulled)
-            scores = pulled.score(rows)
+            rows = _some_rows(X, raw_forest)
+            scores = raw_forest.score(rows)
             for step in steps:
                 rows = step.transform(rows)
             expected = last.score(rows)
@@ -76,6 +73,8 @@ def check_agreement(steps: Sequence[Any], last: Forest, pulled: Forest, X: Any) 
 
 
 def _some_rows(X: Any, forest: Forest) -> Any:
+    """Return at most `_N_ROWS` rows of X, spread evenly, in a form that transformers take."""
+
     def spread(n_rows: int) -> Ints:
         return np.unique(np.linspace(0, n_rows - 1, min(n_rows, _N_ROWS)).astype(np.int64)) if n_rows else np.arange(0)
 
@@ -104,31 +103,32 @@ class Nodes:
         self._n_codes = 0
         self._several: dict[int, Cuts] = {}
 
-    def split_categories(self, nodes: Ints, pattern: Ints, left: Bools, missing_left: Bools) -> None:
-        """Give nodes sets of categories: `left` has one row per pattern, `pattern` the row of each node."""
+    def split_categories(self, nodes: Ints, kind: Ints, left: Bools, missing_left: Bools) -> None:
+        """Give nodes sets of categories: `left` says for a row per kind who goes left, `kind` is each node's row."""
         starts = self._n_codes + np.arange(len(left)) * left.shape[1]
-        self.start[nodes] = starts[pattern]
+        self.start[nodes] = starts[kind]
         self.sets.append(left.ravel())
         self._n_codes += left.size
         self.bound[nodes] = 0.0
-        self.missing_left[nodes] = missing_left[pattern]
+        self.missing_left[nodes] = missing_left[kind]
 
-    def split_numbers(self, nodes: Ints, pattern: Ints, left: Bools, missing_left: Bools, ends: Floats) -> None:
-        """Give nodes thresholds: `left` tells for the intervals between `ends` which go left."""
+    def split_numbers(self, nodes: Ints, kind: Ints, left: Bools, missing_left: Bools, ends: Floats) -> None:
+        """Give nodes thresholds: `left` says for a row per kind which intervals between `ends` go left."""
         changes = left[:, 1:] != left[:, :-1]
         first = changes.argmax(axis=1) if changes.shape[1] else np.zeros(len(changes), dtype=np.int64)
         bound = np.where(changes.any(axis=1), np.append(ends, np.inf)[first], np.inf)
         is_swapped = ~left[:, 0]
-        self.bound[nodes] = bound[pattern]
-        self.missing_left[nodes] = (missing_left != is_swapped)[pattern]
-        swapped = nodes[is_swapped[pattern]]
+        self.bound[nodes] = bound[kind]
+        self.missing_left[nodes] = (missing_left != is_swapped)[kind]
+        swapped = nodes[is_swapped[kind]]
         self.left[swapped], self.right[swapped] = self.right[swapped], self.left[swapped]
-        several = changes.sum(axis=1) > 1
-        for node, row in zip(nodes[several[pattern]], pattern[several[pattern]], strict=True):
+        has_several = changes.sum(axis=1) > 1
+        for node, row in zip(nodes[has_several[kind]], kind[has_several[kind]], strict=True):
             # Sides are those after the swap, by which the first interval goes left.
             self._several[int(node)] = ends[changes[row]], bool(missing_left[row] != is_swapped[row])
 
     def forest(self, schema: Schema) -> Forest:
+        """Return the forest with the new splits; nodes with several thresholds become chains."""
         old = self._forest
         arrays = {
             "feature": self.feature,
@@ -156,10 +156,8 @@ class Nodes:
 def _with_chains(
     arrays: dict[str, npt.NDArray[Any]], several: dict[int, Cuts], roots: Ints
 ) -> dict[str, npt.NDArray[Any]]:
-    """Return nodes with one threshold each: a node with several becomes a chain of nodes.
-
-    The intervals of the chain go to the node's left and right branch in turn, which are copied.
-    """
+    """Return nodes with one threshold each: a node with several becomes a chain of nodes."""
+    # The intervals of the chain go to the node's left and right branch in turn, which are copied.
     table = {name: array.tolist() for name, array in arrays.items()}
     downwards: list[int] = roots.tolist()
     for node in downwards:
@@ -169,30 +167,28 @@ def _with_chains(
         ends, missing_left = several[node]
         for position, end in enumerate(ends.tolist()):
             if position:
-                table["right"][node] = _copied(table, node, whole=False)
+                table["right"][node] = _append_copy(table, node, whole=False)
                 node = table["right"][node]
-                table["left"][node] = branches[1] if position == 1 else _copied(table, branches[position % 2])
+                table["left"][node] = branches[1] if position == 1 else _append_copy(table, branches[position % 2])
             table["bound"][node] = end
             table["missing_left"][node] = missing_left or position > 0
-        table["right"][node] = _copied(table, branches[len(ends) % 2])
+        table["right"][node] = _append_copy(table, branches[len(ends) % 2])
     return {name: np.array(column) for name, column in table.items()}
 
 
-def _copied(table: Table, node: int, *, whole: bool = True) -> int:
+def _append_copy(table: Table, node: int, *, whole: bool = True) -> int:
+    """Append a copy of a node, with all below it if `whole`, and return its position."""
     copy = len(table["left"])
     for column in table.values():
         column.append(column[node])
     if whole and table["left"][node] >= 0:
-        table["left"][copy] = _copied(table, table["left"][node])
-        table["right"][copy] = _copied(table, table["right"][node])
+        table["left"][copy] = _append_copy(table, table["left"][node])
+        table["right"][copy] = _append_copy(table, table["right"][node])
     return copy
 
 
-class _Pulled:
-    """A forest on rows that fitted transformers have changed, and what is needed for the same score on raw rows.
-
-    Raises UnsupportedModelError for transformers that do not work column by column.
-    """
+class _RawForest:
+    """A forest on rows that fitted transformers have changed, and what is needed for the same score on raw rows."""
 
     def __init__(self, steps: Sequence[Any], forest: Forest) -> None:
         n_raw = getattr(steps[0], "n_features_in_", None)
@@ -223,13 +219,13 @@ class _Pulled:
         self._as_objects = {j for j in self._labels if walk.raw[j].as_objects or not maps.is_numeric(self._labels[j])}
         self._outputs = {j: np.flatnonzero(source == j) for j in range(len(walk.raw))}
         self._numbers = [j for j in self._outputs if j not in self._labels and len(self._outputs[j])]
-        self._transformation = self._usable(steps)
+        self._transformation = self._accepting_transformation(steps)
         if walk.has_function:
-            self._check_function()
+            self._check_columns_apart()
 
-    def _usable(self, steps: Sequence[Any]) -> maps.Transformation:
+    def _accepting_transformation(self, steps: Sequence[Any]) -> maps.Transformation:
         """Return the transformation with a usual value of each column, which it accepts."""
-        for number in _USUAL:
+        for number in _USUAL_NUMBERS:
             usual = [np.array([number])] * len(self._walk.raw)
             for j, labels in self._labels.items():
                 first = next((label for label in labels if label is not None), np.nan)
@@ -240,7 +236,8 @@ class _Pulled:
         error = result.last_error
         raise maps.refused(f"transformers that accept none of the numbers tried ({type(error).__name__}: {error})")
 
-    def _check_function(self) -> None:
+    def _check_columns_apart(self) -> None:
+        """Refuse a user's function if a column changes with other columns or with the rows next to it."""
         numbers = np.array([0.25, 0.5, 0.75, 1.0, 3.0])
         alone = {j: self._transformation.answers({j: numbers})[j] for j in self._numbers}
         together = self._transformation.answers(dict.fromkeys(self._numbers, numbers))
@@ -252,15 +249,16 @@ class _Pulled:
                 raise maps.refused("a function that mixes columns or rows")
 
     def forest(self) -> Forest:
+        """Return the forest on raw columns: splits on transformed columns become thresholds or category sets."""
         nodes = Nodes(self._forest, self._source)
         nan_nulls = {j for j in self._labels if self._walk.raw[j].null_is_nan}
         categories = maps.category_maps(self._transformation, self._labels, self._as_objects, self._outputs, nan_nulls)
         for j, mapped in categories.items():
             for output in self._outputs[j].tolist():
-                which, kinds, pattern = self._patterns(output)
-                left = self._left(kinds, np.append(mapped.values[:, output], mapped.missing[output]))
-                nodes.split_categories(which, pattern, left[:, :-1], left[:, -1])
-        accepts_missing = self._split_all_numbers(nodes)
+                nodes_of_output, examples, kind = self._splits_on(output)
+                left = self._goes_left(examples, np.append(mapped.values[:, output], mapped.missing[output]))
+                nodes.split_categories(nodes_of_output, kind, left[:, :-1], left[:, -1])
+        accepts_missing = self._split_numbers(nodes)
         features = tuple(self._feature(j, categories.get(j), accepts_missing) for j in range(len(self._walk.raw)))
         return nodes.forest(
             dataclasses.replace(
@@ -276,43 +274,46 @@ class _Pulled:
             )
         )
 
-    def _split_all_numbers(self, nodes: Nodes) -> dict[int, bool]:
-        patterns = {output: self._patterns(output) for j in self._numbers for output in self._outputs[j].tolist()}
+    def _split_numbers(self, nodes: Nodes) -> dict[int, bool]:
+        """Split nodes on numeric raw columns; return for each of these whether it accepts missing values."""
+        splits = {output: self._splits_on(output) for j in self._numbers for output in self._outputs[j].tolist()}
         questions = {
-            j: {k: self._thresholds(patterns[k][1], k) for k in self._outputs[j].tolist()} for j in self._numbers
+            j: {k: self._thresholds(splits[k][1], k) for k in self._outputs[j].tolist()} for j in self._numbers
         }
         raw = {j: self._walk.raw[j] for j in self._numbers}
         ends = maps.breakpoints(self._transformation, raw, questions)
         answers = self._transformation.answers(ends)
-        missing = self._transformation.answers(dict.fromkeys(self._numbers, _NAN))
+        missing = self._transformation.answers(dict.fromkeys(self._numbers, _ONE_NAN))
         for j in self._numbers:
-            for k in self._outputs[j].tolist():
-                which, kinds, pattern = patterns[k]
-                left = maps.without_refused(self._left(kinds, answers[j].values[:, k]), answers[j].refused)
-                missing_left = self._left(kinds, missing[j].values[:, k])[:, 0]
-                nodes.split_numbers(which, pattern, left, missing_left, ends[j][:-1])
+            for output in self._outputs[j].tolist():
+                nodes_of_output, examples, kind = splits[output]
+                left = maps.fill_refused(self._goes_left(examples, answers[j].values[:, output]), answers[j].refused)
+                missing_left = self._goes_left(examples, missing[j].values[:, output])[:, 0]
+                nodes.split_numbers(nodes_of_output, kind, left, missing_left, ends[j][:-1])
         return {j: self._accepts(j, missing[j].values[0], missing[j].refused[0]) for j in self._numbers}
 
-    def _patterns(self, output: int) -> tuple[Ints, Ints, Ints]:
-        """Return nodes that split on a column, one node of each kind of split, and the kind of each node."""
+    def _splits_on(self, output: int) -> tuple[Ints, Ints, Ints]:
+        """Return nodes that split on a column, one node of each kind of split, and each node's kind (a position)."""
         forest = self._forest
-        which = np.flatnonzero(forest.feature == output)
-        start = forest.category_start[which]
-        bound = np.where(start >= 0, start, forest.bound[which])
-        kinds = np.stack([bound, start, forest.missing_left[which], forest.zero_missing[which]], axis=1)
-        _, first, pattern = np.unique(kinds, axis=0, return_index=True, return_inverse=True)
-        return which, which[first], pattern.ravel()
+        nodes = np.flatnonzero(forest.feature == output)
+        start = forest.category_start[nodes]
+        bound = np.where(start >= 0, start, forest.bound[nodes])
+        attributes = np.stack([bound, start, forest.missing_left[nodes], forest.zero_missing[nodes]], axis=1)
+        _, first, kind = np.unique(attributes, axis=0, return_index=True, return_inverse=True)
+        return nodes, nodes[first], kind.ravel()
 
-    def _thresholds(self, kinds: Ints, output: int) -> Floats:
+    def _thresholds(self, examples: Ints, output: int) -> Floats:
+        """Return where splits on a column of the model, one example of each kind, can change sides."""
         feature = self._forest.schema.features[output]
         if feature.is_category:
-            return np.arange(feature.n_categories, dtype=np.float64) if len(kinds) else np.empty(0)
-        zero = [np.nextafter(-NEAR_ZERO, -np.inf), NEAR_ZERO] if self._forest.zero_missing[kinds].any() else []
-        return np.unique(np.concatenate([self._forest.bound[kinds], zero]))
+            return np.arange(feature.n_categories, dtype=np.float64) if len(examples) else np.empty(0)
+        zero = [np.nextafter(-NEAR_ZERO, -np.inf), NEAR_ZERO] if self._forest.zero_missing[examples].any() else []
+        return np.unique(np.concatenate([self._forest.bound[examples], zero]))
 
-    def _left(self, kinds: Ints, values: Floats) -> Bools:
-        shape = (len(kinds), len(values))
-        return self._forest.goes_left(np.broadcast_to(kinds[:, None], shape), np.broadcast_to(values, shape))
+    def _goes_left(self, examples: Ints, values: Floats) -> Bools:
+        """Whether each example node sends each value left, shape (examples, values)."""
+        shape = (len(examples), len(values))
+        return self._forest.goes_left(np.broadcast_to(examples[:, None], shape), np.broadcast_to(values, shape))
 
     def _accepts(self, j: int, values: Floats, is_refused: bool) -> bool:
         """Whether transformers and model accept a value of a raw column, of which they make these values."""
@@ -325,6 +326,7 @@ class _Pulled:
         )
 
     def _feature(self, j: int, mapped: maps.CategoryMap | None, accepts_missing: dict[int, bool]) -> Feature:
+        """Return raw column j as a feature, with an encoder for what its transformers accept."""
         name = f"x{j}" if self._names is None else self._names[j]
         if mapped is not None:
             missing = self._accepts(j, mapped.missing, not mapped.accepts_missing)
@@ -334,7 +336,7 @@ class _Pulled:
             cast = "float64 only" if j in self._computed else "float64"
             return Feature(name, Numeric(cast=cast), accepts_missing[j])
         # No split sees the column; it may hold anything only if no transformer refuses text in it.
-        text, nan = (self._transformation.answers({j: value})[j] for value in (maps.objects(["text"]), _NAN))
+        text, nan = (self._transformation.answers({j: value})[j] for value in (maps.objects(["text"]), _ONE_NAN))
         if not text.refused[0]:
             return Feature(name, IgnoredColumn())
         return Feature(name, Numeric(), accepts_missing=not nan.refused[0])
@@ -345,14 +347,13 @@ def is_pipeline(model: Any) -> bool:
 
 
 def final_step(model: Any) -> Any:
+    """Return the model at the end of a Pipeline, also of nested ones; any other model unchanged."""
     return final_step(model.steps[-1][1]) if is_pipeline(model) else model
 
 
 def changing_steps(model: Any) -> list[Any]:
-    """Return steps of a Pipeline, also of nested ones at its end, that may change columns.
-
-    Samplers of imbalanced-learn are left out: they act on training data only.
-    """
+    """Return steps of a Pipeline, also of nested ones at its end, that may change columns."""
+    # Samplers of imbalanced-learn are left out: they act on training data only.
     if not is_pipeline(model):
         return []
     steps = [step for _, step in model.steps[:-1] if step is not None and step != "passthrough"]
@@ -362,32 +363,30 @@ def changing_steps(model: Any) -> list[Any]:
 def read_in_raw_columns(
     pipeline: Any, read_model: Callable[[Any], Forest | Effects], X: Any = None
 ) -> Forest | Effects:
-    """Read the model at the end of a Pipeline as a function of the columns that enter the Pipeline.
-
-    Raises UnsupportedModelError if the steps before it do not change columns one by one, judged by their classes and by
-    rows X, if given.
-    """
+    """Read the model at the end of a Pipeline as a function of the columns that enter the Pipeline."""
+    # UnsupportedModelError if other steps do not change columns one by one, judged by their classes and by rows X.
     steps, last = changing_steps(pipeline), final_step(pipeline)
     if not steps:
         return read_model(pipeline)
-    _check_model(last)
+    _check_last_step(last)
     content = read_model(last)
     if isinstance(content, Effects):
         raise maps.refused(f"{type(steps[0]).__name__} before an additive model")
-    pulled = _Pulled(steps, content).forest()
+    raw_forest = _RawForest(steps, content).forest()
     if X is not None:
-        check_agreement(steps, content, pulled, X)
-    return pulled
+        check_agreement(steps, content, raw_forest, X)
+    return raw_forest
 
 
-def _check_model(last: Any) -> None:
+def _check_last_step(last: Any) -> None:
     if last is None or isinstance(last, str):
         raise UnsupportedModelError(f"the Pipeline must end in a model, got {last!r}; append a fitted one.")
 
 
 def read_pipeline(pipeline: Any, read_model: Callable[[Any], Forest | Effects]) -> Forest | Effects:
+    """Read the last step, with names that the steps before it give to its columns."""
     last = pipeline.steps[-1][1]
-    _check_model(last)
+    _check_last_step(last)
     content = read_model(last)
     schema = content.schema
     names: list[str] | None = None

@@ -76,14 +76,17 @@ class Origin:
 
 @dataclasses.dataclass
 class Walk:
+    """What a walk through the steps learns of the raw columns, and whether a step is a function of the user."""
+
     raw: list[RawColumn]
     has_function: bool = False
 
     def through(self, step: Any, columns: list[Origin]) -> list[Origin]:
+        """Return the origins of the columns that a step makes; refuse steps that may combine columns."""
         if step is None or isinstance(step, str):
             return [] if step == "drop" else columns
         if _is_of_category_encoders(type(step)):
-            return _category_encoder(self, step, columns)
+            return _columns_after_category_encoder(self, step, columns)
         kinds = [cls.__name__ for cls in type(step).__mro__ if is_sklearn(cls)]
         kind = next((name for name in kinds if name in _RULES), None)
         if kind is None or not is_sklearn(type(step).transform):
@@ -99,43 +102,45 @@ def refused(what: str) -> UnsupportedModelError:
     )
 
 
-def _one_to_one(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:  # noqa: ARG001
+def _columns_after_scaler(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:  # noqa: ARG001
     return [column.changed() for column in columns]
 
 
-def _function(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+def _columns_after_function(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
     if step.func is None:
         return columns
     walk.has_function = True
-    return _one_to_one(walk, step, columns)
+    return _columns_after_scaler(walk, step, columns)
 
 
-def _mixing(reason: str) -> Callable[[Walk, Any, list[Origin]], list[Origin]]:
+def _refusing(reason: str) -> Callable[[Walk, Any, list[Origin]], list[Origin]]:
+    """Return a rule that refuses a step with a reason."""
+
     def refuse(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:  # noqa: ARG001
         raise refused(f"{type(step).__name__}, which {reason}")
 
     return refuse
 
 
-def _imputer(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+def _columns_after_imputer(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
     _note_sentinel(walk, step.missing_values, columns)
-    statistics = step.statistics_
-    empty = np.array([not isinstance(value, str) and value != value for value in statistics])  # noqa: PLR0124
+    # Columns that were all missing in training are dropped.
+    empty = np.array([not isinstance(value, str) and value != value for value in step.statistics_])  # noqa: PLR0124
     filled = [
         column for column, is_empty in zip(columns, empty, strict=True) if step.keep_empty_features or not is_empty
     ]
     indicator = getattr(step, "indicator_", None)
-    return filled if indicator is None else filled + _indicator(walk, indicator, columns)
+    return filled if indicator is None else filled + _columns_after_indicator(walk, indicator, columns)
 
 
-def _indicator(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+def _columns_after_indicator(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
     _note_sentinel(walk, step.missing_values, columns)
     return [columns[j].changed(by_label=True) for j in step.features_]
 
 
-def _bins(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+def _columns_after_binning(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
     if step.encode == "ordinal":
-        return _one_to_one(walk, step, columns)
+        return _columns_after_scaler(walk, step, columns)
     _check_raw(step, columns)
     _add_jumps(walk, columns, step.bin_edges_)
     repeated = zip(columns, step.n_bins_, strict=True)
@@ -143,6 +148,7 @@ def _bins(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
 
 
 def _note_sentinel(walk: Walk, sentinel: Any, columns: Sequence[Origin]) -> None:
+    """Note what an imputer takes as missing: a label of its raw columns, or a number at which they jump."""
     if isinstance(sentinel, str):
         if not all(column.is_raw for column in columns):
             raise refused("an imputer of values that other steps made")
@@ -157,6 +163,7 @@ def _note_sentinel(walk: Walk, sentinel: Any, columns: Sequence[Origin]) -> None
 
 
 def _add_jumps(walk: Walk, columns: Sequence[Origin], jumps: Sequence[Iterable[float]]) -> None:
+    """Note numbers at which each column may jump, so that the search for changes starts there."""
     for column, numbers in zip(columns, jumps, strict=True):
         if not column.is_raw:
             raise refused("a transformer whose jumps are at numbers that other steps made")
@@ -165,25 +172,26 @@ def _add_jumps(walk: Walk, columns: Sequence[Origin], jumps: Sequence[Iterable[f
 
 
 def _check_raw(step: Any, columns: Sequence[Origin]) -> None:
+    """Refuse a step on values that other steps made: it would not be known which of them it sees."""
     if not all(column.is_raw for column in columns):
         raise refused(f"{type(step).__name__} of values that other steps made")
 
 
-def _encoder(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+def _columns_after_encoder(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
     _check_raw(step, columns)
     for column, categories in zip(columns, step.categories_, strict=True):
         walk.raw[column.source].add_labels(categories)
     return [column.changed(by_label=True) for column in columns]
 
 
-def _target_encoder(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
-    encoded = _encoder(walk, step, columns)
+def _columns_after_target_encoder(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+    encoded = _columns_after_encoder(walk, step, columns)
     n_columns = len(step.classes_) if step.target_type_ == "multiclass" else 1
     return [column for column in encoded for _ in range(n_columns)]
 
 
-def _one_hot(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
-    encoded = _encoder(walk, step, columns)
+def _columns_after_one_hot(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+    encoded = _columns_after_encoder(walk, step, columns)
     sizes = step._n_features_outs  # noqa: SLF001  get_feature_names_out uses it
     return [column for column, size in zip(encoded, sizes, strict=True) for _ in range(size)]
 
@@ -192,7 +200,7 @@ def _is_of_category_encoders(thing: Any) -> bool:
     return bool(thing.__module__.partition(".")[0] == "category_encoders")
 
 
-def _category_encoder(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+def _columns_after_category_encoder(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
     kind = type(step).__name__
     if kind not in _ONE_COLUMN | _SEVERAL_COLUMNS or not _is_of_category_encoders(type(step).transform):
         reason = "combines columns" if kind == "HashingEncoder" else "is not known to work column by column"
@@ -216,34 +224,37 @@ def _category_encoder(walk: Walk, step: Any, columns: list[Origin]) -> list[Orig
 
 
 def _mapping_of(encoder: Any, name: Hashable) -> Any:
+    """Return what an encoder of category_encoders has for a column: a table or dict of its categories."""
     mapping = encoder.mapping
     return mapping[name] if isinstance(mapping, dict) else next(m["mapping"] for m in mapping if m["col"] == name)
 
 
 def _known_categories(step: Any, name: Hashable) -> npt.NDArray[Any]:
+    """Return the categories of a column that an encoder of category_encoders knows, with those it lumps."""
     table = _mapping_of(getattr(step, "ordinal_encoder", None) or step, name)
     categories = np.asarray(getattr(table, "index", list(table)))
     lumped = [*getattr(step, "min_group_lumping_", {}).get(name, ())]
     return np.array([*categories.tolist(), *lumped], dtype=object) if lumped else categories
 
 
-def _pipeline(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+def _columns_after_pipeline(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
     for _, inner in step.steps:
         columns = walk.through(inner, columns)
     return columns
 
 
-def _union(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+def _columns_after_union(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
     weights = step.transformer_weights or {}
-    origins = [_weighted(walk.through(inner, columns), weights.get(name)) for name, inner in step.transformer_list]
-    return [column for one in origins for column in one]
+    origins = [_times_weight(walk.through(inner, columns), weights.get(name)) for name, inner in step.transformer_list]
+    return [column for origins_of_step in origins for column in origins_of_step]
 
 
-def _weighted(columns: list[Origin], weight: float | None) -> list[Origin]:
+def _times_weight(columns: list[Origin], weight: float | None) -> list[Origin]:
+    """Return columns as they are if a transformer has no weight."""
     return columns if weight is None else [column.changed() for column in columns]
 
 
-def _column_transformer(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+def _columns_after_column_transformer(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
     weights = step.transformer_weights or {}
     n_columns = max((place.stop for place in step.output_indices_.values()), default=0)
     result: list[Origin | None] = [None] * n_columns
@@ -252,7 +263,7 @@ def _column_transformer(walk: Walk, step: Any, columns: list[Origin]) -> list[Or
         if place.start == place.stop:
             continue
         inputs = [columns[j] for j in step._transformer_to_input_indices[name]]  # noqa: SLF001  no public form
-        origins = _weighted(walk.through(inner, inputs), weights.get(name))
+        origins = _times_weight(walk.through(inner, inputs), weights.get(name))
         if len(origins) != place.stop - place.start:
             raise refused(f"{type(inner).__name__}, which makes {place.stop - place.start} columns of {len(inputs)}")
         result[place] = origins
@@ -270,24 +281,18 @@ _SEVERAL_COLUMNS = {
 }  # fmt: skip
 _SCALERS = "StandardScaler MinMaxScaler RobustScaler MaxAbsScaler QuantileTransformer PowerTransformer Binarizer"
 _RULES: dict[str, Callable[[Walk, Any, list[Origin]], list[Origin]]] = {
-    **dict.fromkeys(_SCALERS.split(), _one_to_one),
-    "KBinsDiscretizer": _bins,
-    "FunctionTransformer": _function,
-    "SimpleImputer": _imputer,
-    "MissingIndicator": _indicator,
-    "OrdinalEncoder": _encoder,
-    "TargetEncoder": _target_encoder,
-    "OneHotEncoder": _one_hot,
+    **dict.fromkeys(_SCALERS.split(), _columns_after_scaler),
+    "KBinsDiscretizer": _columns_after_binning, "FunctionTransformer": _columns_after_function,
+    "SimpleImputer": _columns_after_imputer, "MissingIndicator": _columns_after_indicator,
+    "OrdinalEncoder": _columns_after_encoder, "TargetEncoder": _columns_after_target_encoder,
+    "OneHotEncoder": _columns_after_one_hot, "Pipeline": _columns_after_pipeline,
+    "FeatureUnion": _columns_after_union, "ColumnTransformer": _columns_after_column_transformer,
     "SelectorMixin": lambda _, step, columns: [columns[j] for j in step.get_support(indices=True)],
-    "Pipeline": _pipeline,
-    "FeatureUnion": _union,
-    "ColumnTransformer": _column_transformer,
-    **dict.fromkeys(("PCA", "TruncatedSVD", "PolynomialFeatures"), _mixing("combines columns")),
-    **dict.fromkeys(("IterativeImputer", "KNNImputer"), _mixing("fills a column from other columns")),
-    "Normalizer": _mixing("divides each row by its length"),
-    "SplineTransformer": _mixing("makes smooth curves of a column, which are not monotone"),
-}
-
+    **dict.fromkeys(("PCA", "TruncatedSVD", "PolynomialFeatures"), _refusing("combines columns")),
+    **dict.fromkeys(("IterativeImputer", "KNNImputer"), _refusing("fills a column from other columns")),
+    "Normalizer": _refusing("divides each row by its length"),
+    "SplineTransformer": _refusing("makes smooth curves of a column, which are not monotone"),
+}  # fmt: skip
 Queries = Mapping[int, npt.NDArray[Any]]
 
 
@@ -334,6 +339,7 @@ class Transformation:
         return answers
 
     def _answer(self, j: int, values: npt.NDArray[Any]) -> Answer:
+        """Answer for values of one column; halve them until those that the transformers refuse are apart."""
         encoded = self._encoded({j: values}, len(values))
         if encoded is not None:
             return Answer(encoded, np.zeros(len(values), bool))
@@ -351,6 +357,7 @@ class Transformation:
         return all(self._encoded({j: some[i : i + 1]}, 1) is None for i in range(len(some)))
 
     def _encoded(self, columns: Queries, n_rows: int) -> Floats | None:
+        """Return what the model compares, shape (rows, features); None if a step refuses the rows."""
         rows = self._rows(columns, n_rows)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -363,6 +370,7 @@ class Transformation:
                 return None
 
     def _rows(self, columns: Queries, n_rows: int) -> Any:
+        """Return rows with these columns, a usual value in all others, as the pipeline was trained on."""
         whole = [columns[j] if j in columns else np.repeat(value, n_rows) for j, value in enumerate(self._usual)]
         if self._names is not None:
             frames = importlib.import_module("pandas")
@@ -396,7 +404,8 @@ def objects(values: Sequence[Any]) -> npt.NDArray[Any]:
     return column
 
 
-def _none(answer: Answer, outputs: Ints) -> str:
+def _meaning_of_none(answer: Answer, outputs: Ints) -> str:
+    """Return `none` of `Labels` by the last two answers, those for NaN and None."""
     nan_is_refused, none_is_refused = answer.refused[-2:]
     if none_is_refused:
         return "missing" if nan_is_refused else "refused"
@@ -422,40 +431,37 @@ def category_maps(
     answers = transformation.answers(queries)
     result: dict[int, CategoryMap] = {}
     for j, names in labels.items():
-        n, values, is_refused = len(names), answers[j].values, answers[j].refused
-        rows, none = [*range(n), n], "category" if None in names else "missing"
+        end, values, is_refused = len(names), answers[j].values, answers[j].refused  # then unseen, NaN, None
+        rows, none = [*range(end), end], "category" if None in names else "missing"
         if None not in names and j in as_objects:
-            none = _none(answers[j], outputs[j])
+            none = _meaning_of_none(answers[j], outputs[j])
         if none == "category" and None not in names:
-            rows, names = [*range(n), n + 2, n], [*names, None]
+            rows, names = [*range(end), end + 2, end], [*names, None]
         encoder = Labels(tuple(names), none=none, refuses_na=True, null_is_nan=j in nan_nulls)
-        result[j] = CategoryMap(encoder, values[rows], values[n + 1], not is_refused[n], not is_refused[n + 1])
+        result[j] = CategoryMap(encoder, values[rows], values[end + 1], not is_refused[end], not is_refused[end + 1])
     return result
 
 
-def ranks(numbers: Floats) -> Ints:
-    """Return positions among all floats, 0 for zero; neighbours differ by 1."""
+def float_ranks(numbers: Floats) -> Ints:
+    """Return ranks among all floats, 0 for zero; neighbours differ by 1."""
     bits = np.abs(numbers).view(np.int64)
     return np.where(numbers < 0, -bits, bits)
 
 
-def floats(positions: Ints) -> Floats:
+def floats_at(positions: Ints) -> Floats:
+    """Return the floats at these ranks; reverses `float_ranks`."""
     return np.copysign(np.abs(positions).view(np.float64), positions)
 
 
 @dataclasses.dataclass
 class Changes:
-    """Ranks x such that the sides at x and at the next float may differ, while they are searched for.
+    """Ranks x such that the sides at x and at the next float may differ, while they are searched for."""
 
-    `low` and `high` enclose each; `output` and `threshold` tell the side of what. A threshold of NaN asks for changes
-    between numbers, missing values and refusals.
-    """
-
-    low: Ints
-    high: Ints
-    output: Ints
-    threshold: Floats
-    side: Ints
+    low: Ints  # below x, or x itself
+    high: Ints  # above x
+    output: Ints  # the model's column whose value is compared
+    threshold: Floats  # what it is compared with; NaN asks for changes between numbers, missing values and refusals
+    side: Ints  # the side at `low`
 
     def inner(self) -> Ints:
         """Return ranks that divide each range evenly, shape (n_changes, n_ranks): the more, the fewer changes."""
@@ -465,6 +471,7 @@ class Changes:
         return self.low[:, None] + steps
 
     def narrow(self, inner: Ints, answer: Answer) -> None:
+        """Move `low` and `high` to the two of the inner ranks between which the side changes first."""
         n_ranks = inner.shape[1]
         sides = _sides(answer, np.repeat(self.output, n_ranks), np.repeat(self.threshold, n_ranks))
         differs = sides.reshape(inner.shape) != self.side[:, None]
@@ -474,9 +481,9 @@ class Changes:
         self.low, self.high = path[rows, first], path[rows, first + 1]
 
 
-_NONE = np.empty(0, dtype=np.int64)
-_NO_CHANGES = Changes(_NONE, _NONE, _NONE, np.empty(0), _NONE)
-_KIND = np.array([np.nan])  # the threshold that asks for changes between numbers, missing values and refusals
+_NO_INTS = np.empty(0, dtype=np.int64)
+_NO_CHANGES = Changes(_NO_INTS, _NO_INTS, _NO_INTS, np.empty(0), _NO_INTS)
+_ASKS_KIND = np.array([np.nan])  # the threshold that asks for changes between numbers, missing values and refusals
 
 
 def _sides(answer: Answer, output: Ints, threshold: Floats) -> Ints:
@@ -489,23 +496,21 @@ def _sides(answer: Answer, output: Ints, threshold: Floats) -> Ints:
 def breakpoints(
     transformation: Transformation, raw: Mapping[int, RawColumn], questions: Mapping[int, Questions]
 ) -> dict[int, Floats]:
-    """Return for each raw column closed upper ends of the intervals on which no split changes its side.
-
-    The last end is the largest number that the transformers accept, perhaps infinity.
-    """
+    """Return for each raw column closed upper ends of the intervals on which no split changes its side."""
+    # The last end is the largest number that the transformers accept, perhaps infinity.
     infinite = transformation.answers(dict.fromkeys(questions, np.array([-np.inf, np.inf])))
     ends = {j: np.array([-_LARGEST, _LARGEST]) + infinite[j].refused * np.array([1, -1]) for j in questions}
     probes = {j: _probes(raw[j], ends[j]) for j in questions}
     # First where numbers become missing or are refused, so that sides are compared between numbers only.
-    kinds = _changes(transformation, probes, {j: dict.fromkeys(questions[j], _KIND) for j in questions})
+    kinds = _changes(transformation, probes, {j: dict.fromkeys(questions[j], _ASKS_KIND) for j in questions})
     _bisect(transformation, kinds)
     probes = {j: np.unique(np.concatenate([probes[j], kinds[j].low, kinds[j].high])) for j in questions}
     sides = _changes(transformation, probes, questions, raw)
     _bisect(transformation, sides)
-    sides = _nearby(transformation, sides, ends)
+    sides = _changes_nearby(transformation, sides, ends)
     _bisect(transformation, sides)
     positions = {j: np.concatenate([kinds[j].low, sides[j].low, ends[j][1:]]) for j in questions}
-    return {j: floats(np.unique(ranks_)) for j, ranks_ in positions.items()}
+    return {j: floats_at(np.unique(ranks_)) for j, ranks_ in positions.items()}
 
 
 def _changes(
@@ -515,7 +520,7 @@ def _changes(
     raw: Mapping[int, RawColumn] | None = None,
 ) -> dict[int, Changes]:
     """Return changes between neighbouring probes; maps of the raw columns given must be monotone at the probes."""
-    answers = transformation.answers({j: floats(probes[j]) for j in questions})
+    answers = transformation.answers({j: floats_at(probes[j]) for j in questions})
     for j in raw or ():
         for output in questions[j]:
             values = answers[j].values[~answers[j].refused, output]
@@ -523,18 +528,20 @@ def _changes(
             is_monotone = (values[1:] >= values[:-1]).all() or (values[1:] <= values[:-1]).all()
             if not is_monotone and not raw[j].may_turn:  # type: ignore[index]
                 raise refused("a function that is neither increasing nor decreasing")
-    return {j: _between_probes(probes[j], answers[j], asked) for j, asked in questions.items()}
+    return {j: _changes_at_probes(probes[j], answers[j], asked) for j, asked in questions.items()}
 
 
 def _probes(raw: RawColumn, ends: Ints) -> Ints:
+    """Return ranks at which to ask first: numbers of all sizes, and those around jumps, between the ends."""
     spread = (np.linspace(-1, 1, 515)[1:-1] * _LARGEST).astype(np.int64)
-    small = ranks(np.concatenate([[0.0, 5e-324, 1e-35], np.logspace(-12, 12, 97)]))
-    jumps = ranks(np.array([number for number in raw.probes if np.isfinite(number)], dtype=np.float64))
+    small = float_ranks(np.concatenate([[0.0, 5e-324, 1e-35], np.logspace(-12, 12, 97)]))
+    jumps = float_ranks(np.array([number for number in raw.probes if np.isfinite(number)], dtype=np.float64))
     inner = np.concatenate([spread, small, -small, jumps - 1, jumps, jumps + 1])
     return np.unique(np.concatenate([ends, np.clip(inner, *ends)]))
 
 
-def _between_probes(probes: Ints, answer: Answer, questions: Questions) -> Changes:
+def _changes_at_probes(probes: Ints, answer: Answer, questions: Questions) -> Changes:
+    """Return the changes of sides between neighbouring probes, for all questions."""
     changes = [_NO_CHANGES]
     for column, thresholds in questions.items():
         output = np.full(len(probes), column)
@@ -549,18 +556,20 @@ def _between_probes(probes: Ints, answer: Answer, questions: Questions) -> Chang
 
 
 def _bisect(transformation: Transformation, changes: Mapping[int, Changes]) -> None:
+    """Narrow all changes until `low` and `high` are neighbouring floats."""
     while any((change.high - change.low > 1).any() for change in changes.values()):
         inner = {j: change.inner() for j, change in changes.items() if len(change.low)}
-        answers = transformation.answers({j: floats(ranks_.ravel()) for j, ranks_ in inner.items()})
+        answers = transformation.answers({j: floats_at(ranks_.ravel()) for j, ranks_ in inner.items()})
         for j, ranks_ in inner.items():
             changes[j].narrow(ranks_, answers[j])
 
 
-def _nearby(
+def _changes_nearby(
     transformation: Transformation, changes: Mapping[int, Changes], ends: Mapping[int, Ints]
 ) -> dict[int, Changes]:
+    """Return changes among floats around those that were found: rounding may cause several."""
     around = {j: np.clip(change.low[:, None] + _OFFSETS, *ends[j]) for j, change in changes.items() if len(change.low)}
-    answers = transformation.answers({j: floats(window.ravel()) for j, window in around.items()})
+    answers = transformation.answers({j: floats_at(window.ravel()) for j, window in around.items()})
     result = dict(changes)
     for j, window in around.items():
         change = changes[j]
@@ -575,7 +584,8 @@ def _nearby(
     return result
 
 
-def without_refused(left: Bools, is_refused: Bools) -> Bools:
+def fill_refused(left: Bools, is_refused: Bools) -> Bools:
+    """Return sides, numbers last, in which refused numbers have the side of the next accepted one."""
     if not is_refused.any() or is_refused.all():
         return left
     accepted = np.flatnonzero(~is_refused)

@@ -40,7 +40,7 @@ from treeanova.readers.outputs import class_outputs, without_first_of_two
 from treeanova.readers.pmml.document import Element, parse
 
 _NUMBERS = {"double", "float", "integer"}
-NAMES = ("SimplePredicate", "SimpleSetPredicate", "CompoundPredicate", "True", "False")
+PREDICATES = ("SimplePredicate", "SimpleSetPredicate", "CompoundPredicate", "True", "False")
 # In this order, "and" is the minimum and "or" the maximum; a missing value leaves a comparison unknown.
 FALSE, UNKNOWN, TRUE = range(3)
 Truths = npt.NDArray[np.int8]
@@ -56,6 +56,8 @@ def refusal(reason: str) -> UnsupportedModelError:
 
 @dataclasses.dataclass(frozen=True)
 class Field:
+    """A field of the document: its place among the features, and how predicates compare it."""
+
     position: int
     is_single: bool = False
     categories: tuple[str, ...] | None = None
@@ -66,6 +68,7 @@ class Field:
         return {text: code for code, text in enumerate(self.categories or ())}
 
     def bound(self, value: str, *, is_closed: bool) -> float:
+        """Return the closed bound of a comparison with `value`: the number, or the next one below it if not closed."""
         number = decimal_number(value)
         if np.isnan(number):
             raise refusal("predicates must compare with numbers, got NaN")
@@ -80,14 +83,10 @@ Fields = dict[str, Field]
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DeclaredNumber(Encoder):
-    """A number, some values of which are declared to be valid, invalid or missing.
+    """A number, some values of which are declared to be valid, invalid or missing."""
 
-    `valid` are closed intervals, none if all numbers are valid. Others, and those in `invalid`, are refused, or missing
-    with `invalid_is_missing`.
-    """
-
-    valid: tuple[tuple[float, float], ...]
-    invalid: tuple[float, ...]
+    valid: tuple[tuple[float, float], ...]  # closed intervals; none if all numbers are valid
+    invalid: tuple[float, ...]  # these and numbers that are not valid are refused, or missing
     missing: tuple[float, ...]
     invalid_is_missing: bool
     number: Numeric
@@ -97,6 +96,7 @@ class DeclaredNumber(Encoder):
         values = singles(numbers).astype(np.float64) if self.number.cast == "float32" else numbers
         is_missing = np.isnan(values) | np.isin(values, self.missing)
         low, high = np.array(sorted(self.valid) or [(-np.inf, np.inf)]).T
+        # The highest end of the intervals that begin at or below each value.
         highest = np.maximum.accumulate(np.append(-np.inf, high))[np.searchsorted(low, values, side="right")]
         is_refused = ~is_missing & ((values > highest) | (values < low[0]) | np.isin(values, self.invalid))
         if is_refused.any() and not self.invalid_is_missing:
@@ -117,6 +117,7 @@ def _field_named(fields: Fields, name: str) -> Field:
 
 
 def read_fields(document: Element, model: Element) -> tuple[Fields, tuple[Feature, ...]]:
+    """Return the fields that predicates may use, by name, and the features of the model."""
     dictionary, schema = document.first("DataDictionary"), model.first("MiningSchema")
     listed = dictionary.all("DataField") if dictionary else []
     declared = {field.get("name"): field for field in listed}
@@ -131,7 +132,7 @@ def read_fields(document: Element, model: Element) -> tuple[Fields, tuple[Featur
                 f"values of field {mining.get('name')!r} are replaced before the trees; remove this from MiningSchema, "
                 "and replace them in the data"
             )
-    used = _used_categories(document)
+    used = _categories_in_predicates(document)
     fields: Fields = {}
     features: list[Feature] = []
     for position, mining in enumerate(active):
@@ -142,7 +143,7 @@ def read_fields(document: Element, model: Element) -> tuple[Fields, tuple[Featur
         treatment = mining.get("invalidValueTreatment", "returnInvalid")
         if treatment == "asIs" and treatments[name] != {"asIs"}:
             treatment = "returnInvalid"
-        feature, fields[name] = _field(declared[name], treatment, position, used.get(name, []))
+        feature, fields[name] = _feature_and_field(declared[name], treatment, position, used.get(name, []))
         features.append(feature)
     _add_copies(document, fields)
     return fields, tuple(features)
@@ -167,7 +168,8 @@ def _add_copies(document: Element, fields: Fields) -> None:
             fields[name] = copy
 
 
-def _field(declared: Element, treatment: str, position: int, used: list[str]) -> tuple[Feature, Field]:
+def _feature_and_field(declared: Element, treatment: str, position: int, used: list[str]) -> tuple[Feature, Field]:
+    """Return a declared field as a feature and as a field; `used` are the texts that predicates compare it with."""
     name, kind = declared.get("name"), declared.get("dataType")
     values: dict[str, list[str]] = {"valid": [], "invalid": [], "missing": []}
     for value in declared.all("Value"):
@@ -182,7 +184,7 @@ def _field(declared: Element, treatment: str, position: int, used: list[str]) ->
             f"field {name!r} must list its values, and refuse others or take them as missing, got {treatment}"
         )
     if is_number:
-        return Feature(name, _numbers(declared, values, treatment)), Field(position, kind == "float")
+        return Feature(name, _number_encoder(declared, values, treatment)), Field(position, kind == "float")
     if kind not in {"string", "boolean"}:
         raise refusal(f"field {name!r} must hold numbers or texts, got {declared.get('optype')} {kind}")
     if values["invalid"] and not values["valid"] and treatment != "asMissing":
@@ -195,7 +197,8 @@ def _field(declared: Element, treatment: str, position: int, used: list[str]) ->
     return feature, Field(position, False, names, unseen_is_missing=unseen_is_missing)
 
 
-def _numbers(declared: Element, values: dict[str, list[str]], treatment: str) -> Encoder:
+def _number_encoder(declared: Element, values: dict[str, list[str]], treatment: str) -> Encoder:
+    """Return the encoder of a numeric field; `values` has its valid, invalid and missing values as texts."""
     is_single = declared.get("dataType") == "float"
     kind, plain = (np.float32, Numeric(cast="float32")) if is_single else (np.float64, Numeric())
 
@@ -222,7 +225,8 @@ def _numbers(declared: Element, values: dict[str, list[str]], treatment: str) ->
     return DeclaredNumber(tuple(valid), invalid, missing, treatment == "asMissing", plain)
 
 
-def _used_categories(document: Element) -> dict[str, list[str]]:
+def _categories_in_predicates(document: Element) -> dict[str, list[str]]:
+    """Return the texts with which predicates compare each field, by its name."""
     listed_values: dict[str, list[str]] = {}
     for predicate in document.below("SimplePredicate"):
         if "value" in predicate.attributes:
@@ -256,22 +260,24 @@ class Values:
         return np.asarray((before > 0) & (self.numbers <= high[before]), dtype=bool)
 
 
-def predicate_of(element: Element) -> Element:
-    predicates = element.all(*NAMES)
+def only_predicate(element: Element) -> Element:
+    predicates = element.all(*PREDICATES)
     if len(predicates) != 1:
         raise refusal(f"a {element.name} must have one predicate that is known, got {len(predicates)}")
     return predicates[0]
 
 
 def field_names(predicate: Element) -> set[str]:
+    """Return the names of the fields that a predicate uses, also in predicates within it."""
     if predicate.name == "CompoundPredicate":
-        return set().union(*(field_names(inner) for inner in predicate.all(*NAMES)))
+        return set().union(*(field_names(inner) for inner in predicate.all(*PREDICATES)))
     return {predicate.get("field")} if predicate.name.startswith("Simple") else set()
 
 
-def bounds(predicate: Element, fields: Fields) -> set[float]:
+def bounds_of(predicate: Element, fields: Fields) -> set[float]:
+    """Return the closed bounds at which a predicate on one numeric field can change its truth."""
     if predicate.name == "CompoundPredicate":
-        return set().union(*(bounds(inner, fields) for inner in predicate.all(*NAMES)))
+        return set().union(*(bounds_of(inner, fields) for inner in predicate.all(*PREDICATES)))
     if predicate.name not in {"SimplePredicate", "SimpleSetPredicate"}:
         return set()
     field, operator = _field_named(fields, predicate.get("field")), predicate.get("operator")
@@ -283,57 +289,59 @@ def bounds(predicate: Element, fields: Fields) -> set[float]:
     return {field.bound(value, is_closed=is_closed) for value in values for is_closed in (False, True)}
 
 
-def evaluate(predicate: Element, values: Values) -> Truths:
+def truth_of(predicate: Element, values: Values) -> Truths:
+    """Return FALSE, UNKNOWN or TRUE of a predicate for each of the values."""
     is_missing = values.is_missing
     if predicate.name in {"True", "False"}:
         return np.full(len(is_missing), TRUE if predicate.name == "True" else FALSE, dtype=np.int8)
     if predicate.name == "CompoundPredicate":
-        return _combined(predicate.get("booleanOperator"), [evaluate(inner, values) for inner in predicate.all(*NAMES)])
+        truths = [truth_of(inner, values) for inner in predicate.all(*PREDICATES)]
+        return _combined_truth(predicate.get("booleanOperator"), truths)
     operator = predicate.get("operator", predicate.get("booleanOperator"))
     if operator in {"isMissing", "isNotMissing"}:
         return np.where(is_missing == (operator == "isMissing"), TRUE, FALSE).astype(np.int8)
-    truth = np.where(_compared(predicate, operator, values), TRUE, FALSE)
+    truth = np.where(_comparison_holds(predicate, operator, values), TRUE, FALSE)
     return np.where(is_missing, UNKNOWN, truth).astype(np.int8)
 
 
-def _compared(predicate: Element, operator: str, values: Values) -> Bools:
+def _comparison_holds(predicate: Element, operator: str, values: Values) -> Bools:
+    """Whether a comparison holds for each value; what it says of missing ones does not matter."""
     if predicate.name == "SimpleSetPredicate":
-        is_wanted = _known(operator, {"isIn", "isNotIn"}) == "isIn"
-        return values.is_in(predicate.members) ^ (not is_wanted)
+        is_in = _checked_operator(operator, {"isIn", "isNotIn"}) == "isIn"
+        return values.is_in(predicate.members) ^ (not is_in)
     if operator in {"equal", "notEqual"}:
         return values.is_in([predicate.get("value")]) ^ (operator == "notEqual")
-    is_closed, text = _CLOSED[_known(operator, set(_CLOSED))], predicate.get("value")
+    is_closed, text = _CLOSED[_checked_operator(operator, set(_CLOSED))], predicate.get("value")
     if values.field.categories is not None:  # scorers disagree on the order of texts
         raise refusal(f"texts must be compared by equal or notEqual, got {operator} {text!r:.40}")
     return (values.numbers <= values.field.bound(text, is_closed=is_closed)) ^ operator.startswith("greater")
 
 
-def _known(operator: str, names: set[str]) -> str:
+def _checked_operator(operator: str, names: set[str]) -> str:
     if operator not in names:
         raise refusal(f"the operator {operator!r} is not known")
     return operator
 
 
-def _combined(operator: str, truths: list[Truths]) -> Truths:
+def _combined_truth(operator: str, truths: list[Truths]) -> Truths:
+    """Return the truth of a CompoundPredicate from those of its predicates; a surrogate replaces unknown ones."""
     if not truths:
         raise refusal("a CompoundPredicate must have predicates, got none")
     if operator == "surrogate":
         return functools.reduce(lambda first, other: np.where(first == UNKNOWN, other, first), truths)
     if operator in {"and", "or"}:
         return functools.reduce(np.minimum if operator == "and" else np.maximum, truths)
-    _known(operator, {"xor"})
+    _checked_operator(operator, {"xor"})
     is_odd = functools.reduce(np.not_equal, [truth == TRUE for truth in truths])
     is_unknown = functools.reduce(np.logical_or, [truth == UNKNOWN for truth in truths])
     return np.where(is_unknown, UNKNOWN, np.where(is_odd, TRUE, FALSE)).astype(np.int8)
 
 
-_REST, _STAY, _NULL = -1, -2, -3
+_LATER_CHILDREN, _HERE, _NO_PREDICTION = -1, -2, -3
 # Children on several fields in turn are copied; documents of a few kilobytes could ask for billions.
 _MAX_COPIES, _FREE_NODES = 10, 100_000
 _MAX_COMPARISONS = 1 << 30
 _MAX_ENTRIES = 1 << 27
-
-
 # How the children of a node from a start on are chosen: the end of those that one field chooses (None: no field), the
 # upper ends of its intervals, and the outcome of each of its values. Outcomes are positions of children, or _REST (the
 # children from the end on), _STAY (at the node) or _NULL.
@@ -356,7 +364,7 @@ class _Trees:
         if self.strategy not in {"none", "defaultChild", "lastPrediction", "nullPrediction"}:
             raise refusal(f"missingValueStrategy must be none, defaultChild or a prediction, got {self.strategy}")
         root = model.first("Node")
-        if root is None or predicate_of(root).name != "True":
+        if root is None or only_predicate(root).name != "True":
             raise refusal("each TreeModel must have a root whose predicate is True")
         otherwise = model.get("noTrueChildStrategy", "returnNullPrediction")
         if otherwise not in {"returnNullPrediction", "returnLastPrediction"}:
@@ -366,15 +374,18 @@ class _Trees:
         return self.node(root)
 
     def append(self, **node: Any) -> int:
+        """Append a node to the builder and return its position, within limits of size."""
         self.n_entries += len(node.get("categories", ()))
         check_size("trees on one field at a time", len(self.builder), self.max_nodes)
         check_size("category tables", self.n_entries, _MAX_ENTRIES)
         return self.builder.append(**node)
 
     def node(self, element: Element) -> int:
+        """Append what is below a Node, and return its position."""
         return self.choose(element, 0) if element.all("Node") else self.append(values=self.leaf_values(element))
 
     def choose(self, element: Element, start: int) -> int:
+        """Append splits that choose among the children of a Node from `start` on, and return the first."""
         self.n_choices += 1
         check_size("trees on one field at a time", self.n_choices, self.max_nodes)
         if (id(element), start) not in self.choices:
@@ -384,7 +395,7 @@ class _Trees:
         def follow(outcome: int) -> int:
             if outcome >= 0:
                 return self.node(element.all("Node")[outcome])
-            is_leaf = outcome == _STAY
+            is_leaf = outcome == _HERE
             return self.append(values=self.leaf_values(element)) if is_leaf else self.choose(element, end)
 
         if field is None:
@@ -395,34 +406,36 @@ class _Trees:
         return self.numbers(field.position, edges, outcomes, follow)
 
     def choice(self, element: Element, start: int) -> _Choice:
-        """Return how children from `start` on are chosen, as far as their predicates are on one field."""
+        """Return the end of the children from `start` on that one field chooses, the field, its edges and outcomes."""
         children = element.all("Node")
         names, end = set[str](), start
         while end < len(children):
-            more = names | field_names(predicate_of(children[end]))
+            more = names | field_names(only_predicate(children[end]))
             if len({_field_named(self.fields, name).position for name in more}) > 1:
                 break
             names, end = more, end + 1
         if end == start:
             raise refusal("a predicate combines several fields; use nested nodes instead")
-        tested = [predicate_of(child) for child in children[start:end]]
+        tested = [only_predicate(child) for child in children[start:end]]
         field = self.fields[min(names)] if names else None
         edges = np.empty(0)
         if field is not None and field.categories is not None:
             values = Values(field, np.arange(len(field.categories) + 2.0))
         else:
-            edges = np.array(sorted(set().union({np.inf}, *(bounds(predicate, self.fields) for predicate in tested))))
+            ends = set[float]().union({np.inf}, *(bounds_of(predicate, self.fields) for predicate in tested))
+            edges = np.array(sorted(ends))
             values = Values(field or Field(0), np.append(edges, np.nan))
         check_size("comparisons of one node", len(tested) * len(values.is_missing), _MAX_COMPARISONS)
         return end, field, edges, self.outcomes(element, tested, start, values)
 
     def outcomes(self, element: Element, tested: Sequence[Element], start: int, values: Values) -> Ints:
+        """Return for each value the first child whose predicate is true, or another outcome."""
         has_rest = start + len(tested) < len(element.all("Node"))
-        otherwise = _REST if has_rest else _STAY if self.stays and _has_score(element) else _NULL
+        otherwise = _LATER_CHILDREN if has_rest else _HERE if self.stays and _predicts(element) else _NO_PREDICTION
         result = np.full(len(values.is_missing), otherwise, dtype=np.int64)
         waiting = np.arange(len(result))
         for position, predicate in enumerate(tested, start):
-            truth = evaluate(predicate, Values(values.field, values.numbers[waiting]))
+            truth = truth_of(predicate, Values(values.field, values.numbers[waiting]))
             result[waiting[truth == TRUE]] = position
             if self.strategy != "none" and (truth == UNKNOWN).any():
                 result[waiting[truth == UNKNOWN]] = self.unknown(element)
@@ -431,23 +444,25 @@ class _Trees:
         return result
 
     def unknown(self, element: Element) -> int:
-        if self.strategy == "lastPrediction" and _has_score(element):
-            return _STAY
+        """Return the outcome of a value for which a predicate is unknown, by the strategy for missing values."""
+        if self.strategy == "lastPrediction" and _predicts(element):
+            return _HERE
         ids = [child.get("id") for child in element.all("Node")]
         if self.strategy == "defaultChild" and ids.count(element.get("defaultChild")) > 1:
             raise refusal(f"a default child must have an id of its own, got {element.get('defaultChild')!r:.40} twice")
         if self.strategy == "defaultChild" and element.get("defaultChild") in ids and element.get("defaultChild"):
             return ids.index(element.get("defaultChild"))
-        return _NULL
+        return _NO_PREDICTION
 
     def numbers(self, feature: int, edges: Floats, outcomes: Ints, follow: Callable[[int], int]) -> int:
-        *known, last = outcomes.tolist()
+        """Append splits that lead intervals up to `edges`, and missing (last), to what `follow` appends for them."""
+        *number_outcomes, missing = outcomes.tolist()
         _check_certain(outcomes[:-1])
-        pairs = zip(edges.tolist(), known, strict=True)
+        pairs = zip(edges.tolist(), number_outcomes, strict=True)
         groups = [list(group)[-1] for _, group in itertools.groupby(pairs, key=lambda pair: pair[1])]
-        if last == _NULL:
+        if missing == _NO_PREDICTION:
             self.without_missing.add(feature)
-        return self.intervals(feature, groups, None if last == _NULL else last, follow)
+        return self.intervals(feature, groups, None if missing == _NO_PREDICTION else missing, follow)
 
     def intervals(
         self, feature: int, groups: list[tuple[float, int]], missing: int | None, follow: Callable[[int], int]
@@ -469,33 +484,35 @@ class _Trees:
         return position
 
     def categories(self, field: Field, outcomes: Ints, follow: Callable[[int], int]) -> int:
-        known, (unseen, missing) = outcomes[:-2], outcomes[-2:].tolist()
-        _check_certain(known)
+        """Append splits that lead categories, unseen and missing (last) to what `follow` appends for their outcomes."""
+        category_outcomes, (unseen, missing) = outcomes[:-2], outcomes[-2:].tolist()
+        _check_certain(category_outcomes)
         unseen = missing if field.unseen_is_missing else unseen
-        if unseen == _NULL:
+        if unseen == _NO_PREDICTION:
             self.without_unseen.add(field.position)
-        if missing == _NULL:
+        if missing == _NO_PREDICTION:
             self.without_missing.add(field.position)
-        every = [outcome for outcome in dict.fromkeys([*known.tolist(), unseen, missing]) if outcome != _NULL]
-        if not every:
+        possible = dict.fromkeys([*category_outcomes.tolist(), unseen, missing])
+        distinct_outcomes = [outcome for outcome in possible if outcome != _NO_PREDICTION]
+        if not distinct_outcomes:
             raise refusal("a row may have no prediction")
-        starts: list[int] = []
-        for outcome in every[:-1]:
-            table = np.append(known == outcome, unseen == outcome)
-            starts.append(self.append(feature=field.position, missing_left=missing == outcome, categories=table))
-            self.builder.left[starts[-1]] = follow(outcome)
-        last = follow(every[-1])
-        for position, after in zip(starts, [*starts, last][1:], strict=True):
+        split_nodes: list[int] = []
+        for outcome in distinct_outcomes[:-1]:
+            table = np.append(category_outcomes == outcome, unseen == outcome)
+            split_nodes.append(self.append(feature=field.position, missing_left=missing == outcome, categories=table))
+            self.builder.left[split_nodes[-1]] = follow(outcome)
+        last = follow(distinct_outcomes[-1])
+        for position, after in zip(split_nodes, [*split_nodes, last][1:], strict=True):
             self.builder.right[position] = after
-        return starts[0] if starts else last
+        return split_nodes[0] if split_nodes else last
 
 
-def _has_score(element: Element) -> bool:
+def _predicts(element: Element) -> bool:
     return "score" in element.attributes or bool(element.all("ScoreDistribution"))
 
 
 def _check_certain(outcomes: Ints) -> None:
-    if (outcomes == _NULL).any():
+    if (outcomes == _NO_PREDICTION).any():
         raise refusal('a row may have no prediction; write the model with noTrueChildStrategy="returnLastPrediction"')
 
 
@@ -524,11 +541,11 @@ def _read(document: Element) -> Forest:
     is_classifier = function == "classification"
     classes = _classes(document, model) if is_classifier else ()
     trees = _Trees(fields, sum(1 for _ in document.below("Node")))
-    members, constant = _members(model, is_classifier=is_classifier)
-    is_single = _is_single(document, [tree for tree, _, _ in members], is_classifier=is_classifier)
+    members, constant = _trees_of(model, is_classifier=is_classifier)
+    is_single = _has_single_scores(document, [tree for tree, _, _ in members], is_classifier=is_classifier)
     roots = [
         trees.add(
-            tree, functools.partial(_values, factor=factor, is_vote=is_vote, classes=classes, is_single=is_single)
+            tree, functools.partial(_leaf_values, factor=factor, is_vote=is_vote, classes=classes, is_single=is_single)
         )
         for tree, factor, is_vote in members
     ]
@@ -547,8 +564,9 @@ def _read(document: Element) -> Forest:
     return trees.builder.forest(schema, np.full(len(schema.outputs), constant), roots)
 
 
-def _members(model: Element, *, is_classifier: bool) -> tuple[list[_Member], float]:
-    slope, constant = _rescaling(model)
+def _trees_of(model: Element, *, is_classifier: bool) -> tuple[list[_Member], float]:
+    """Return trees with their factors and whether they vote, of segments in segments too, and a constant."""
+    slope, constant = _slope_and_constant(model)
     if model.name == "TreeModel":
         return [(model, slope, False)], constant
     segmentation = model.first("Segmentation") if model.name == "MiningModel" else None
@@ -564,30 +582,31 @@ def _members(model: Element, *, is_classifier: bool) -> tuple[list[_Member], flo
     if method not in {"sum", "weightedSum"}:
         factors = factors / factors.sum()
     for segment, factor in zip(segments, factors, strict=True):
-        if predicate_of(segment).name != "True":
+        if only_predicate(segment).name != "True":
             raise refusal("segments must be for all rows, got a predicate")
         inner = [child for child in segment.children if child.name.endswith("Model")]
         if len(inner) != 1:
             raise refusal(f"segments must have one model each, got {len(inner)}")
-        nested, shift = _members(inner[0], is_classifier=is_classifier)
+        nested, shift = _trees_of(inner[0], is_classifier=is_classifier)
         if method in _VOTES and inner[0].name != "TreeModel":
             raise refusal("votes must be those of trees, got votes of ensembles")
-        members += [(m, slope * factor * f, is_vote or method in _VOTES) for m, f, is_vote in nested]
+        members += [(tree, slope * factor * f, is_vote or method in _VOTES) for tree, f, is_vote in nested]
         constant += slope * factor * shift
     return members, constant
 
 
-def _is_single(document: Element, trees: list[Element], *, is_classifier: bool) -> bool:
+def _has_single_scores(document: Element, trees: list[Element], *, is_classifier: bool) -> bool:
     """Whether scores are numbers of float32 (an extension of JPMML); their sums are exact here."""
     models = [*trees, *document.below("MiningModel")]
     contexts = {model.get("x-mathContext", "double") for model in models}
-    own = {tree.get("x-mathContext", "double") for tree in trees}
-    if not contexts <= {"double", "float"} or ("float" in contexts and (own != {"float"} or is_classifier)):
+    tree_contexts = {tree.get("x-mathContext", "double") for tree in trees}
+    if not contexts <= {"double", "float"} or ("float" in contexts and (tree_contexts != {"float"} or is_classifier)):
         raise refusal("x-mathContext must be double, or float for all trees of a regression")
     return "float" in contexts
 
 
-def _rescaling(model: Element) -> tuple[float, float]:
+def _slope_and_constant(model: Element) -> tuple[float, float]:
+    """Return what `Targets` multiplies a prediction with, and adds to it."""
     targets = model.first("Targets")
     listed = targets.all("Target") if targets else []
     for target in listed:
@@ -599,6 +618,7 @@ def _rescaling(model: Element) -> tuple[float, float]:
 
 
 def _classes(document: Element, model: Element) -> tuple[str, ...]:
+    """Return the classes of the target in the order of its declaration, else those of leaves, sorted."""
     schema = model.first("MiningSchema")
     usages = {"predicted", "target"}
     targets = [field.get("name") for field in (schema.children if schema else ()) if field.get("usageType") in usages]
@@ -616,7 +636,8 @@ def _classes(document: Element, model: Element) -> tuple[str, ...]:
     return classes
 
 
-def _values(node: Element, *, factor: float, is_vote: bool, classes: tuple[str, ...], is_single: bool) -> Floats:
+def _leaf_values(node: Element, *, factor: float, is_vote: bool, classes: tuple[str, ...], is_single: bool) -> Floats:
+    """Return what a leaf adds to the outputs: its score, its vote or its shares of classes, times a factor."""
     if (is_vote or not classes) and "score" not in node.attributes:
         raise refusal("each leaf must have a score, got a Node without")
     if not classes:
@@ -624,12 +645,12 @@ def _values(node: Element, *, factor: float, is_vote: bool, classes: tuple[str, 
         return np.array([factor * (float(np.float32(score)) if is_single else score)])
     if is_vote:
         return without_first_of_two(factor * np.array([float(label == node.attributes["score"]) for label in classes]))
-    listed = node.all("ScoreDistribution")
-    stated = [one.get("probability") or one.get("recordCount") for one in listed]
+    entries = node.all("ScoreDistribution")
+    stated = [entry.get("probability") or entry.get("recordCount") for entry in entries]
     if not all(stated):
         raise refusal("each ScoreDistribution must have a probability or a recordCount")
-    shares = {one.get("value"): decimal_number(share) for one, share in zip(listed, stated, strict=True)}
-    is_whole = len(shares) == len(listed) and all(share >= 0 for share in shares.values())
+    shares = {entry.get("value"): decimal_number(share) for entry, share in zip(entries, stated, strict=True)}
+    is_whole = len(shares) == len(entries) and all(share >= 0 for share in shares.values())
     if not shares or not set(shares) <= set(classes) or not is_whole:
         raise refusal("leaves of a classifier must have a ScoreDistribution of its classes")
     counts = np.array([shares.get(label, 0.0) for label in classes])

@@ -17,6 +17,10 @@ _MAX_DEPTH = 300
 _ENCODINGS = {"utf-8", "utf-16", "utf-16-le", "utf-16-be", "ascii", *(f"iso8859-{k}" for k in range(1, 17))}
 _ENCODINGS |= {f"cp125{k}" for k in range(9)}
 _PREDICATES = "SimplePredicate SimpleSetPredicate CompoundPredicate True False"
+_MINING_FIELD = """name usageType optype importance outliers lowValue highValue invalidValueTreatment
+    invalidValueReplacement missingValueReplacement missingValueTreatment"""
+_TREE_MODEL = """modelName functionName algorithmName missingValueStrategy missingValuePenalty noTrueChildStrategy
+    splitCharacteristic isScorable"""
 # Attributes and children that PMML 4.4 knows, of elements on which predictions depend: others would be misspelled.
 _KNOWN = {
     "Node": (
@@ -31,18 +35,9 @@ _KNOWN = {
     "DataField": ("name displayName optype dataType taxonomy isCyclic", "Interval Value"),
     "Interval": ("closure leftMargin rightMargin", ""),
     "Value": ("value displayValue property", ""),
-    "MiningField": (
-        (
-            "name usageType optype importance outliers lowValue highValue invalidValueTreatment "
-            "invalidValueReplacement missingValueReplacement missingValueTreatment"
-        ),
-        "",
-    ),
+    "MiningField": (_MINING_FIELD, ""),
     "TreeModel": (
-        (
-            "modelName functionName algorithmName missingValueStrategy missingValuePenalty noTrueChildStrategy "
-            "splitCharacteristic isScorable"
-        ),
+        _TREE_MODEL,
         "MiningSchema Output ModelStats ModelExplanation Targets LocalTransformations Node ModelVerification",
     ),
     "Segmentation": ("multipleModelMethod missingPredictionTreatment missingThreshold x-missingThreshold", "Segment"),
@@ -53,6 +48,8 @@ _ALLOWED = {name: (set(attributes.split()), set(below.split())) for name, (attri
 
 @dataclasses.dataclass
 class Element:
+    """An element of a document; `pieces` are the texts in an Array, none in other elements."""
+
     name: str
     attributes: dict[str, str]
     children: list[Element] = dataclasses.field(default_factory=list)
@@ -68,6 +65,7 @@ class Element:
         return next(iter(self.all(*names)), None)
 
     def below(self, name: str) -> Iterator[Element]:
+        """Yield all elements of a name below this one, in the order of the document."""
         waiting = self.children[::-1]
         while waiting:
             element = waiting.pop()
@@ -77,6 +75,7 @@ class Element:
 
     @functools.cached_property
     def members(self) -> list[str]:
+        """The entries of the Array in a predicate on a set."""
         array = self.first("Array")
         if array is None:
             return []
@@ -87,6 +86,7 @@ class Element:
 
 
 def parse(data: bytes) -> Element:
+    """Return the top element of a document; ModelFileError for names that PMML does not know."""
     top = Element("", {})
     path = [top]
 

@@ -9,8 +9,7 @@ Facts, all measured with XGBoost 3.0 to 3.4:
 - Scores are summed in float32 from the base margin on; the Forest holds the same numbers and sums in float64.
 - The wrappers predict with the iterations up to ``best_iteration``, a plain Booster with all of them. Files that a
   wrapper wrote have the attribute ``scikit_learn``.
-- Weights of trees (dropout) are in ``weight_drop``: of the booster "dart" up to 3.2, of "gbtree" in 3.3, of its model
-  from 3.4 on.
+- Weights of trees (dropout) are in ``weight_drop``: of "dart" up to 3.2, of "gbtree" in 3.3, of its model since 3.4.
 - XGBoost crashes the process on some damaged files, so a file is passed to it only if its version is later than those
   tested, and after it was read here.
 """
@@ -34,37 +33,18 @@ from treeanova.model.forest import Forest, assemble, bound_below
 from treeanova.readers import checks
 from treeanova.readers.checks import damage_reported, damaged, whole_number
 from treeanova.readers.outputs import link_and_objective, objective_text, output_names
-from treeanova.readers.xgboost.nodes import (
-    Document,
-    Singles,
-    category_sets,
-    count_of,
-    decode_ubjson,
-    features_of,
-    leaf_values,
-    learner_of,
-    n_outputs_of,
-    parse,
-    read_nodes,
-    tree_model,
-)
+from treeanova.readers.xgboost import nodes as documents
+from treeanova.readers.xgboost.nodes import Document, Singles, count_in, tree_model
 
 _LOSSES = {
-    "logit log": "binary:logistic reg:logistic",
-    "softmax multiclass": "multi:softprob multi:softmax",
-    "log poisson": "count:poisson",
-    "log gamma": "reg:gamma",
-    "log tweedie": "reg:tweedie",
-    "log aft": "survival:aft",
-    "log cox": "survival:cox",
-    "identity squared": "reg:squarederror reg:linear",
-    "identity log": "binary:logitraw",
-    "identity absolute": "reg:absoluteerror",
-    "identity pseudo_huber": "reg:pseudohubererror",
-    "identity pinball": "reg:quantileerror",
-    "identity pairwise": "rank:pairwise rank:ndcg rank:map",
+    "logit log": "binary:logistic reg:logistic", "softmax multiclass": "multi:softprob multi:softmax",
+    "log poisson": "count:poisson", "log gamma": "reg:gamma", "log tweedie": "reg:tweedie",
+    "log aft": "survival:aft", "log cox": "survival:cox",
+    "identity squared": "reg:squarederror reg:linear", "identity log": "binary:logitraw",
+    "identity absolute": "reg:absoluteerror", "identity pseudo_huber": "reg:pseudohubererror",
+    "identity pinball": "reg:quantileerror", "identity pairwise": "rank:pairwise rank:ndcg rank:map",
     "identity": "reg:squaredlogerror",
-}
+}  # fmt: skip
 _COUNTS_BYTES = (3, 4)  # since this version, names of categories from pandas are stored whole
 _KIND = "an XGBoost model"
 
@@ -74,6 +54,7 @@ def objective_of(learner: Document) -> str:
 
 
 def objective_words(learner: Document) -> str:
+    """Return the objective with its parameters, in the words of `validate(loss=...)`."""
     stated = learner["objective"]
     _, name = link_and_objective(objective_of(learner), _LOSSES)
     if name == "pinball":
@@ -91,6 +72,7 @@ def objective_words(learner: Document) -> str:
 
 
 def stored_margin(learner: Document, version: Any) -> Floats:
+    """Return the base score that a file states as a margin, one number for all outputs or one for each."""
     name = objective_of(learner)
     link, _ = link_and_objective(name, _LOSSES)
     # The margin of binary:hinge is a plain sum; `predict` turns it into 0 or 1, for which there is no link.
@@ -113,6 +95,7 @@ def stored_margin(learner: Document, version: Any) -> Floats:
 
 
 def predicted_margin(booster: Any, learner: Document, version: Any) -> Floats:
+    """Return what the booster predicts without its trees: the base margin, however its version stores it."""
     model = {**tree_model(learner), "trees": [], "tree_info": [], "iteration_indptr": [0]}
     model.pop("weight_drop", None)
     model["gbtree_model_param"] = {**model["gbtree_model_param"], "num_trees": "0"}
@@ -128,7 +111,7 @@ def predicted_margin(booster: Any, learner: Document, version: Any) -> Floats:
     }
     text = json.dumps({"learner": bare, "version": version}, default=lambda array: array.tolist())
     treeless = type(booster)(model_file=bytearray(text, "utf-8"))
-    row = np.zeros((1, count_of(learner["learner_model_param"], "num_feature")), dtype=np.float32)
+    row = np.zeros((1, count_in(learner["learner_model_param"], "num_feature")), dtype=np.float32)
     return np.asarray(treeless.inplace_predict(row, predict_type="margin"), dtype=np.float64).reshape(-1)
 
 
@@ -147,15 +130,16 @@ def forest_of(
     version: Sequence[int],
     *,
     margin: Floats,
-    last: int | None,
+    last_iteration: int | None,
     missing: float = np.nan,
     is_custom: bool = False,
 ) -> Forest:
-    n_outputs, model = n_outputs_of(learner), tree_model(learner)
-    trees = model["trees"][: _n_trees(model, n_outputs, last)]
-    nodes = read_nodes(trees)
+    """Build the forest of the trees up to `last_iteration`, of all if that is None; `margin` is the base margin."""
+    n_outputs, model = documents.n_outputs_of(learner), tree_model(learner)
+    trees = model["trees"][: _n_trees(model, n_outputs, last_iteration)]
+    nodes = documents.read_nodes(trees)
     schema = Schema(
-        features=features_of(learner, nodes, missing, counts_bytes=tuple(version) >= _COUNTS_BYTES),
+        features=documents.features_of(learner, nodes, missing, counts_bytes=tuple(version) >= _COUNTS_BYTES),
         outputs=_outputs(learner, n_outputs),
         link="other" if is_custom else link_and_objective(objective_of(learner), _LOSSES)[0],
         named=bool(learner.get("feature_names")),
@@ -163,7 +147,7 @@ def forest_of(
         predicts_share=objective_of(learner) == "reg:logistic",
         objective="" if is_custom else objective_words(learner),
     )
-    category_start, category_left = category_sets(nodes, schema.features)
+    category_start, category_left = documents.category_sets(nodes, schema.features)
     return assemble(
         schema,
         _intercept(margin, n_outputs),
@@ -173,7 +157,7 @@ def forest_of(
         left=nodes.left,
         right=nodes.right,
         missing_left=nodes.default_left,
-        values=leaf_values(learner, trees, nodes, n_outputs),
+        values=documents.leaf_values(learner, trees, nodes, n_outputs),
         leaf_label=nodes.label,
         category_start=category_start,
         category_left=category_left,
@@ -181,6 +165,7 @@ def forest_of(
 
 
 def _intercept(margin: Floats, n_outputs: int) -> Floats:
+    """Return the margin of each output; ModelFileError unless there is one for all or one for each."""
     if len(margin) not in {1, n_outputs}:
         raise damaged(f"base_score must have an entry for all or each of {n_outputs} outputs, got {len(margin)}")
     if not np.isfinite(margin).all():
@@ -191,84 +176,86 @@ def _intercept(margin: Floats, n_outputs: int) -> Floats:
 
 
 def _outputs(learner: Document, n_outputs: int) -> tuple[str, ...]:
+    """Return names of outputs, which are levels of quantiles if the objective has several."""
     quantiles = str(learner["objective"].get("quantile_loss_param", {}).get("quantile_alpha", ""))
     levels = quantiles.strip("[]").split(",")
     is_named = len(levels) == n_outputs > 1
     return output_names(n_outputs, [f"{float(level):g}" for level in levels] if is_named else (), prefix="")
 
 
-def _n_trees(model: Document, n_outputs: int, last: int | None) -> int:
+def _n_trees(model: Document, n_outputs: int, last_iteration: int | None) -> int:
     """Return the number of trees up to an iteration, after a check that all are there."""
-    n_announced, n_trees = count_of(model["gbtree_model_param"], "num_trees"), len(model["trees"])
+    n_announced, n_trees = count_in(model["gbtree_model_param"], "num_trees"), len(model["trees"])
     if n_announced != n_trees:
         raise damaged(f"the model must have {n_announced} trees as num_trees says, got {n_trees}")
     ends = np.asarray(model.get("iteration_indptr", [0, n_trees]))
     if ends.dtype.kind not in "iu" or ends[0] != 0 or ends[-1] != n_trees or (np.diff(ends) < 0).any():
         raise damaged(f"iteration_indptr must ascend from 0 to {n_trees}, got {str(ends)[:40]}")
-    if last is None or last == -1:  # XGBoost takes an end of 0 for all
+    if last_iteration is None or last_iteration == -1:  # XGBoost takes an end of 0 for all
         return n_trees
     # Files without `iteration_indptr` have no vector leaves.
-    n_in_iteration = max(1, count_of(model["gbtree_model_param"], "num_parallel_tree")) * n_outputs
+    n_in_iteration = max(1, count_in(model["gbtree_model_param"], "num_parallel_tree")) * n_outputs
     ends = model.get("iteration_indptr", range(0, n_trees + 1, n_in_iteration))
-    if not 0 <= last < len(ends) - 1:
+    if not 0 <= last_iteration < len(ends) - 1:
         raise UnsupportedModelError(
-            f"an XGBoost model must have the iterations up to its best, got best_iteration {last} of {len(ends) - 1}."
+            "an XGBoost model must have the iterations up to its best, got best_iteration "
+            f"{last_iteration} of {len(ends) - 1}."
         )
-    return int(ends[last + 1])
+    return int(ends[last_iteration + 1])
 
 
 def read(model: Any) -> Forest:
-    booster = _booster(model)
-    last = None if model is booster else getattr(model, "best_iteration", None)
+    booster = _booster_of(model)
+    last_iteration = None if model is booster else getattr(model, "best_iteration", None)
 
     def read_booster() -> Forest:
-        raw, missing = _raw(booster), getattr(model, "missing", np.nan)
+        raw, missing = _ubjson_of(booster), getattr(model, "missing", np.nan)
         with damage_reported(_KIND):
-            document = decode_ubjson(raw)
-            learner = learner_of(document)
+            document = documents.decode_ubjson(raw)
+            learner = documents.learner_of(document)
             return forest_of(
                 learner,
                 document["version"],
                 margin=predicted_margin(booster, learner, document["version"]),
-                last=last,
+                last_iteration=last_iteration,
                 missing=np.nan if missing is None else float(missing),
                 is_custom=callable(getattr(model, "objective", None)),
             )
 
-    return checks.read_live("xgboost", read_booster, lambda _: functools.partial(_margin_of, booster, last))
+    return checks.read_live("xgboost", read_booster, lambda _: functools.partial(_margin_of, booster, last_iteration))
 
 
 def read_file(path: pathlib.Path) -> Forest:
     """Read a file that ``save_model`` wrote; it does not hold the wrappers' ``missing``, so missing values are NaN."""
     data = path.read_bytes()
     with damage_reported(_KIND, path):
-        document = parse(data)
+        document = documents.parse(data)
         version = tuple(map(whole_number, document["version"]))
         attributes = document["learner"].get("attributes", {})
         # A plain Booster predicts with all iterations.
         best = attributes.get("best_iteration") if "scikit_learn" in attributes else None
-        last = None if best is None else whole_number(best)
+        last_iteration = None if best is None else whole_number(best)
 
         def read_document() -> Forest:
-            learner = learner_of(document)
+            learner = documents.learner_of(document)
             margin = stored_margin(learner, document["version"])
-            return forest_of(learner, document["version"], margin=margin, last=last)
+            return forest_of(learner, document["version"], margin=margin, last_iteration=last_iteration)
 
         def load(library: Any, _forest: Forest) -> checks.Predict | None:
-            if checks.numbers(library.__version__) < version:
+            if checks.version_numbers(library.__version__) < version:
                 return None
-            return functools.partial(_margin_of, library.Booster(model_file=bytearray(data)), last)
+            return functools.partial(_margin_of, library.Booster(model_file=bytearray(data)), last_iteration)
 
         return checks.read_stored("xgboost", version, read_document, load)
 
 
-def _margin_of(booster: Any, last: int | None, rows: Floats) -> npt.ArrayLike:
-    return booster.inplace_predict(
-        rows, iteration_range=(0, 0 if last is None else last + 1), predict_type="margin", validate_features=False
-    )
+def _margin_of(booster: Any, last_iteration: int | None, rows: Floats) -> npt.ArrayLike:
+    """Return XGBoost's own margin at encoded rows, with the trees up to an iteration."""
+    end = 0 if last_iteration is None else last_iteration + 1  # 0 for all iterations
+    return booster.inplace_predict(rows, iteration_range=(0, end), predict_type="margin", validate_features=False)
 
 
-def _booster(model: Any) -> Any:
+def _booster_of(model: Any) -> Any:
     if not hasattr(model, "get_booster"):
         if not hasattr(model, "save_raw"):
             raise UnsupportedModelError(f"an XGBoost model must be a Booster or a wrapper, got {type(model).__name__}.")
@@ -279,7 +266,7 @@ def _booster(model: Any) -> Any:
         raise UnsupportedModelError(f"{type(model).__name__} must be fitted, got it unfitted; fit it first.") from error
 
 
-def _raw(booster: Any) -> bytes:
+def _ubjson_of(booster: Any) -> bytes:
     try:
         return bytes(booster.save_raw("ubj"))
     except ValueError as error:  # XGBoostError

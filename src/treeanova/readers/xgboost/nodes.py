@@ -18,17 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Bools, Floats, Ints
-from treeanova.data.features import (
-    Encoder,
-    Feature,
-    IgnoredColumn,
-    IntegerCategory,
-    Numeric,
-    could_be_labels,
-    distinct,
-    is_missing,
-    singles,
-)
+from treeanova.data import features as encoding
+from treeanova.data.features import Encoder, Feature, IgnoredColumn, IntegerCategory, Numeric, singles
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.readers import checks
 from treeanova.readers.checks import block_starts, check_size, check_values, damaged, parsed_json, whole_number
@@ -40,7 +31,6 @@ _UNPACK = {ord(kind): struct.Struct(code) for kind, code in _TYPES.items()}
 _CONSTANTS = {ord("Z"): None, ord("T"): True, ord("F"): False}
 _INTEGERS = frozenset(b"iUIlL")
 _DEEPEST = 32
-
 _OBJECT, _END_OBJECT, _LIST, _END_LIST, _STRING = b"{}[]S"
 _TYPE, _COUNT = b"$#"
 Document = dict[str, Any]
@@ -70,6 +60,8 @@ def decode_ubjson(data: bytes) -> Any:
 
 @dataclasses.dataclass(slots=True)
 class _Ubjson:
+    """Bytes that are decoded from front to end; `at` is the position of the next one."""
+
     data: bytes
     at: int = 0
 
@@ -78,6 +70,7 @@ class _Ubjson:
         return self.data[self.at - 1]
 
     def value(self, kind: int, depth: int) -> Any:
+        """Decode a value whose type byte was read; `depth` counts the lists and objects around it."""
         if kind in {_LIST, _OBJECT}:
             if depth == _DEEPEST:
                 raise ValueError(f"values are nested more than {_DEEPEST} deep")
@@ -135,12 +128,14 @@ class _Ubjson:
         return result
 
     def _count(self) -> int | None:
+        """Return the number of entries if it is stored, after a #; None if an end mark follows the entries."""
         if self.data[self.at] != _COUNT:
             return None
         self.at += 2
         return self._length(self.data[self.at - 1])
 
     def _array(self) -> Any:
+        """Decode an array of numbers of one type, as a view on the bytes."""
         dtype = _NUMBERS.get(self.data[self.at + 1])
         self.at += 2
         count = self._count()
@@ -152,6 +147,7 @@ class _Ubjson:
 
 
 def parse(data: bytes) -> Any:
+    """Return the content of a .json or .ubj file, told apart by its second byte."""
     if data[:1] != b"{":
         raise ModelFileError(
             f"an XGBoost file must start with a brace, got {data[:10]!r}; save the model as .json or .ubj."
@@ -160,6 +156,7 @@ def parse(data: bytes) -> Any:
 
 
 def learner_of(document: Any) -> Document:
+    """Return the part of a document that predicts; UnsupportedModelError unless it is made of trees."""
     learner: Document = document["learner"]
     name = learner["gradient_booster"]["name"]
     if name not in {"gbtree", "dart"}:
@@ -170,11 +167,13 @@ def learner_of(document: Any) -> Document:
 
 
 def tree_model(learner: Document) -> Document:
+    """Return the part of a learner that has the trees, wherever the booster keeps it."""
     booster = learner["gradient_booster"]
     return (booster["gbtree"] if booster["name"] == "dart" else booster)["model"]
 
 
-def count_of(parameters: Document, name: str) -> int:
+def count_in(parameters: Document, name: str) -> int:
+    """Return a count that is stored among parameters, 0 if absent; ModelFileError if it is negative."""
     count = whole_number(parameters.get(name, 0))
     if count < 0:
         raise damaged(f"{name} must be 0 or more, got {count}")
@@ -183,13 +182,14 @@ def count_of(parameters: Document, name: str) -> int:
 
 def n_outputs_of(learner: Document) -> int:
     parameters = learner["learner_model_param"]
-    n_outputs = max(1, count_of(parameters, "num_class"), count_of(parameters, "num_target"))
+    n_outputs = max(1, count_in(parameters, "num_class"), count_in(parameters, "num_target"))
     if n_outputs > _MAX_OUTPUTS:
         raise UnsupportedModelError(f"an XGBoost model must have at most {_MAX_OUTPUTS} outputs, got {n_outputs}.")
     return n_outputs
 
 
-def _cut_codes(reading: Reading) -> list[int]:
+def _codes_of_cut_names(reading: Reading) -> list[int]:
+    """Return codes of the names that XGBoost has cut: they are shorter than their stored lengths."""
     pairs = zip(*reading, strict=False)
     return [code for code, (name, length) in enumerate(pairs) if len(str(name)) < length]
 
@@ -197,7 +197,7 @@ def _cut_codes(reading: Reading) -> list[int]:
 def codes_of_labels(reading: Reading, labels: Sequence[Hashable]) -> list[int] | None:
     """Return the code of each label; None if a label has no code, or if two labels could be the same cut name."""
     names, lengths = reading
-    cut = _cut_codes(reading)
+    cut = _codes_of_cut_names(reading)
     code_of = {name: code for code, name in enumerate(names) if code not in set(cut)}
     codes = []
     for label in labels:
@@ -222,16 +222,16 @@ class NamedCategory(Encoder):
     @property
     def labels(self) -> tuple[Hashable, ...]:
         """The stored names, with … where XGBoost has cut them."""
-        cut = set(_cut_codes(self.stored[0]))
+        cut = set(_codes_of_cut_names(self.stored[0]))
         return tuple(f"{name}… ({code})" if code in cut else name for code, name in enumerate(self.stored[0][0]))
 
     def of_table(self, column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:  # noqa: ARG002
         """Return numbers that could be labels as objects, which `encode` reads as labels."""
         is_number = column.dtype.kind in "biuf"
-        return column.astype(object) if is_number and could_be_labels(self.stored[0][0]) else column
+        return column.astype(object) if is_number and encoding.could_be_labels(self.stored[0][0]) else column
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
-        coded = _codes(len(self.stored[0][0]), self.missing)
+        coded = _codes_encoder(len(self.stored[0][0]), self.missing)
         if column.dtype.kind in "biuf":
             return coded.encode(column, name)
         if self.missing >= 0 and self.missing.is_integer():
@@ -239,13 +239,14 @@ class NamedCategory(Encoder):
                 f"column {name!r} must hold codes, got labels: XGBoost compares missing={self.missing:g} with the "
                 "codes of the table's column, which are unknown here; pass the codes used in training."
             )
-        values, inverse = distinct(column)
-        present = [value for value in values if not is_missing(value)]
-        code_of = dict(zip(present, self._codes(present, name), strict=True))
+        values, inverse = encoding.distinct(column)
+        present = [value for value in values if not encoding.is_missing(value)]
+        code_of = dict(zip(present, self._codes_of(present, name), strict=True))
         codes = np.array([code_of.get(value, np.nan) for value in values], dtype=np.float64)
         return coded.encode(codes[inverse], name)
 
-    def _codes(self, labels: list[Hashable], name: str) -> list[int]:
+    def _codes_of(self, labels: list[Hashable], name: str) -> list[int]:
+        """Return the codes of labels; ValueError if one is unknown, or if ways to read the names differ."""
         possible = [codes for reading in self.stored if (codes := codes_of_labels(reading, labels)) is not None]
         if not possible or any(codes != possible[0] for codes in possible):
             known_names = {label for names, _ in self.stored for label in names}
@@ -259,24 +260,20 @@ class NamedCategory(Encoder):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Nodes:
-    """Nodes of all trees, tree after tree; children are positions among them, -1 at leaves.
+    """Nodes of all trees, tree after tree; children are positions among them, -1 at leaves."""
 
-    `slot` is the stored right child: at a leaf with a vector, the vector's number. `listed` are the nodes with a list
-    of categories, `listed_sizes` the lists' lengths, `categories` the lists one after the other.
-    """
-
-    starts: Ints
-    sizes: Ints
-    label: Ints
+    starts: Ints  # the root of each tree
+    sizes: Ints  # the number of nodes of each tree
+    label: Ints  # the number in its tree
     left: Ints
     right: Ints
-    slot: Ints
+    slot: Ints  # the stored right child: at a leaf with a vector, the vector's number
     feature: Ints
-    condition: Singles
+    condition: Singles  # the threshold; at a leaf, its value
     default_left: Bools
-    listed: Ints
-    listed_sizes: Ints
-    categories: Ints
+    listed: Ints  # nodes with a list of categories
+    listed_sizes: Ints  # lengths of their lists
+    categories: Ints  # the lists one after the other
 
     @property
     def is_inner(self) -> Bools:
@@ -290,15 +287,16 @@ class Nodes:
 
 
 def read_nodes(trees: Sequence[Document]) -> Nodes:
-    left, sizes = _joined(trees, "left_children")
-    slot = _aligned(trees, "right_children", sizes)
+    """Join the nodes of all trees; ModelFileError for children that do not exist."""
+    left, sizes = _joined_arrays(trees, "left_children")
+    slot = _joined_of_lengths(trees, "right_children", sizes)
     size = np.repeat(sizes, sizes)
     check_values("trees must have nodes", sizes, sizes > 0)
     check_values("left_children must be nodes of their tree", left, (left >= -1) & (left < size))
     check_values("right_children must be nodes of their tree", slot, (left < 0) | ((slot >= 0) & (slot < size)))
     starts = block_starts(sizes)
     shift = np.repeat(starts, sizes)
-    listed, listed_sizes, categories = _lists(trees, starts, sizes)
+    listed, listed_sizes, categories = _category_lists(trees, starts, sizes)
     return Nodes(
         starts=starts,
         sizes=sizes,
@@ -306,8 +304,8 @@ def read_nodes(trees: Sequence[Document]) -> Nodes:
         left=np.where(left < 0, -1, left + shift),
         right=np.where(left < 0, -1, slot + shift),
         slot=slot,
-        feature=_aligned(trees, "split_indices", sizes),
-        condition=_aligned(trees, "split_conditions", sizes, "fiu"),
+        feature=_joined_of_lengths(trees, "split_indices", sizes),
+        condition=_joined_of_lengths(trees, "split_conditions", sizes, "fiu"),
         default_left=_flags(trees, "default_left", sizes),
         listed=listed,
         listed_sizes=listed_sizes,
@@ -315,14 +313,14 @@ def read_nodes(trees: Sequence[Document]) -> Nodes:
     )
 
 
-def _joined(trees: Sequence[Document], key: str, kinds: str = "iu") -> tuple[npt.NDArray[Any], Ints]:
+def _joined_arrays(trees: Sequence[Document], key: str, kinds: str = "iu") -> tuple[npt.NDArray[Any], Ints]:
     """Join the arrays of all trees, as int64 or, if `kinds` has f, as float32; return also the length of each."""
     noun = "numbers" if "f" in kinds else "integers"
     for tree in trees:
         # XGBoost writes 2 as 2E0 where it wants a number, and reads nothing else.
-        others = set(map(type, tree[key])) & _OTHER_TYPES[kinds] if isinstance(tree[key], list) else set()
-        if others:
-            raise damaged(f"{key} must be a list of {noun}, got {others.pop().__name__}")
+        wrong_types = set(map(type, tree[key])) & _OTHER_TYPES[kinds] if isinstance(tree[key], list) else set()
+        if wrong_types:
+            raise damaged(f"{key} must be a list of {noun}, got {wrong_types.pop().__name__}")
     arrays = [np.asarray(tree[key]) for tree in trees]
     for array in arrays:
         if array.ndim != 1 or (array.dtype.kind not in kinds and len(array)):
@@ -332,14 +330,15 @@ def _joined(trees: Sequence[Document], key: str, kinds: str = "iu") -> tuple[npt
     return singles(joined) if "f" in kinds else joined.astype(np.int64), lengths
 
 
-def _aligned(trees: Sequence[Document], key: str, expected: Ints, kinds: str = "iu") -> npt.NDArray[Any]:
-    joined, lengths = _joined(trees, key, kinds)
+def _joined_of_lengths(trees: Sequence[Document], key: str, expected: Ints, kinds: str = "iu") -> npt.NDArray[Any]:
+    """Join the arrays of all trees, which must have these lengths."""
+    joined, lengths = _joined_arrays(trees, key, kinds)
     check_values(f"{key} must have an entry per node or list of its tree", lengths, lengths == expected)
     return joined
 
 
 def _flags(trees: Sequence[Document], key: str, sizes: Ints) -> Bools:
-    numbers = _aligned(trees, key, sizes, "biu")
+    numbers = _joined_of_lengths(trees, key, sizes, "biu")
     check_values(f"{key} must be 0 or 1", numbers, (numbers == 0) | (numbers == 1))
     return np.asarray(numbers == 1)
 
@@ -349,9 +348,9 @@ def leaf_values(learner: Document, trees: Sequence[Document], nodes: Nodes, n_ou
     check_size("leaf values", len(nodes.left) * n_outputs, _MAX_ENTRIES)
     weight = np.repeat(_tree_weights(learner, len(trees)), nodes.sizes)
     with np.errstate(all="ignore"):
-        if any(count_of(tree["tree_param"], "size_leaf_vector") > 1 for tree in trees):
-            return _vectors(trees, nodes, n_outputs) * weight[:, None]
-        return _scattered(nodes.condition * weight, learner, nodes, n_outputs)
+        if any(count_in(tree["tree_param"], "size_leaf_vector") > 1 for tree in trees):
+            return _leaf_vectors(trees, nodes, n_outputs) * weight[:, None]
+        return _at_outputs(nodes.condition * weight, learner, nodes, n_outputs)
 
 
 def _tree_weights(learner: Document, n_trees: int) -> Singles:
@@ -368,7 +367,7 @@ def _tree_weights(learner: Document, n_trees: int) -> Singles:
     return singles(stored[0][:n_trees])
 
 
-def _scattered(leaf: Singles, learner: Document, nodes: Nodes, n_outputs: int) -> Singles:
+def _at_outputs(leaf: Singles, learner: Document, nodes: Nodes, n_outputs: int) -> Singles:
     """Put each node's value at the output of its tree, zero at the other outputs."""
     n_trees = len(nodes.sizes)
     model = tree_model(learner)
@@ -384,13 +383,14 @@ def _scattered(leaf: Singles, learner: Document, nodes: Nodes, n_outputs: int) -
     return values
 
 
-def _vectors(trees: Sequence[Document], nodes: Nodes, n_outputs: int) -> Singles:
+def _leaf_vectors(trees: Sequence[Document], nodes: Nodes, n_outputs: int) -> Singles:
+    """Return the vectors of leaves, shape (nodes, outputs), zero at inner nodes."""
     if not all("leaf_weights" in tree for tree in trees):
         raise UnsupportedModelError(
             "an XGBoost model with vector leaves must be of version 3.2 or later, got trees without `leaf_weights`; "
             "XGBoost 3.2 crashes on such a model, so that no oracle tells what it means; train it again."
         )
-    joined, lengths = _joined(trees, "leaf_weights", "fiu")
+    joined, lengths = _joined_arrays(trees, "leaf_weights", "fiu")
     check_values(f"leaf_weights must have {n_outputs} entries per leaf", lengths, lengths % n_outputs == 0)
     n_vectors = lengths // n_outputs
     has_vector = (nodes.slot >= 0) & (nodes.slot < np.repeat(n_vectors, nodes.sizes))
@@ -400,14 +400,15 @@ def _vectors(trees: Sequence[Document], nodes: Nodes, n_outputs: int) -> Singles
     return np.where(nodes.is_inner[:, None], np.float32(0), vectors[np.where(nodes.is_inner, 0, first + nodes.slot)])
 
 
-def _lists(trees: Sequence[Document], starts: Ints, sizes: Ints) -> tuple[Ints, Ints, Ints]:
+def _category_lists(trees: Sequence[Document], starts: Ints, sizes: Ints) -> tuple[Ints, Ints, Ints]:
+    """Return the nodes with a list of categories, the lengths of the lists, and the lists one after the other."""
     if trees and "split_type" not in trees[0]:  # a file from before there were categories
         empty = np.zeros(0, dtype=np.int64)
         return empty, empty, empty
-    node, n_lists = _joined(trees, "categories_nodes")
-    lengths = _aligned(trees, "categories_sizes", n_lists)
-    segments = _aligned(trees, "categories_segments", n_lists)
-    categories, n_listed = _joined(trees, "categories")
+    node, n_lists = _joined_arrays(trees, "categories_nodes")
+    lengths = _joined_of_lengths(trees, "categories_sizes", n_lists)
+    segments = _joined_of_lengths(trees, "categories_segments", n_lists)
+    categories, n_listed = _joined_arrays(trees, "categories")
     first = segments + np.repeat(block_starts(n_listed), n_lists)
     if (lengths < 0).any() or lengths.sum() != len(categories) or (first != block_starts(lengths)).any():
         raise damaged(f"categories must be one list after the other, got lists at {str(segments)[:40]}")
@@ -433,36 +434,38 @@ def category_sets(nodes: Nodes, features: tuple[Feature, ...]) -> tuple[Ints, Bo
 
 
 def features_of(learner: Document, nodes: Nodes, missing: float, *, counts_bytes: bool) -> tuple[Feature, ...]:
-    """`counts_bytes` tells whether the names of categories were stored whole."""
-    n_features = count_of(learner["learner_model_param"], "num_feature")
+    """Return the features with their encoders; `counts_bytes` if lengths of names are in bytes, not letters."""
+    n_features = count_in(learner["learner_model_param"], "num_feature")
     if not 0 < n_features <= _MAX_FEATURES:
         raise UnsupportedModelError(f"an XGBoost model must have 1 to {_MAX_FEATURES} features, got {n_features}.")
-    names = _per_feature(learner, "feature_names", n_features) or [f"x{j}" for j in range(n_features)]
-    n_codes = _n_codes(nodes, _per_feature(learner, "feature_types", n_features), n_features)
+    names = _texts_of_features(learner, "feature_names", n_features) or [f"x{j}" for j in range(n_features)]
+    n_codes = _numbers_of_codes(nodes, _texts_of_features(learner, "feature_types", n_features), n_features)
     stored = tree_model(learner).get("cats", {}).get("enc", [])
     if len(stored) not in {0, n_features}:
         raise damaged(f"cats must have {n_features} entries, one per feature, got {len(stored)}")
     single = float(singles(missing))
     readings = [_readings(category_names)[:: -1 if counts_bytes else 1] for category_names in stored]
     features = []
-    for name, n, ways in zip(names, n_codes, readings or [()] * n_features, strict=True):
-        if ways and n > len(ways[0][0]):
-            raise damaged(f"categories must be below {len(ways[0][0])}, which have names, got {n - 1}")
-        codes: Encoder = Numeric(single, "float32") if n < 0 else _codes(n, single)
-        if n == 0 and not nodes.is_inner.any():  # without trees, XGBoost stores no names of categories
+    for name, count, ways in zip(names, n_codes, readings or [()] * n_features, strict=True):
+        if ways and count > len(ways[0][0]):
+            raise damaged(f"categories must be below {len(ways[0][0])}, which have names, got {count - 1}")
+        codes: Encoder = Numeric(single, "float32") if count < 0 else _codes_encoder(count, single)
+        if count == 0 and not nodes.is_inner.any():  # without trees, XGBoost stores no names of categories
             codes = IgnoredColumn()
         features.append(Feature(name, NamedCategory(ways, single) if ways else codes))
     return tuple(features)
 
 
-def _per_feature(learner: Document, key: str, n_features: int) -> list[str]:
+def _texts_of_features(learner: Document, key: str, n_features: int) -> list[str]:
+    """Return a text for each feature, none if the model has none."""
     texts = learner.get(key, [])
     if len(texts) not in {0, n_features} or not all(isinstance(text, str) for text in texts):
         raise damaged(f"{key} must be {n_features} texts, got {str(texts)[:40]}")
     return list(texts)
 
 
-def _n_codes(nodes: Nodes, types: list[str], n_features: int) -> list[int]:
+def _numbers_of_codes(nodes: Nodes, types: list[str], n_features: int) -> list[int]:
+    """Return for each feature the number of its category codes, -1 for numeric ones."""
     inner, is_category = nodes.is_inner, nodes.is_category
     feature, threshold = nodes.feature[inner], nodes.condition[inner & ~is_category]
     check_values(f"split_indices must be below {n_features}", feature, (feature >= 0) & (feature < n_features))
@@ -488,11 +491,12 @@ def _n_codes(nodes: Nodes, types: list[str], n_features: int) -> list[int]:
     return result.tolist()
 
 
-def _codes(n_codes: int, missing: float) -> IntegerCategory:
+def _codes_encoder(n_codes: int, missing: float) -> IntegerCategory:
     return IntegerCategory(n_codes, missing=missing, cast="float32", cuts_negative=False)
 
 
 def _readings(stored: Document) -> tuple[Reading, ...]:
+    """Return the ways to read the stored names of a feature's categories; none if it has no names."""
     values = np.asarray(stored["values"])
     if len(values) and values.dtype.kind not in "iu":
         raise damaged(f"categories must be named by text or by integers, got {values.dtype}")
@@ -507,14 +511,12 @@ def _readings(stored: Document) -> tuple[Reading, ...]:
 
 
 def _text_readings(data: bytes, offsets: list[int]) -> tuple[Reading, ...]:
-    """Read names of categories from UTF-8 bytes.
-
-    From polars and arrow, offsets count bytes. From pandas, XGBoost before 3.4 counts characters and cuts the bytes to
-    that number, so beyond ASCII only the length and at most a beginning of the last names is known. Both may be
-    possible, also in later files: names stay as they are when a later XGBoost saves a model again.
-    """
+    """Read names of categories from UTF-8 bytes."""
+    # From polars and arrow, offsets count bytes. From pandas, XGBoost before 3.4 counts characters and cuts the bytes
+    # to that number, so beyond ASCII only the length and at most a beginning of the last names is known. Both may be
+    # possible, also in later files: names stay as they are when a later XGBoost saves a model again.
     pieces = list(itertools.pairwise(offsets))
-    windows = [data[a:b] for a, b in pieces]
+    windows = [data[start:end] for start, end in pieces]
     if len(set(windows)) < len(windows):
         raise UnsupportedModelError(
             "an XGBoost model must have different names for its categories, got equal ones: XGBoost cuts names beyond "
