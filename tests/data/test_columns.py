@@ -15,6 +15,7 @@ from tests.support.training import fit
 from treeanova.data.columns import column_named, encode, encode_rows, without_column
 from treeanova.data.features import Feature, Labels, Schema
 from treeanova.data.files import read_table
+from treeanova.estimators import _checked_rows
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -408,6 +409,5 @@ def test_names_that_numpy_would_forget_are_refused(kind):
         encode(rows, schema)
     with pytest.raises(TypeError, match=f"`reference` {refused}"):
         encode_rows(rows, schema, name="reference")
-    if kind not in {"records", "numpy's records"}:  # scikit-learn refuses these
-        with pytest.raises(TypeError, match=f"`X` {refused}"):
-            treeanova.AdditiveRegressor().fit(rows, [0.0, 1.0])
+    with pytest.raises(TypeError, match=f"`X` {refused}"):
+        _checked_rows(treeanova.AdditiveRegressor(), rows)
