@@ -27,8 +27,6 @@ from treeanova.decomposition.function import (
 )
 from treeanova.decomposition.importance import moments_take_long
 from treeanova.decomposition.predictions import function_of
-from treeanova.decomposition.simplify import Options as SimplifyOptions
-from treeanova.decomposition.simplify import Simplification, checked_share, checked_signs, held_rows, simplify
 from treeanova.density.base import Density
 from treeanova.density.kinds import density_of
 from treeanova.density.statistics import Statistics, check_weighted_rows, statistics_of
@@ -203,6 +201,11 @@ class Decomposition(Answers):
         names = self._checked_names([name for entry in lists for name in entry])
         return self._with_keys(lambda key: names.isdisjoint(self._names(key)))
 
+    def _keys(self, argument: str, terms: Collection[str | Collection[str]]) -> frozenset[Key]:
+        if isinstance(terms, str):
+            raise TypeError(f"`{argument}` must be a list of terms, got {terms!r}; pass [{terms!r}].")
+        return frozenset(self._positions(self.terms.names_of(term)) for term in terms)
+
     def _checked_orders(self, order: int | Collection[int]) -> set[int]:
         orders = {order} if isinstance(order, str) or not isinstance(order, Iterable) else set(order)
         n_features = len(self.schema.names)
@@ -331,120 +334,6 @@ class Decomposition(Answers):
         certificate = dataclasses.replace(self.certificate, edits=history)
         scope = Scope(n_terms=self._n_terms_of_model, edits=history)
         return self._with(source=AdditiveModel(terms), terms=terms, scope=scope, certificate=certificate, model=None)
-
-    def simplify(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        sample_weight: Any = None,
-        max_terms: int | None = None,
-        max_order: int = 2,
-        keep: Collection[str | Collection[str]] = (),
-        drop: Collection[str | Collection[str]] = (),
-        max_steps: int | None = None,
-        min_bin: float = 0.0,
-        round_cuts: bool = False,
-        monotone: Mapping[str, int] | None = None,
-        loss: str | None = None,
-        group: Any = None,
-        cv: int = 5,
-        random_state: int = 0,
-        progress: bool | Progress | None = None,
-    ) -> Simplification:
-        """Find the fewest terms, in tables of few cells, whose loss on held-out rows is not worse.
-
-        The answer is a path of models, from all terms down to none, with a decomposition of each. Terms have strengths:
-        factors near 1 that are fitted to the outcome.
-
-        Parameters
-        ----------
-        X
-            Rows that the model was not trained on, at least 30: at the rows of training, noise looks real.
-        y
-            Their outcome, as for training.
-        sample_weight
-            Weights of the rows.
-        max_terms
-            The most terms to choose; no limit by default.
-        max_order
-            The highest order of the terms.
-        keep, drop
-            Terms that must stay, and terms that must go, each given by names or by its label.
-        max_steps
-            The most steps of a main effect, and of each axis of an interaction; as many as held-out rows need by
-            default.
-        min_bin
-            The smallest share of the density that a step may have; missing values keep a step of their own.
-        round_cuts
-            Whether cuts move to round numbers nearby, at most past a tenth of the lighter step; `notes` says how many
-            rows that concerns. This needs the rows of the density, which a file does not have.
-        monotone
-            Names of features to 1 or -1, for main effects that must not fall or not rise. Interactions may still do so.
-        loss, group
-            As for `validate`; the loss must be a name. Rows of a group are in one fold.
-        cv
-            Number of folds of the rows.
-        random_state
-            Seed of the folds.
-        progress
-            As for `decompose`.
-
-        Returns
-        -------
-        Simplification
-
-        Raises
-        ------
-        ValueError
-            If the model has several targets, or does not state its objective; pass `loss` then.
-
-        Notes
-        -----
-        Strengths are fitted without one fold of the rows, and judged on it, for each number of terms. The smallest
-        model whose loss is at most one standard error above the smallest loss is chosen, where the error is that of the
-        difference. The tables are divided before, by the density alone.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from treeanova.testing import example
-        >>> fx, X = example()  # the logical "and" of x0 and x1
-        >>> rng = np.random.default_rng(0)
-        >>> rows = rng.integers(0, 2, size=(200, 2))
-        >>> y = rows[:, 0] + 0.1 * rng.normal(size=200)  # the outcome depends on x0 only
-        >>> fx.simplify(rows, y).chosen.history
-        ('simplified to 1 term',)
-        """
-        options = SimplifyOptions(
-            None if max_terms is None else checked_whole("max_terms", max_terms, 0, "leave it out for no limit"),
-            checked_whole("max_order", max_order, 1, "1 has main effects only"),
-            self._keys("keep", keep),
-            self._keys("drop", drop),
-            None if max_steps is None else checked_whole("max_steps", max_steps, 1, "leave it out for no limit"),
-            checked_share("min_bin", min_bin),
-            bool(round_cuts),
-            {self._positions((name,)): sign for name, sign in checked_signs(monotone, self.schema.names).items()},
-            checked_whole("cv", cv, 2, "5 is the default"),
-            checked_seed(random_state),
-        )
-        held = held_rows(self.schema, X, y, loss=loss, group=group, sample_weight=sample_weight)
-        function, density, settings = self._function, self.density, self._settings
-        with reporting(progress) as report, single_threaded():
-            weights = self._cell_weights
-            return simplify(
-                function, density, weights, held, options, make=self._edited, settings=settings, progress=report
-            )
-
-    def _edited(self, terms: TermSet, density: Density, edit: str) -> Decomposition:
-        """Return other terms, which have tables and weights, and an edit that says how they were made."""
-        history = (*self.history, edit)
-        of_terms = self._certificate_of(terms)
-        certificate = measured_again(of_terms, self._names, terms.effects.terms, terms.weights)
-        certificate = dataclasses.replace(certificate, edits=history)
-        scope = Scope(n_terms=self._n_terms_of_model, edits=history)
-        function = dataclasses.replace(self._function, source=AdditiveModel(terms), terms=terms, scope=scope)
-        return Decomposition(function, density, certificate, self._settings)
 
     @property
     def history(self) -> tuple[str, ...]:

@@ -71,7 +71,7 @@ def _error_of_unknown_loss(schema: Schema, loss: Any) -> ValueError:
         return ValueError(f"`loss` must be one of {names}, or a function of scores and outcomes, got {loss!r}.")
     stated = f"the objective {schema.objective!r}" if schema.objective else "a model that does not state its objective"
     return ValueError(
-        f"validate() must know the loss that the model was trained to minimise, got {stated}; pass `loss`, one of "
+        f"TreeANOVA must know the loss that the model was trained to minimise, got {stated}; pass `loss`, one of "
         f"{names}, or a function of scores and outcomes that returns the loss of each row."
     )
 

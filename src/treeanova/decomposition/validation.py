@@ -147,11 +147,11 @@ def validate(
     encoded = encode(X, schema)
     n_rows, weights, is_counted = len(encoded), np.ones(len(encoded)), np.ones(len(encoded), dtype=bool)
     if sample_weight is not None:
-        weights, is_counted = _counting_weights(sample_weight, n_rows)
+        weights, is_counted = counting_weights(sample_weight, n_rows)
         encoded = np.asfortranarray(encoded[is_counted])
     outcomes = [outcome_of(schema, question, y, n_rows, is_counted) for question in questions]
-    ids = None if group is None else _group_ids(group, is_counted)
-    _check_number("rows", "`X`", len(encoded))
+    ids = None if group is None else group_ids(group, is_counted)
+    check_number("rows", "`X`", len(encoded))
     rows = Rows(encoded)
     with one_step(progress, "terms at rows"):
         values = function.all_at(rows.bins(function.grid))
@@ -164,8 +164,8 @@ def validate(
     pairs = list(zip(questions, outcomes, strict=True))
     for question, outcome in counted(progress, "losses", pairs, len(pairs)):
         held = held_out(question, score[:, question.outputs], outcome, weights, ids)
-        _check_number(_UNITS.get(held.loss.outcome, "rows"), "`y`", held.n_units)
-        _check_size(held)
+        check_number(_UNITS.get(held.loss.outcome, "rows"), "`y`", held.n_units)
+        check_size(held)
         columns = np.swapaxes(values[..., question.outputs], 0, 1)  # terms first, as columns of a regression
         evidence, measures = evidence_of(held, columns, keys, encoded, schema), _measures_of_terms(held, columns)
         named = {"output": schema.outputs[question.outputs[0]]} if len(questions) > 1 else {}
@@ -179,7 +179,7 @@ def validate(
     return _validation(table, np.array(losses).T, name, n_rows=n_rows, notes=notes, backend=backend)
 
 
-def _counting_weights(sample_weight: npt.ArrayLike, n_rows: int) -> tuple[Floats, Bools]:
+def counting_weights(sample_weight: npt.ArrayLike, n_rows: int) -> tuple[Floats, Bools]:
     """Return weights of mean 1, and which rows count: not those of weight zero, or nearly zero."""
     weights = checked_weights(sample_weight, n_rows)
     weights = weights / weights.max()  # sums of huge weights would overflow
@@ -187,7 +187,7 @@ def _counting_weights(sample_weight: npt.ArrayLike, n_rows: int) -> tuple[Floats
     return weights[is_counted] / weights[is_counted].mean(), is_counted
 
 
-def _group_ids(group: npt.ArrayLike, is_counted: Bools) -> npt.NDArray[Any]:
+def group_ids(group: npt.ArrayLike, is_counted: Bools) -> npt.NDArray[Any]:
     ids = np.asarray(group).ravel()
     if len(ids) != len(is_counted):
         raise ValueError(
@@ -207,7 +207,7 @@ def check_number(units: str, where: str, n_units: int) -> None:
         )
 
 
-def _check_size(held: HeldOut) -> None:
+def check_size(held: HeldOut) -> None:
     """Raise ValueError for outcomes whose squared losses, squared again for errors, leave the range of floats."""
     if not isinstance(held, LossRows) or not held.loss.is_on_scale:
         return
