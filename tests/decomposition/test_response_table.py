@@ -80,3 +80,11 @@ def test_too_many_cells_are_refused_with_their_number(monkeypatch):
 def test_the_response_itself_is_refused(fx):
     with pytest.raises(ValueError, match="must have a score that differs from the response, got the link 'identity'"):
         fx.on_response_scale()
+
+
+def test_terms_of_the_response_of_a_selection_are_not_counted_among_the_terms_of_the_model():
+    fx = treeanova.decompose(classifier(2), ROWS, density="independent", n_jobs=1)
+    response = fx.select(order=1).on_response_scale()
+    words = f"Decomposition of {len(response)} terms, of a selection from the model's {len(fx)}:"
+    assert repr(response).startswith(words)
+    assert f"Decomposition of {len(fx.select(order=1))} terms (of {len(fx)}):" in repr(fx.select(order=1))

@@ -107,7 +107,10 @@ class Decomposition(Answers):
         counts += f"; {len(at_rows):,} of higher orders at rows" if at_rows else ""
         counts += "; all others added up by order" if function.unlisted_orders else ""
         counts += "; a remainder" if self.has_remainder else ""
-        partial = f" (of {scope.n_terms})" if scope.is_part and not self.history else ""
+        partial = "" if self.history or not scope.is_part else f" (of {scope.n_terms})"
+        source = function.source
+        if partial and isinstance(source, AdditiveModel) and not {*function.terms.keys} <= {*source.terms.keys}:
+            partial = f", of a selection from the model's {scope.n_terms}"
         outputs = "" if self._has_one_output else f", outputs {', '.join(self.outputs)}"
         lines = [
             f"Decomposition of {len(self):,} terms{partial}: {counts or 'none'}",
