@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.tree import DecisionTreeRegressor
 
 import treeanova
 from tests.support.library_models import DEEP_MODELS, LIBRARY_MODELS
 from tests.support.simulated import dependent_rows
+from tests.support.training import fit
 from treeanova.decomposition.gap import two_groups
 from treeanova.testing import example
 
@@ -272,3 +274,16 @@ def test_values_that_differ_by_rounding_only_have_no_error():
 def test_one_row_has_no_spread_and_no_claim():
     fx, X = example()
     assert "known without error" not in str(fx.gap(X[:3], np.array([False, False, True])))
+
+
+@pytest.mark.parametrize(
+    ("weight_of_s", "n_alike", "is_said"),
+    [(1.0, 70, True), (0.0, 70, False), (1.0, 50, False)],  # of 100 rows in each group, t equals s in `n_alike`
+)
+def test_others_carry_a_feature_only_if_the_model_has_it_and_they_differ(weight_of_s, n_alike, is_said):
+    s = np.repeat([0.0, 1.0], 100)
+    t = np.where(np.arange(200) % 100 < n_alike, s, 1.0 - s)
+    X = np.column_stack([s, t])
+    model = fit(DecisionTreeRegressor(), X, 3.0 * t + weight_of_s * s)
+    gap = treeanova.decompose(model, X, feature_names=["s", "t"], density="independent").gap(X, "s")
+    assert ("Dropping the terms of s would not remove its influence" in repr(gap)) == is_said

@@ -122,10 +122,18 @@ class Gap(Result):
                     blocks.append(contribution_lines(rows, ("gap", "error"), n_rows or len(rows), "gap"))
         if min(self.sizes) > 1 and any(row["error"] is None or math.isnan(row["error"]) for row in content["table"]):
             blocks.append(f"error –: {WITHOUT_ERROR}")
-        if self.feature is not None:
+        if others_carry(self):
             dropping = f"Dropping the terms of {self.feature} would not remove its influence"
             blocks.append(printable(f"{dropping}: features correlated with it carry it."))
         return "\n\n".join(blocks)
+
+
+def others_carry(gap: Gap) -> bool:
+    """Whether a model with terms of the feature has a gap through others, too, of more than two standard errors."""
+    routes = [] if gap.routes is None else records(gap.routes)
+    of_outputs = [rows_of_output(routes, output)[:3] for output in gap.fx.outputs] if routes else []
+    has_terms = any(row["gap"] or (row["error"] or 0.0) > 0.0 for rows in of_outputs for row in rows[:2])
+    return has_terms and any(abs(rows[2]["gap"]) > 2 * (rows[2]["error"] or math.inf) for rows in of_outputs)
 
 
 def gap_between(

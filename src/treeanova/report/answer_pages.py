@@ -13,7 +13,7 @@ import numpy as np
 from treeanova import plot, views
 from treeanova.core.arrays import Floats
 from treeanova.decomposition.change import INTERCEPT, Change
-from treeanova.decomposition.gap import WITHOUT_ERROR, Gap, error_text
+from treeanova.decomposition.gap import WITHOUT_ERROR, Gap, error_text, others_carry
 from treeanova.decomposition.predictions import Predictions
 from treeanova.plot.bars import BAR_HEIGHT, Bars, bars_of
 from treeanova.plot.differences import ALL, change_bars, gap_bars
@@ -198,14 +198,17 @@ def _sections_of_routes(gap: Gap, output_index: int, of: str) -> Sequence[Markup
 
 def _what_a_gap_says(gap: Gap) -> Markup:
     feature = gap.feature or "a feature"
+    dropping = (
+        f"Dropping the terms of {feature} from the model would not remove its influence: features that differ "
+        "between the groups carry part of it, and a model that is trained again without it can learn it from them. "
+        "That part is in the rows of these features."
+    )
     return section(
         "What this says, and what it does not",
         _paragraphs(
             "The difference of the mean scores is the sum of the differences of the terms' means, exactly. A term "
             "contributes if the groups differ in its features and the model uses them.",
-            f"Dropping the terms of {feature} from the model would not remove its influence: features that differ "
-            "between the groups carry part of it, and a model that is trained again without it can learn it from them. "
-            "That part is in the rows of these features.",
+            *([dropping] if gap.feature is None or others_carry(gap) else []),
             "The table describes the model. It does not say whether a difference is justified, nor what causes it. "
             "Standard errors are over rows; they take the model and the density as given.",
         ),
