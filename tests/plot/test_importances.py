@@ -96,3 +96,14 @@ def test_ticks_have_no_needless_digits(fx):
     ticks = [tick.get_text() for tick in ax.get_xticklabels()]
     assert "0 %" in ticks
     assert not any(".0 %" in tick for tick in ticks)
+
+
+@pytest.mark.parametrize("by", ["term", "feature"])
+def test_a_remainder_is_not_counted_as_another_term_or_feature(fx, by):
+    part = fx.truncate(1)
+    names = part.importance(by)[by].tolist()
+    last = list(tick_places(plot.importance(part, by=by, k=2), "y"))[-1]
+    n_others = len(set(names[1:]) - {"remainder"})
+    assert last == (f"{n_others} other {by}s and remainder" if "remainder" in names[1:] else f"{n_others} other {by}s")
+    everything = list(tick_places(plot.importance(part, by=by, k=1), "y"))
+    assert everything == [f"{len(names) - 1} other {by}s and remainder"]

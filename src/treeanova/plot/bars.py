@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import matplotlib as mpl
@@ -17,7 +17,7 @@ from treeanova.data.columns import as_rows, columns_of, encode, encode_rows
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.explanation import Explanation
 from treeanova.decomposition.function import rest_label
-from treeanova.decomposition.predictions import backend_of_tables, function_of
+from treeanova.decomposition.predictions import Predictions, backend_of_tables, function_of
 from treeanova.decomposition.validation import Validation
 from treeanova.model.effects import respond
 from treeanova.plot import style
@@ -51,14 +51,32 @@ def bars_of(table: Any, columns: Sequence[str], output: str | None = None, by: s
     return Bars([str(lists[by][i]) for i in rows], numbers)
 
 
-def with_rest(bars: Bars, k: int, by: str = "term") -> Bars:
-    """Return the first k - 1 bars and the sum of all others, if there are more than k; errors do not add up."""
+def with_rest(bars: Bars, k: int, by: str = "term", sums: Collection[str] = ()) -> Bars:
+    """Return the first k - 1 bars and the sum of all others, if there are more than k; errors do not add up.
+
+    `sums` are names of bars that are sums of terms or a remainder: they do not count as one.
+    """
     names, columns = bars
     if len(names) <= k:
         return bars
-    sums = {name: np.nan if name == "error" else column[k - 1 :].sum() for name, column in columns.items()}
-    summed = {name: np.append(column[: k - 1], sums[name]) for name, column in columns.items()}
-    return Bars([*names[: k - 1], f"{len(names) - k + 1} other {by}s"], summed)
+    totals = {name: np.nan if name == "error" else column[k - 1 :].sum() for name, column in columns.items()}
+    summed = {name: np.append(column[: k - 1], totals[name]) for name, column in columns.items()}
+    return Bars([*names[: k - 1], _name_of_rest(names[k - 1 :], by, sums)], summed)
+
+
+def _name_of_rest(names: Sequence[str], by: str, sums: Collection[str]) -> str:
+    """Return "3 other terms and remainder"; of several sums, their number."""
+    among = [name for name in names if name in sums]
+    n_others = len(names) - len(among)
+    words = [f"{n_others} other {by}{'s' * (n_others != 1)}"] if n_others else []
+    return " and ".join(words + ([f"{len(among)} sums of terms"] if len(among) > 1 else among))
+
+
+def sums_of_terms(fx: Predictions) -> list[str]:
+    """Return how tables call sums of unlisted terms and a remainder."""
+    components = function_of(fx).components
+    labels = components.labels(fx.schema.names)
+    return labels[len(components.keys) :]
 
 
 def frame_of(ends: Sequence[Ends], n_heads: int, ax: Any = None) -> Ends:
@@ -150,7 +168,8 @@ def importance(
     [0.333, 0.333, 0.333]
     """
     output = fx.outputs[output_position(checked_decomposition(fx), output)]
-    bars = with_rest(bars_of(fx.importance(by), ("variance", "covariance"), output, by), checked_count(k), by)
+    numbers = bars_of(fx.importance(by), ("variance", "covariance"), output, by)
+    bars = with_rest(numbers, checked_count(k), by, sums_of_terms(fx))
     variance, covariance = bars.columns.values()
     is_new = ax is None
     ax = style.checked_axes(ax, 6.4, 1.5 + BAR_HEIGHT * max(len(bars.names), 3))
@@ -228,7 +247,8 @@ def waterfall(
     if data.shape[0] != 1:
         raise ValueError(f"`row` must be one row, got {data.shape[0]}; pass X.iloc[[i]] or X[i : i + 1].")
     explained = fx.explain(data, reference=reference)
-    bars = with_rest(_bars_of_row(explained, _feature_texts(fx, data, reference), output_index), checked_count(k))
+    bars = _bars_of_row(explained, _feature_texts(fx, data, reference), output_index)
+    bars = with_rest(bars, checked_count(k), sums=sums_of_terms(fx))
     ax = style.checked_axes(ax, 7.2, 1.6 + BAR_HEIGHT * max(len(bars.names), 3))
     start = float(np.atleast_1d(explained.intercept)[output_index])
     _draw_waterfall(ax, start, bars.columns["value"])

@@ -101,7 +101,7 @@ def _with_total(terms: bars.Bars, totals: Sequence[float | Floats], output_index
 
 def _draw_gap_terms(gap: Gap, output_index: int, k: int, ax: Any) -> Any:
     fx = gap.fx
-    terms = bars.with_rest(gap_bars(gap, output_index), k + 1)  # besides the sum of all
+    terms = bars.with_rest(gap_bars(gap, output_index), k + 1, sums=bars.sums_of_terms(fx))  # besides the sum of all
     values, errors = terms.columns["gap"], terms.columns["error"]
     ax = style.checked_axes(ax, 7.2, 1.4 + bars.BAR_HEIGHT * max(len(terms.names), 4))
     rows, has_error = np.arange(len(values)), np.isfinite(errors)
@@ -332,7 +332,8 @@ def change(
 
 def _draw_change_terms(change: Change, output_index: int, k: int, ax: Any) -> Any:
     fx = change.old
-    terms = bars.with_rest(change_bars(change, output_index), k + 2)  # besides the sum of all and the intercept
+    sums = bars.sums_of_terms(fx)
+    terms = bars.with_rest(change_bars(change, output_index), k + 2, sums=sums)  # besides total and intercept
     ax = style.checked_axes(ax, 7.2, 1.6 + bars.BAR_HEIGHT * max(len(terms.names), 4))
     handles, is_cut = _draw_stacks(ax, *terms.columns.values())
     before, after = (float(np.atleast_1d(mean)[output_index]) for mean in (change.old_mean, change.new_mean))
