@@ -128,3 +128,6 @@ def test_pairs_go_up_and_across_as_on_the_page():
     axes = plot.grid(fx, keys=[(first, second), (second, hours)])
     assert ["first" in axes[0].get_xlabel(), "second" in axes[0].get_ylabel()] == [True, True]
     assert [axes[1].get_xlabel(), "second" in axes[1].get_ylabel()] == ["hours", True]
+    axes = plot.grid(fx, keys=[(second, first), (hours, second)])
+    assert ["second" in axes[0].get_xlabel(), "first" in axes[0].get_ylabel()] == [True, True]
+    assert [axes[1].get_xlabel(), "second" in axes[1].get_ylabel()] == ["hours", True]

@@ -322,7 +322,7 @@ def grid(
     k
         Number of terms, the strongest first.
     keys
-        Terms to draw instead of the strongest.
+        Terms to draw instead of the strongest; of two numbers or categories, the one named first goes across.
     output
         Name or position of a class or target; by default all of them in main effects, and the first in pairs and ranks.
     errors
@@ -358,7 +358,7 @@ def grid(
     with mpl.rc_context(_SMALL if ax is None else {}):
         for names, panel in zip(terms, panels, strict=True):
             _draw_panel(fx, names, panel, page)
-            panel.set_title(titles[names], fontsize="small", fontweight="bold", loc="left")
+            panel.set_title(titles[fx.terms[names].features], fontsize="small", fontweight="bold", loc="left")
     if ax is None:
         _name_values_once(fx, panels, page)
         panels[0].figure.supxlabel(_footnote(fx, left_out), fontsize="small")
@@ -371,7 +371,9 @@ def _checked_keys(fx: Decomposition, keys: Sequence[KeyLike]) -> list[Names]:
     for key in keys:
         if len(choices.names_of(key)) > 2:
             choices.check_order(key, 2, "terms of more features have no plot, see fx.importance()")
-    return [choices.term_of(fx, key).features for key in keys]
+    terms = [choices.term_of(fx, key).features for key in keys]
+    orders = map(choices.names_of, keys)  # the user's: the feature named first goes across
+    return [order if len(order) == len(term) else term for order, term in zip(orders, terms, strict=True)]
 
 
 def _strongest_and_omitted(
@@ -465,9 +467,9 @@ def _rename_axis(panel: Any, x_or_y: str, name: str) -> None:
 
 
 def _draw_pair_panel(fx: Decomposition, names: Names, panel: Any, page: _Page) -> None:
-    term = fx.terms[names]
     words = page.words and views.effect_words(fx.schema, fx.outputs[page.output_index], fx.density.baseline)
-    if [axis.is_ordered for axis in term.axes] == [False, True]:
+    term = fx.terms[names]
+    if [term.axes[term.features.index(name)].is_ordered for name in names] == [False, True]:
         names = names[::-1]  # numbers across, categories up where their names have room
     options = PairOptions(kind="heatmap", limit=page.limit, words=words, errors=page.errors)
     draw_pair(fx, names, page.output_index, options, panel)
