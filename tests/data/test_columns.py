@@ -411,3 +411,10 @@ def test_names_that_numpy_would_forget_are_refused(kind):
         encode_rows(rows, schema, name="reference")
     with pytest.raises(TypeError, match=f"`X` {refused}"):
         _checked_rows(treeanova.AdditiveRegressor(), rows)
+
+
+def test_a_memoryview_is_a_matrix():
+    rows = np.arange(40.0).reshape(20, 2)
+    model = fit(pytest.importorskip("sklearn.tree").DecisionTreeRegressor(max_depth=2), rows, rows[:, 0])
+    fx = treeanova.decompose(model, memoryview(rows), density="empirical")
+    np.testing.assert_allclose(fx.intercept, model.predict(rows).mean())

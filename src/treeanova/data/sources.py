@@ -480,7 +480,7 @@ def batches_of(X: Any) -> Batches | None:
     # iterable of frames, which can be read again unless it is an iterator.
     if isinstance(X, Batches):
         return X
-    if X is None or isinstance(X, (np.ndarray, Mapping)) or scipy.sparse.issparse(X):
+    if X is None or isinstance(X, (np.ndarray, Mapping, memoryview)) or scipy.sparse.issparse(X):
         return None
     if nw.dependencies.is_into_dataframe(X):
         return None
