@@ -794,3 +794,24 @@ def test_read_model_finds_this_reader(tmp_path):
     rows, target = numeric_data(rng)
     model = fit(catboost.CatBoostRegressor(**options(iterations=3)), rows, target)
     assert read_model(model).n_trees == 3
+
+
+@pytest.mark.parametrize("loss", ["MultiClass", "MultiClassOneVsAll"])
+@pytest.mark.parametrize("declared", [5, [0, 1, 2, 3, 4], [10, 0, 2, 4], ["x", "p", "q", "r"]])
+def test_declared_classes_without_rows_have_probability_0(loss, declared, tmp_path):
+    rows = np.random.default_rng(0).normal(size=(90, 2))
+    labels = np.array([0, 2, 4] if "x" not in np.ravel(declared) else ["p", "q", "r"])[np.arange(90) % 3]
+    rows[:, 0] += np.arange(90) % 3
+    classes = {"classes_count": declared} if isinstance(declared, int) else {"class_names": declared}
+    options = {"iterations": 3, "depth": 2, "thread_count": 1, "verbose": 0, "allow_writing_files": False}
+    model = fit(catboost.CatBoostClassifier(loss_function=loss, **classes, **options), rows, labels)
+    model.save_model(str(tmp_path / "model.cbm"))
+    for source in (model, tmp_path / "model.cbm"):
+        fx = treeanova.decompose(source, rows, density="independent")
+        assert fx.outputs == tuple(map(str, sorted(set(labels.tolist()))))
+        assert fx.predict(rows).tolist() == model.predict(rows).ravel().tolist()
+        np.testing.assert_allclose(fx.predict_proba(rows), model.predict_proba(rows), atol=1e-12)
+    fx.save(tmp_path / "fx.tav")
+    np.testing.assert_array_equal(treeanova.load(tmp_path / "fx.tav").predict_proba(rows), fx.predict_proba(rows))
+    estimator = treeanova.AdditiveClassifier.from_decomposition(fx)
+    assert estimator.classes_.tolist() == model.classes_.tolist()

@@ -543,6 +543,9 @@ class Schema(_Value):
         The model's names, if the user has given others for display: tables that have them are matched by them.
     classes
         Labels of the classes of a classifier, in the order of its probabilities; empty if the model stores none.
+    declared_classes
+        Labels of all classes that were declared for training, if some had no rows: these have no output, and
+        probability 0.
     predicts_share
         Whether the target is a number between 0 and 1, so that the response is a mean although the link is "logit".
     objective
@@ -566,6 +569,7 @@ class Schema(_Value):
     given: bool = False
     trained_names: tuple[str, ...] = ()
     classes: tuple[Hashable, ...] = ()
+    declared_classes: tuple[Hashable, ...] = ()
     predicts_share: bool = False
     objective: str = dataclasses.field(default="", compare=False)
 

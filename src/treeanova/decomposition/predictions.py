@@ -26,7 +26,7 @@ from treeanova.decomposition.explanation import Explanation, Job, columns_of, di
 from treeanova.decomposition.function import SAME_SCALE, Function, per_output, values_against, values_at_rows
 from treeanova.density.base import Density
 from treeanova.model.axes import Axis
-from treeanova.model.effects import class_labels, class_probabilities, is_classifier, respond
+from treeanova.model.effects import class_labels, declared_probabilities, is_classifier, respond
 from treeanova.model.grid import Grid
 from treeanova.model.rows import Rows
 from treeanova.storage.saved import fingerprint
@@ -464,7 +464,7 @@ class Predictions:
         >>> fx.predict_proba(X[:1]).tolist()
         [[1.0, 0.0]]
         """
-        return class_probabilities(self.schema, self._scores(X))
+        return declared_probabilities(self.schema, self._scores(X))
 
     def term_values(self, X: Any, key: str | Collection[str]) -> Floats:
         """Evaluate one term at rows; for a deep ensemble, even an unlisted one that has no table.

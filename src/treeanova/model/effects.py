@@ -347,6 +347,16 @@ def class_probabilities(schema: Schema, score: Floats) -> Floats:
     return np.hstack([1 - response, response]) if response.shape[1] == 1 else response
 
 
+def declared_probabilities(schema: Schema, score: Floats) -> Floats:
+    """Return probabilities of all classes that were declared for training, 0 for those that had no rows."""
+    present = class_probabilities(schema, score)
+    if not schema.declared_classes:
+        return present
+    declared = np.zeros((len(score), len(schema.declared_classes)))
+    declared[:, [schema.declared_classes.index(label) for label in schema.classes]] = present
+    return declared
+
+
 def is_classifier(schema: Schema) -> bool:
     return not schema.predicts_share and schema.link in {"logit", "softmax", "probability"}
 

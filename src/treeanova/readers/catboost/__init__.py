@@ -156,13 +156,14 @@ def _schema(model: Model, flats: Sequence[int], known_hashes: Mapping[int, Ints]
             "read it before drop_unused_features()."
         )
     names = names if named else [f"x{flat}" for flat in flats]
-    is_one_of, n_classes = model.loss.get("type") in _ONE_CLASS_LOSSES, max(2, model.values.shape[1])
+    is_one_of = model.loss.get("type") in _ONE_CLASS_LOSSES and len(model.class_names) == max(2, model.values.shape[1])
     return Schema(
         features=tuple(dataclasses.replace(features[flat], name=name) for flat, name in zip(flats, names, strict=True)),
         outputs=_outputs(model),
         link=link_and_objective(str(model.loss.get("type")), _LOSSES)[0],
         named=named,
-        classes=plain_labels(model.class_names) if is_one_of and len(model.class_names) == n_classes else (),
+        classes=plain_labels(model.class_names) if is_one_of else (),
+        declared_classes=plain_labels(model.declared) if is_one_of else (),
         objective=_objective(model.loss),
     )
 
@@ -234,4 +235,6 @@ def _score_of(library: Any, model: Any, forest: Forest, rows: Floats) -> Any:
         cat_features=[j for j, feature in enumerate(schema.features) if feature.is_category],
         feature_names=list(schema.names) if schema.named else None,
     )
-    return library.CatBoost.predict(model, pool, prediction_type="RawFormulaVal")
+    scores = np.asarray(library.CatBoost.predict(model, pool, prediction_type="RawFormulaVal"))
+    is_absent = np.isneginf(scores).all(axis=0)  # classes that were declared for training and had no rows
+    return scores[:, ~is_absent] if scores.ndim == 2 else scores

@@ -105,7 +105,8 @@ class Model:
     scale: float
     bias: Floats
     loss: Mapping[str, Any]
-    class_names: Sequence[Any]
+    class_names: Sequence[Any]  # of the outputs
+    declared: Sequence[Any]  # all classes, if some had no rows in training and so have no output
     category_names: Mapping[int, str]
 
 
@@ -145,9 +146,16 @@ def training_note(info: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def loss_and_classes(info: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `loss` and `class_names` of `Model`, as the notes on training have them."""
+    """Return `loss`, `class_names` and `declared` of `Model`, as the notes on training have them."""
     params, classes = training_note(info, "params"), training_note(info, "class_params")
-    return {"loss": dict(params.get("loss_function") or {}), "class_names": list(classes.get("class_names") or ())}
+    declared = list(classes.get("class_names") or range(whole_number(classes.get("classes_count") or 0)))
+    labels = [int(decimal_number(label)) for label in classes.get("class_to_label") or ()]
+    if not labels or len(labels) >= len(declared):
+        names, declared = declared, []
+    else:
+        check_values("classes must be declared", np.array(labels), np.isin(labels, np.arange(len(declared))))
+        names = [declared[label] for label in labels]
+    return {"loss": dict(params.get("loss_function") or {}), "class_names": names, "declared": declared}
 
 
 def text_error() -> UnsupportedModelError:
