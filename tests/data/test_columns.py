@@ -414,7 +414,7 @@ def test_names_that_numpy_would_forget_are_refused(kind):
 
 
 def test_a_memoryview_is_a_matrix():
-    rows = np.arange(40.0).reshape(20, 2)
+    rows = np.random.default_rng(0).normal(size=(40, 2))
     model = fit(pytest.importorskip("sklearn.tree").DecisionTreeRegressor(max_depth=2), rows, rows[:, 0])
     fx = treeanova.decompose(model, memoryview(rows), density="empirical")
     np.testing.assert_allclose(fx.intercept, model.predict(rows).mean())
