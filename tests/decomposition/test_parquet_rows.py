@@ -212,7 +212,7 @@ def test_errors_name_what_is_wrong(categories, tmp_path):
     with pytest.raises(ValueError, match="`X` must have at least one row, got 0 rows"):
         fx.explain_to(tmp_path / "out.parquet", rows[:0])
     assert not list(tmp_path.iterdir())
-    with pytest.raises(TypeError, match="batch 2: columns to keep must have the same types in all of `X`"):
+    with pytest.raises(TypeError, match="batch 2: column 'id' to keep must have the same type in all of `X`"):
         fx.explain_to(tmp_path / "out.parquet", [rows.assign(id=1), rows.assign(id="x")], keep=["id"])
 
 
@@ -285,3 +285,42 @@ def test_a_file_that_would_be_read_as_rows_is_not_written(source, tmp_path):
     fx.explain_to(folder / "_terms.parquet", folder)  # names with _ at the beginning are no rows
     fx.explain_to(tmp_path / "terms.parquet", folder)
     assert pq.read_table(tmp_path / "terms.parquet").num_rows == len(X)
+
+
+ABSENT = [None] * 4
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        (ABSENT, ["x"] * 4),
+        (["x"] * 4, ABSENT),
+        (ABSENT, ABSENT, [1.5] * 4, ABSENT),
+        (ABSENT, ABSENT),
+        ([1] * 4, ABSENT),
+    ],
+)
+def test_kept_columns_may_be_missing_in_any_batch(batches, tmp_path):
+    fx, X = example()
+    frames = [pa.table({"x0": X[:, 0], "x1": X[:, 1], "note": pa.array(values)}) for values in batches]
+    fx.explain_to(tmp_path / "out.parquet", frames, keep=["note"])
+    assert pq.read_table(tmp_path / "out.parquet")["note"].to_pylist() == [value for part in batches for value in part]
+
+
+def test_kept_columns_may_be_missing_in_the_first_block_of_a_batch(tmp_path, monkeypatch):
+    monkeypatch.setattr(parquet_rows, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(parquet_rows, "_FEWEST_ROWS", 2)
+    fx, X = example()
+    notes = [None, None, "x", "y"]
+    rows = pd.DataFrame(X, columns=["x0", "x1"]).assign(note=pd.Series(notes, dtype=object))
+    fx.explain_to(tmp_path / "out.parquet", rows, keep=["note"])
+    assert pq.read_table(tmp_path / "out.parquet")["note"].to_pylist() == notes
+
+
+def test_fractions_after_whole_numbers_are_refused_by_the_name_of_the_column(tmp_path):
+    fx, X = example()
+    frames = [pa.table({"x0": X[:, 0], "x1": X[:, 1], "note": [value] * 4}) for value in (1, 2.5)]
+    with pytest.raises(
+        TypeError, match=r"batch 2: column 'note' to keep must have the same type .* got double after int"
+    ):
+        fx.explain_to(tmp_path / "out.parquet", frames, keep=["note"])

@@ -395,9 +395,10 @@ class Job:
     def _tables_of_blocks(self, batch: Batch) -> Iterator[Any]:
         """Yield Arrow tables of blocks of rows that fit into memory."""
         n_rows = max(_FEWEST_ROWS, _BLOCK_BYTES // (8 * self.n_columns))
+        kept_columns = None if batch.kept is None else _as_arrow(batch.kept)  # whole: some rows may be all missing
         for start in range(0, batch.n_rows, n_rows):
             stop = min(start + n_rows, batch.n_rows)
-            copied_columns = None if batch.kept is None else some_rows(batch.kept, start, stop)
+            copied_columns = None if kept_columns is None else some_rows(kept_columns, start, stop)
             with reporting(None):  # progress counts rows, not the steps of a batch
                 explained = self.explain(some_rows(batch.table, start, stop))
             yield _arrow_table(explained, copied_columns)
@@ -422,9 +423,8 @@ def _arrow_table(explained: Explanation, copied_columns: Any) -> Any:
     columns = columns_of(explained).items()
     arrays = {name: pyarrow.array(np.ascontiguousarray(values)) for name, values in columns}
     if copied_columns is not None:
-        table = _as_arrow(copied_columns)
-        for name in table.column_names:
-            arrays[free_name(name, arrays)] = table[name]
+        for name in copied_columns.column_names:
+            arrays[free_name(name, arrays)] = copied_columns[name]
     return pyarrow.table(arrays)
 
 
@@ -445,23 +445,28 @@ def _as_arrow(table: Any) -> Any:
 
 
 def _cast_to_schema(table: Any, schema: Any, source: str) -> Any:
+    """Cast columns to the types of earlier rows; a column that was all missing until now takes its new type."""
     pyarrow = importlib.import_module("pyarrow")
-    if schema is None or table.schema == schema:
-        return table
-    try:
-        return table.cast(schema)
-    except (ValueError, pyarrow.ArrowException) as error:
-        raise TypeError(
-            f"{source}: columns to keep must have the same types in all of `X`, got {table.schema.types} after "
-            f"{schema.types}; convert them."
-        ) from error
+    for j, field in enumerate(() if schema is None else schema):
+        if pyarrow.types.is_null(field.type) or table.schema.field(j).type == field.type:
+            continue
+        try:
+            table = table.set_column(j, field, table.column(j).cast(field.type))
+        except (ValueError, pyarrow.ArrowException) as error:
+            raise TypeError(
+                f"{source}: column {field.name!r} to keep must have the same type in all of `X`, got "
+                f"{table.schema.field(j).type} after {field.type}; convert it."
+            ) from error
+    return table
 
 
 def _join_files(files: Sequence[pathlib.Path], target: pathlib.Path) -> None:
     """Copy files to one, which replaces an existing one when complete."""
-    parquet = importlib.import_module("pyarrow.parquet")
-    with replacing(target) as file, parquet.ParquetWriter(file, parquet.read_schema(files[0])) as writer:
+    pyarrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    columns = zip(*map(parquet.read_schema, files), strict=True)
+    schema = pyarrow.schema([min(fields, key=lambda field: pyarrow.types.is_null(field.type)) for fields in columns])
+    with replacing(target) as file, parquet.ParquetWriter(file, schema) as writer:
         for path in files:
             with parquet.ParquetFile(path) as content:
                 for group in range(content.num_row_groups):
-                    writer.write_table(content.read_row_group(group))
+                    writer.write_table(content.read_row_group(group).cast(schema))
