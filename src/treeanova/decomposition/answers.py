@@ -244,18 +244,13 @@ class Answers(Predictions):
         Parameters
         ----------
         feature
-            Name of a feature whose values have an order.
+            Name of a feature whose values have an order; categories have none, and raise ValueError.
         output
             Name or position of a class or target; may be left out if there is only one.
 
         Returns
         -------
         Monotonicity
-
-        Raises
-        ------
-        ValueError
-            For a feature of categories, which have no order.
 
         Examples
         --------

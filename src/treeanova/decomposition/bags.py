@@ -39,16 +39,10 @@ class Bag(Result):
 
     Examples
     --------
-    >>> import numpy as np, treeanova
-    >>> from sklearn.tree import DecisionTreeRegressor
-    >>> X = np.arange(200).reshape(-1, 1) % 2
-    >>> y = X[:, 0] + np.random.default_rng(0).normal(size=200)
-    >>> bag = treeanova.bag(DecisionTreeRegressor().fit, X, y, 20)
-    >>> bag
-    Bag of 20 decompositions of 1 terms
-    >>> errors = bag.standard_errors()["x0",]  # of a mean of 100 numbers with deviation 1, nearly
-    >>> bool((errors > 0.04).all() and (errors < 0.1).all())
-    True
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()
+    >>> treeanova.bag([fx.model] * 3, X)
+    Bag of 3 decompositions of 3 terms
     """
 
     fx: Decomposition
@@ -112,10 +106,9 @@ class Bag(Result):
 
         Examples
         --------
-        >>> import numpy as np, treeanova
-        >>> from sklearn.tree import DecisionTreeRegressor
-        >>> X = np.arange(200).reshape(-1, 1) % 2
-        >>> treeanova.bag(DecisionTreeRegressor().fit, X, X[:, 0], 3).values("x0").shape
+        >>> import treeanova.testing
+        >>> fx, X = treeanova.testing.example()
+        >>> treeanova.bag([fx.model] * 3, X).values("x0").shape
         (3, 2)
         """
         term = self.fx.terms[key]
@@ -135,12 +128,11 @@ class Bag(Result):
 
         Examples
         --------
-        >>> import numpy as np, treeanova
-        >>> from sklearn.tree import DecisionTreeRegressor
-        >>> X = np.arange(200).reshape(-1, 1) % 2
-        >>> bag = treeanova.bag(DecisionTreeRegressor().fit, X, X[:, 0], 3)
+        >>> import treeanova.testing
+        >>> fx, X = treeanova.testing.example()
+        >>> bag = treeanova.bag([fx.model] * 3, X)
         >>> list(bag.standard_errors())
-        [('x0',)]
+        [('x0',), ('x1',), ('x0', 'x1')]
         """
         return dict(self._errors)
 
@@ -167,11 +159,10 @@ class Bag(Result):
 
         Examples
         --------
-        >>> import numpy as np, treeanova
-        >>> from sklearn.tree import DecisionTreeRegressor
-        >>> X = np.arange(200).reshape(-1, 1) % 2
-        >>> bag = treeanova.bag(DecisionTreeRegressor().fit, X, X[:, 0], 3)
-        >>> [name for name in bag.band("x0")]
+        >>> import treeanova.testing
+        >>> fx, X = treeanova.testing.example()
+        >>> bag = treeanova.bag([fx.model] * 3, X)
+        >>> list(bag.band("x0"))
         ['x0', 'x0_low', 'x0_high', 'value', 'weight', 'error', 'low', 'high']
         """
         if not 0 < level < 1:

@@ -147,8 +147,6 @@ def change(
     >>> change = treeanova.change(fx, fx, X_new=X[2:])  # x0 is always 1 in the new rows
     >>> change.total, change.population, change.model
     (0.25, 0.25, 0.0)
-    >>> [float(value) for value in change.table["population"]]
-    [0.0, 0.25, 0.0, 0.0]
     """
     _check_same_features_and_outputs(old, new)
     with reporting(progress) as report:

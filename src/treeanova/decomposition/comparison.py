@@ -389,8 +389,6 @@ class Sensitivity(Result):
     >>> import treeanova.testing
     >>> fx, X = treeanova.testing.example()
     >>> sensitivity = treeanova.density_sensitivity(fx.model, X, ["uniform", "empirical"])
-    >>> list(sensitivity.decompositions)
-    ['uniform', 'empirical']
     >>> [float(distance) for distance in sensitivity.table["distance"]]  # the four rows are uniform
     [0.0, 0.0, 0.0]
     """

@@ -381,8 +381,6 @@ class Decomposition(Answers):
         >>> fx = treeanova.decompose(effects, density="uniform").on_response_scale()
         >>> fx.terms["a", "b"].values.round(3).tolist()
         [[0.07, -0.07], [-0.07, 0.07]]
-        >>> fx.decision_function([[0, 0], [1, 1]]).round(3).tolist()
-        [0.018, 0.5]
         """
         source = AdditiveModel(TermSet(response_effects(self._function)))
         with reporting(progress) as report:

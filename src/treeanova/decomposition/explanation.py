@@ -47,10 +47,8 @@ class Explanation(Result):
         Names of the features of each term.
     intercept
         The mean score under the density, or the score of the reference; see `baseline`. A float, or shape (n_outputs,).
-    features
-        Names of all features of the model.
-    outputs
-        Names of the outputs.
+    features, outputs
+        Names of all features and outputs of the model.
     remainder
         The score minus intercept and terms, shape (n_rows,) or (n_rows, n_outputs); None if zero.
     others

@@ -49,18 +49,12 @@ class Gap(Result):
         The difference of the mean scores; a float, or an array of shape (n_outputs,).
     error
         Standard error of `total`; NaN if a group has a single row.
-    groups
-        Names of the two groups.
-    sizes
-        Numbers of their rows; those of weight zero do not count.
-    means
-        Mean scores of the two groups, the first and the second.
+    groups, sizes, means
+        Names of the two groups, numbers of their rows (those of weight zero do not count), and mean scores.
     feature
         The feature, or family, of `routes`, if any.
-    fx
-        The decomposition.
-    rows
-        Statistics of the rows of the two groups.
+    fx, rows
+        The decomposition, and statistics of the rows of the two groups.
     is_weighted
         Whether the rows have weights; means are then weighted.
 

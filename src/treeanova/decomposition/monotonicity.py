@@ -64,10 +64,8 @@ class Monotonicity(Result):
 
     Attributes
     ----------
-    feature
-        Name of the feature.
-    output
-        Name of the output.
+    feature, output
+        Names of the feature and of the output.
     direction
         "increasing" (never falls), "decreasing" (never rises), "constant", "neither", or "undecided" if neither a proof
         nor a counterexample was found.
@@ -87,16 +85,11 @@ class Monotonicity(Result):
     --------
     >>> from treeanova.testing import example
     >>> fx, X = example()  # the logical "and" of x0 and x1
-    >>> monotone = fx.monotonicity("x0")
-    >>> print(monotone)
+    >>> print(fx.monotonicity("x0"))
     x0: increasing
       largest change 1, from ≤ 0.5 to > 0.5 or missing at x1 > 0.5 or missing
       by levels of x1: 1 increasing, 1 constant
       missing values count as > 0.5 or missing
-    >>> monotone.is_increasing, monotone.is_decreasing
-    (True, False)
-    >>> list(monotone.table["direction"])
-    ['constant', 'increasing']
     """
 
     feature: str

@@ -52,7 +52,6 @@ class Term:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from treeanova.testing import example
     >>> fx, X = example()
     >>> term = fx.terms["x0", "x1"]
@@ -60,7 +59,7 @@ class Term:
     Term(x0 × x1: 2 × 2 bins, values -0.25 to 0.25)
     >>> term.has_table, term.values.tolist()
     (True, [[0.25, -0.25], [-0.25, 0.25]])
-    >>> term(np.array([[1, 1]])).tolist()
+    >>> term(X[3:]).tolist()
     [0.25]
     """
 
@@ -474,16 +473,11 @@ class Predictions:
         X
             As for `decision_function`.
         key
-            As for `terms`: name of a feature, names of several, or a label such as "a × b".
+            As for `terms`: name of a feature, names of several, or a label such as "a × b"; KeyError if there is none.
 
         Returns
         -------
         array in the shape of `decision_function`
-
-        Raises
-        ------
-        KeyError
-            If there is no such term.
 
         Examples
         --------

@@ -48,10 +48,8 @@ class Validation(Result):
         variance at the same rows. NaN: not defined.
     loss
         Name of the loss.
-    model_loss
-        Mean loss of the model; an array if there are several targets.
-    constant_loss
-        The same for the best constant.
+    model_loss, constant_loss
+        Mean loss of the model, and of the best constant; arrays if there are several targets.
     n_rows
         Number of held-out rows; those of weight zero do not count.
     dispensable

@@ -183,13 +183,9 @@ class Density(abc.ABC):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import treeanova
-    >>> from sklearn.tree import DecisionTreeRegressor
-    >>> X = np.array([[0.0, 0], [0, 1], [1, 1], [1, 1]])
-    >>> model = DecisionTreeRegressor().fit(X, X.sum(axis=1))
-    >>> fx = treeanova.decompose(model, X, density=treeanova.density.Empirical())
-    >>> fx.density.table((0, 1)).tolist()
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()
+    >>> fx.with_density(treeanova.density.Empirical(), X[[0, 1, 3, 3]]).density.table((0, 1)).tolist()
     [[0.25, 0.25], [0.0, 0.5]]
     """
 
@@ -293,12 +289,10 @@ class Density(abc.ABC):
 
         Examples
         --------
-        >>> import numpy as np
-        >>> import treeanova
-        >>> from sklearn.tree import DecisionTreeRegressor
-        >>> X = np.array([[0.0], [1], [1], [1]])
-        >>> fx = treeanova.decompose(DecisionTreeRegressor().fit(X, X[:, 0]), X, density="empirical")
-        >>> round(float(np.exp(fx.density.log_likelihood(np.array([[1.0]])))), 6)
+        >>> import math
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> round(math.exp(fx.with_density("empirical", X[[0, 3, 3, 3]]).density.log_likelihood(X[3:], ["x0"])), 6)
         0.75
         """
         grid = self._bound_grid

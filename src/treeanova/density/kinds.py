@@ -43,8 +43,7 @@ class Uniform(Density):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import treeanova
+    >>> import numpy as np, treeanova
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> X = np.array([[0.0], [2.0], [8.0]])  # thresholds at 1 and 5
     >>> model = DecisionTreeRegressor().fit(X, X[:, 0])
@@ -99,19 +98,14 @@ class Empirical(Density):
 
     Parameters
     ----------
-    X
-        Rows that define the density, in place of those passed to `decompose`.
-    sample_weight
-        Weights of these rows.
+    X, sample_weight
+        Rows that define the density, in place of those passed to `decompose`, and their weights.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import treeanova
-    >>> from sklearn.tree import DecisionTreeRegressor
-    >>> X, other_rows = np.array([[0.0], [1.0]]), np.array([[0.0], [0.0], [0.0], [1.0]])
-    >>> model = DecisionTreeRegressor().fit(X, X[:, 0])
-    >>> treeanova.decompose(model, X, density=treeanova.density.Empirical(other_rows)).density.table((0,)).tolist()
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()
+    >>> fx.with_density(treeanova.density.Empirical(X[[0, 0, 0, 3]])).density.table((0,)).tolist()
     [0.75, 0.25]
     """
 
@@ -166,15 +160,12 @@ class Laplace(Density):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import treeanova
-    >>> from sklearn.tree import DecisionTreeRegressor
-    >>> X = np.array([[0.0], [0.0], [0.0], [1.0]])
-    >>> model = DecisionTreeRegressor().fit(X, X[:, 0])
-    >>> treeanova.decompose(model, X, density=treeanova.density.Laplace(mix=0.5)).density.table((0,)).tolist()
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()
+    >>> rows = X[[0, 0, 0, 3]]
+    >>> fx.with_density(treeanova.density.Laplace(mix=0.5), rows).density.table((0,)).tolist()
     [0.625, 0.375]
-    >>> fx = treeanova.decompose(model, X, density=treeanova.density.Laplace(counts=1))
-    >>> (6 * fx.density.table((0,))).tolist()
+    >>> (6 * fx.with_density(treeanova.density.Laplace(counts=1), rows).density.table((0,))).tolist()
     [4.0, 2.0]
     """
 
@@ -241,12 +232,9 @@ class Independent(Density):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import treeanova
-    >>> from sklearn.tree import DecisionTreeRegressor
-    >>> X = np.array([[0.0, 0], [0, 1], [1, 1], [1, 1]])
-    >>> model = DecisionTreeRegressor().fit(X, X.sum(axis=1))
-    >>> treeanova.decompose(model, X, density=treeanova.density.Independent()).density.table((0, 1)).tolist()
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()
+    >>> fx.with_density(treeanova.density.Independent(), X[[0, 1, 3, 3]]).density.table((0, 1)).tolist()
     [[0.125, 0.375], [0.125, 0.375]]
     """
 
@@ -278,13 +266,10 @@ class Shrinkage(Density):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import treeanova
-    >>> from sklearn.tree import DecisionTreeRegressor
-    >>> X = np.array([[0.0, 0], [0, 1], [1, 1], [1, 1]])
-    >>> model = DecisionTreeRegressor().fit(X, X.sum(axis=1))
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()
     >>> half = treeanova.density.Shrinkage(intensity=0.5)
-    >>> treeanova.decompose(model, X, density=half).density.table((0, 1)).tolist()
+    >>> fx.with_density(half, X[[0, 1, 3, 3]]).density.table((0, 1)).tolist()
     [[0.1875, 0.3125], [0.0625, 0.4375]]
     """
 

@@ -83,10 +83,8 @@ class Statistics:
     ----------
     grid
         The bins.
-    totals
-        Number of rows, and sums of their weights.
-    has_weights
-        Whether rows came with weights.
+    totals, has_weights
+        Number of rows and sums of their weights, and whether rows came with weights.
     sample
         Rows with the smallest hashes of their numbers: all rows if there are at most 262,144.
     required

@@ -189,13 +189,10 @@ class Table(Density):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import treeanova
-    >>> from sklearn.tree import DecisionTreeRegressor
-    >>> X = np.array([[0.0, 0], [0, 1], [1, 0], [1, 1]])
-    >>> model = DecisionTreeRegressor().fit(X, X.prod(axis=1))
-    >>> weights = {("x0", "x1"): np.array([[4, 1], [1, 2]])}
-    >>> treeanova.decompose(model, density=treeanova.density.Table(weights)).density.table((0,)).tolist()
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()
+    >>> weights = {("x0", "x1"): [[4, 1], [1, 2]]}
+    >>> fx.with_density(treeanova.density.Table(weights)).density.table((0,)).tolist()
     [0.625, 0.375]
     """
 

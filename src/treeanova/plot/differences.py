@@ -70,10 +70,8 @@ def gap(
     >>> import treeanova.testing
     >>> fx, X = treeanova.testing.example()  # the logical "and" of x0 and x1
     >>> ax = treeanova.plot.gap(fx.gap(X, "x0"))
-    >>> [label.get_text() for label in ax.get_yticklabels()]
-    ['all together', 'x0', 'x1', 'x0 × x1']
-    >>> [float(bar.get_width()) for bar in ax.patches]
-    [0.5, 0.5, 0.0, 0.0]
+    >>> {label.get_text(): float(bar.get_width()) for label, bar in zip(ax.get_yticklabels(), ax.patches)}
+    {'all together': 0.5, 'x0': 0.5, 'x1': 0.0, 'x0 × x1': 0.0}
     """
     choices.checked_kind(gap, Gap, "gap", "fx.gap(X, group)")
     output_index = choices.output_position(choices.checked_decomposition(gap.fx), output)
@@ -181,7 +179,7 @@ def compare(
         Decompositions by name, ``{"raw": fx.raw, "pure": fx}``, or a list of them, which are then named by their
         densities. One that lacks the term is drawn at zero.
     key
-        Name of one feature, or names of two; of two, the one named first goes across.
+        Name of one feature, or names of two; the one named first goes across. If no decomposition has it, ValueError.
     {output}
     x_scale, limits, extras, order, max_bars
         How a main effect is drawn, as in `effect`; "quantile" uses the data of the first decomposition, the order
@@ -195,11 +193,6 @@ def compare(
     -------
     matplotlib.axes.Axes or array of Axes
         One for a main effect; an array with one for each decomposition for a pair.
-
-    Raises
-    ------
-    ValueError
-        If no decomposition has the term.
 
     Examples
     --------
@@ -315,10 +308,8 @@ def change(
     >>> import treeanova.testing
     >>> fx, X = treeanova.testing.example()  # the logical "and" of x0 and x1, on four rows
     >>> ax = treeanova.plot.change(treeanova.change(fx, fx, X_new=X[2:]))
-    >>> [label.get_text() for label in ax.get_yticklabels()]
-    ['all together', 'intercept', 'x0', 'x1', 'x0 × x1']
-    >>> [float(bar.get_width()) for bar in ax.containers[0]]
-    [0.25, 0.0, 0.25, 0.0, 0.0]
+    >>> {label.get_text(): float(bar.get_width()) for label, bar in zip(ax.get_yticklabels(), ax.containers[0])}
+    {'all together': 0.25, 'intercept': 0.0, 'x0': 0.25, 'x1': 0.0, 'x0 × x1': 0.0}
     """
     choices.checked_kind(change, Change, "change", "treeanova.change(old, new)")
     output_index = choices.output_position(change.old, output)
@@ -404,8 +395,6 @@ def monotonicity(monotonicity: Monotonicity, *, ax: Any = None) -> Any:
     >>> import treeanova.testing
     >>> fx, X = treeanova.testing.example()  # the logical "and" of x0 and x1
     >>> ax = treeanova.plot.monotonicity(fx.monotonicity("x0"))
-    >>> ax.get_title()
-    'x0: increasing'
     >>> [(float(bar.get_y()), float(bar.get_height())) for bar in ax.patches]
     [(0.0, 1.0)]
     """

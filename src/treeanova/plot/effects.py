@@ -133,8 +133,6 @@ def effect(
     >>> steps = ax.patches[0].get_data()
     >>> steps.values.tolist(), steps.edges.round(6).tolist()
     ([-0.25, 0.25], [-1.0, 0.5, 2.0])
-    >>> ax.get_xlabel(), ax.get_ylabel()
-    ('x0', 'change in prediction against the average')
     """
     series = main_series(choices.checked_decomposition(fx), key, output, errors, scale)
     words = choices.value_words(fx, fx.outputs.index(series[0].name) if len(series) == 1 else None, scale)

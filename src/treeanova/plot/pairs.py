@@ -358,7 +358,7 @@ def pair(
     ----------
     {fx}
     key
-        Names of two features; the one named first goes across.
+        Names of two features with a table, otherwise ValueError; the one named first goes across.
     {output}
     scale
         "score", "response" or "probability", as in `effect`: on the last two, what the interaction alone changes, the
@@ -390,11 +390,6 @@ def pair(
     -------
     matplotlib.axes.Axes
 
-    Raises
-    ------
-    ValueError
-        If the decomposition has no table of the two features.
-
     Notes
     -----
     A cell has next to no data where its weight is less than a hundredth of what it would be if the features were
@@ -409,8 +404,6 @@ def pair(
     >>> ax = treeanova.plot.pair(fx, ("x0", "x1"))
     >>> ax.collections[0].get_array().tolist()
     [[0.25, -0.25], [-0.25, 0.25]]
-    >>> ax.get_xlabel(), ax.get_ylabel()
-    ('x0', 'x1')
     """
     output_index = choices.output_position(choices.checked_decomposition(fx), output)
     words = choices.value_words(fx, output_index, scale)

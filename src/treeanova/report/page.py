@@ -170,8 +170,6 @@ def write_report(
     >>> fx, X = treeanova.testing.example()
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> path = treeanova.write_report(fx, folder / "report.html", title="Logical and", rows=X)
-    >>> path.name
-    'report.html'
     >>> "<title>Logical and</title>" in path.read_text(encoding="utf-8")
     True
     """

@@ -40,12 +40,8 @@ class Plan:
     ----------
     cells
         Number of cells of each term of the model and of all its subsets, by positions of features.
-    n_outputs
-        Number of outputs.
-    names
-        Names of the features.
-    sizes
-        Number of bins of each feature.
+    n_outputs, names, sizes
+        Number of outputs, names of the features, and number of bins of each.
     work_bytes
         Memory of the leaves of the trees, sums over them and tables on coarse bins, besides the tables.
     notes
@@ -53,9 +49,8 @@ class Plan:
 
     Examples
     --------
-    >>> import treeanova
-    >>> from treeanova.testing import example
-    >>> fx, X = example()
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()
     >>> plan = treeanova.plan(fx.model)
     >>> plan.n_cells, plan.max_order, plan.n_bytes
     (8, 2, 192)
@@ -87,11 +82,9 @@ class Plan:
 
         Examples
         --------
-        >>> import treeanova
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> plan = treeanova.plan(fx.model)
-        >>> plan.method((0, 1))
+        >>> import treeanova.testing
+        >>> fx, X = treeanova.testing.example()
+        >>> treeanova.plan(fx.model).method((0, 1))
         'direct'
         """
         return method_for([self.sizes[j] for j in key]).method
@@ -130,9 +123,8 @@ class Plan:
 
         Examples
         --------
-        >>> import treeanova
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
+        >>> import treeanova.testing
+        >>> fx, X = treeanova.testing.example()
         >>> treeanova.plan(fx.model).to_dict()["n_cells"]
         8
         """
@@ -150,11 +142,9 @@ class Plan:
 
         Examples
         --------
-        >>> import treeanova
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> plan = treeanova.plan(fx.model)
-        >>> plan.check(budget=1e6)
+        >>> import treeanova.testing
+        >>> fx, X = treeanova.testing.example()
+        >>> treeanova.plan(fx.model).check(budget=1e6)
         """
         if self.n_bytes <= budget:
             return

@@ -215,13 +215,9 @@ class Kernel(SmoothDensity):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import treeanova
-    >>> from sklearn.tree import DecisionTreeRegressor
-    >>> X = np.random.default_rng(0).normal(size=(200, 2))
-    >>> model = DecisionTreeRegressor(max_leaf_nodes=8, random_state=0).fit(X, X.prod(axis=1))
-    >>> fx = treeanova.decompose(model, X, density=treeanova.density.Kernel(bandwidth=0.5))
-    >>> fx.density.draw(3).shape
+    >>> import treeanova.testing
+    >>> fx, X = treeanova.testing.example()
+    >>> fx.with_density(treeanova.density.Kernel(bandwidth=0.5)).density.draw(3).shape
     (3, 2)
     """
 
@@ -242,10 +238,8 @@ class Kernel(SmoothDensity):
 
         Parameters
         ----------
-        n_rows
-            Number of rows.
-        random_state
-            Seed of the draws.
+        n_rows, random_state
+            Number of rows, and seed of the draws.
 
         Returns
         -------
@@ -277,8 +271,7 @@ class Auto(SmoothDensity):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import treeanova
+    >>> import numpy as np, treeanova
     >>> from sklearn.tree import DecisionTreeRegressor
     >>> X = np.random.default_rng(0).normal(size=(500, 2))
     >>> X[:, 1] += X[:, 0]

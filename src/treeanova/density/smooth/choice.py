@@ -345,10 +345,8 @@ class Choice(NamedTuple):
     ----------
     name
         Name of the estimate, such as ``"gaussian"`` or ``"kernel 0.3"``.
-    likelihood
-        Leave-one-out log-likelihood per row, relative to that of independence.
-    over_empirical
-        The same, relative to that of the shares of the rows.
+    likelihood, over_empirical
+        Leave-one-out log-likelihood per row, relative to that of independence, and to that of the shares of the rows.
 
     Examples
     --------
