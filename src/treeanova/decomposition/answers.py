@@ -132,7 +132,7 @@ class Answers(Predictions):
         well-fitted model would grow by this much without the term. Variances do not add up to 1 if terms are
         correlated; shares do: ``share = variance + covariance``, where `covariance` is the covariance with all other
         terms, on the same scale. `mean_abs` is the mean absolute value. After `select` and `drop`, the score is the sum
-        of the remaining terms.
+        of the remaining terms. Numbers by feature are sums over its terms, each divided by its number of features.
 
         A share is negative if a term partly cancels correlated terms: without it, the score would vary more. Such a
         term may still matter a lot: clear diamonds tend to be small, so clarity offsets part of the effect of size on
