@@ -815,3 +815,30 @@ def test_declared_classes_without_rows_have_probability_0(loss, declared, tmp_pa
     np.testing.assert_array_equal(treeanova.load(tmp_path / "fx.tav").predict_proba(rows), fx.predict_proba(rows))
     estimator = treeanova.AdditiveClassifier.from_decomposition(fx)
     assert estimator.classes_.tolist() == model.classes_.tolist()
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.2, 0.7, 1.0])
+def test_the_probability_threshold_decides_between_two_classes(threshold, tmp_path):
+    rows = np.random.default_rng(0).normal(size=(90, 2))
+    labels = np.where(rows[:, 0] + np.random.default_rng(1).normal(size=90) > 0, "yes", "no")
+    options = {"iterations": 5, "depth": 2, "thread_count": 1, "verbose": 0, "allow_writing_files": False}
+    model = fit(catboost.CatBoostClassifier(**options), rows, labels)
+    model.set_probability_threshold(threshold)
+    model.save_model(str(tmp_path / "model.cbm"))
+    model.save_model(str(tmp_path / "model.json"), format="json")
+    for source in (model, tmp_path / "model.cbm", tmp_path / "model.json"):
+        fx = treeanova.decompose(source, rows, density="independent")
+        assert fx.predict(rows).tolist() == model.predict(rows).tolist()
+    fx.save(tmp_path / "fx.tav")
+    assert treeanova.load(tmp_path / "fx.tav").predict(rows).tolist() == model.predict(rows).tolist()
+
+
+def test_a_wrapper_does_not_choose_by_the_threshold_of_its_member():
+    rows = np.random.default_rng(0).normal(size=(90, 2))
+    labels = (rows[:, 0] + np.random.default_rng(1).normal(size=90) > 0).astype(int)
+    options = {"iterations": 5, "depth": 2, "thread_count": 1, "verbose": 0, "allow_writing_files": False}
+    multiclass = pytest.importorskip("sklearn.multiclass")
+    model = fit(multiclass.OneVsRestClassifier(catboost.CatBoostClassifier(**options)), rows, labels)
+    model.estimators_[0].set_probability_threshold(0.8)
+    fx = treeanova.decompose(model, rows, density="independent")
+    assert fx.predict(rows).tolist() == model.predict(rows).tolist()

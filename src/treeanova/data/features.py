@@ -546,6 +546,8 @@ class Schema(_Value):
     declared_classes
         Labels of all classes that were declared for training, if some had no rows: these have no output, and
         probability 0.
+    threshold
+        The probability of the second of two classes above which it is predicted.
     predicts_share
         Whether the target is a number between 0 and 1, so that the response is a mean although the link is "logit".
     objective
@@ -570,6 +572,7 @@ class Schema(_Value):
     trained_names: tuple[str, ...] = ()
     classes: tuple[Hashable, ...] = ()
     declared_classes: tuple[Hashable, ...] = ()
+    threshold: float = 0.5
     predicts_share: bool = False
     objective: str = dataclasses.field(default="", compare=False)
 

@@ -366,7 +366,11 @@ def class_labels(schema: Schema, score: Floats) -> npt.NDArray[Any]:
     # Of several with the same probability, it is the first.
     if schema.link == "logit" and score.shape[1] > 1 and not schema.classes:
         return (score > 0).astype(np.int64)
-    if schema.link == "argmax":
+    if schema.threshold != 0.5 and score.shape[1] == 1 and schema.link in {"logit", "probability"}:
+        with np.errstate(divide="ignore"):
+            border = -np.log(1 / np.float64(schema.threshold) - 1) if schema.link == "logit" else schema.threshold
+        positions = (score[:, 0] > border).astype(np.int64)
+    elif schema.link == "argmax":
         positions = score.argmax(axis=1) if score.shape[1] > 1 else (score[:, 0] > 0).astype(np.int64)
     else:
         positions = class_probabilities(schema, score).argmax(axis=1)

@@ -174,6 +174,7 @@ def common_schema(schemas: Sequence[Schema]) -> Schema:
         single_integers=same_or_none([schema.single_integers for schema in schemas]),
         underscores=any(schema.underscores for schema in schemas),
         classes=common_classes(schemas),
+        threshold=first.threshold if len({schema.threshold for schema in schemas}) == 1 else 0.5,
     )
 
 

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Floats, Ints
-from treeanova.data.features import Feature, Numeric
+from treeanova.data.features import Feature, Numeric, Schema
 from treeanova.errors import ScoreWarning, UnsupportedModelError
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest, weighted_sum
@@ -81,7 +81,8 @@ def with_one_output_each(wrapper: Any, members: Sequence[Forest], outputs: Seque
             wrapper, "each of its members must have one output (a number, or two classes); read them one by one"
         )
     objective = common_objective(forest.schema.objective for forest in forests)
-    schema = dataclasses.replace(forests[0].schema, outputs=tuple(outputs), link=link, classes=(), objective=objective)
+    first = _without_decisions(forests[0].schema)
+    schema = dataclasses.replace(first, outputs=tuple(outputs), link=link, classes=(), objective=objective)
     wide = [
         dataclasses.replace(
             forest,
@@ -100,6 +101,11 @@ def affine(forest: Forest, slope: npt.ArrayLike, shift: npt.ArrayLike) -> Forest
     return dataclasses.replace(forest, intercept=forest.intercept * slopes + shifts, values=forest.values * slopes)
 
 
+def _without_decisions(schema: Schema) -> Schema:
+    """Forget how a member chooses a class, because its wrapper chooses for itself."""
+    return dataclasses.replace(schema, declared_classes=(), threshold=0.5)
+
+
 def with_classes(wrapper: Any, forest: Forest, link: str) -> Forest:
     """Return a forest with the wrapper's classes as its outputs, and a link."""
     classes = plain_labels(wrapper.classes_)
@@ -107,7 +113,9 @@ def with_classes(wrapper: Any, forest: Forest, link: str) -> Forest:
         raise refusal(wrapper, f"its members must know all of its {len(classes)} classes")
     outputs, objective = class_outputs(classes), probability_objective(link)
     return forest.with_schema(
-        dataclasses.replace(forest.schema, outputs=outputs, link=link, classes=classes, objective=objective)
+        dataclasses.replace(
+            _without_decisions(forest.schema), outputs=outputs, link=link, classes=classes, objective=objective
+        )
     )
 
 
@@ -394,7 +402,9 @@ def _read_targets(model: Any, read_member: ReadMember) -> Content:
     links = {forest.schema.link for forest in forests}
     link = links.pop() if len(links) == 1 else "other"
     # A prediction is a label for each output, which the schema of several outputs can say for 0 and 1 only.
-    predicts_0_or_1 = link == "logit" and all(forest.schema.classes == (0, 1) for forest in forests)
+    predicts_0_or_1 = link == "logit" and all(
+        forest.schema.classes == (0, 1) and forest.schema.threshold == 0.5 for forest in forests
+    )
     if _is_a(model, {"MultiOutputClassifier"}) and not predicts_0_or_1:
         link = "other"
     return with_one_output_each(model, forests, [f"y{k}" for k in range(len(forests))], link)

@@ -164,6 +164,7 @@ def _schema(model: Model, flats: Sequence[int], known_hashes: Mapping[int, Ints]
         named=named,
         classes=plain_labels(model.class_names) if is_one_of else (),
         declared_classes=plain_labels(model.declared) if is_one_of else (),
+        threshold=model.threshold,
         objective=_objective(model.loss),
     )
 

@@ -107,6 +107,7 @@ class Model:
     loss: Mapping[str, Any]
     class_names: Sequence[Any]  # of the outputs
     declared: Sequence[Any]  # all classes, if some had no rows in training and so have no output
+    threshold: float
     category_names: Mapping[int, str]
 
 
@@ -146,7 +147,7 @@ def training_note(info: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 
 
 def loss_and_classes(info: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `loss`, `class_names` and `declared` of `Model`, as the notes on training have them."""
+    """Return `loss`, `class_names`, `declared` and `threshold` of `Model`, as the notes on training have them."""
     params, classes = training_note(info, "params"), training_note(info, "class_params")
     declared = list(classes.get("class_names") or range(whole_number(classes.get("classes_count") or 0)))
     labels = [int(decimal_number(label)) for label in classes.get("class_to_label") or ()]
@@ -155,7 +156,11 @@ def loss_and_classes(info: Mapping[str, Any]) -> dict[str, Any]:
     else:
         check_values("classes must be declared", np.array(labels), np.isin(labels, np.arange(len(declared))))
         names = [declared[label] for label in labels]
-    return {"loss": dict(params.get("loss_function") or {}), "class_names": names, "declared": declared}
+    threshold = float(info.get("binclass_probability_threshold") or 0.5)
+    if not 0 <= threshold <= 1:
+        raise damaged(f"the probability threshold must be between 0 and 1, got {threshold}")
+    loss = dict(params.get("loss_function") or {})
+    return {"loss": loss, "class_names": names, "declared": declared, "threshold": threshold}
 
 
 def text_error() -> UnsupportedModelError:
