@@ -66,7 +66,9 @@ def line_of(error: BaseException) -> str:
 
 def _one_line(text: str) -> str:
     """Return one line without characters that control a terminal: names come from files."""
-    return printable_lines(" ".join(text.split()))
+    from treeanova.data.columns import printable  # noqa: PLC0415  slow to load
+
+    return printable(" ".join(text.split()))
 
 
 def _complain(text: str) -> None:
@@ -129,12 +131,6 @@ def aligned(rows: Sequence[Row]) -> str:
     from treeanova.data.columns import aligned as aligned_columns  # noqa: PLC0415  slow to load
 
     return aligned_columns({name: [row[name] for row in rows] for name in (rows[0] if rows else {})})
-
-
-def printable_lines(text: str) -> str:
-    from treeanova.data.columns import printable  # noqa: PLC0415  slow to load
-
-    return "\n".join(map(printable, text.splitlines()))
 
 
 def as_csv(rows: Sequence[Row]) -> str:

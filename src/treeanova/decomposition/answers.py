@@ -277,7 +277,7 @@ class Answers(Predictions):
 
         This is a bootstrap: the terms are purified again under resampled rows. The model is not refitted;
         `treeanova.bag` includes its uncertainty. For deep ensembles, the part of the tables from higher orders is not
-        resampled, which makes the errors somewhat too small.
+        resampled, which makes the errors somewhat too small. A density of one row raises ValueError.
 
         Parameters
         ----------
@@ -292,11 +292,6 @@ class Answers(Predictions):
         -------
         dict
             Names of the features of each term to an array of the shape of the term's values.
-
-        Raises
-        ------
-        ValueError
-            If the density comes from one row.
 
         Examples
         --------

@@ -121,7 +121,7 @@ def change(
         two periods, or both. If the models differ, `new` is purified again under the density of `old`.
     X_old, X_new
         The old and the new rows; by default those of each decomposition, with their weights. Needed for a decomposition
-        from a file, which has no rows, and if the two models read columns in different ways.
+        from a file, which has no rows, and if the two models read columns in different ways: otherwise ValueError.
     progress
         True for a progress bar, or a function, as for `decompose`.
 
@@ -129,11 +129,6 @@ def change(
     -------
     Change
         A table with a row per term, and the sums of its columns.
-
-    Raises
-    ------
-    ValueError
-        If the decompositions do not fit together, or rows are needed.
 
     Notes
     -----

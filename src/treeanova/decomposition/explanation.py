@@ -183,17 +183,13 @@ class Explanation(Result):
         ----------
         leave_remainder
             Leave out a remainder: values and intercept then add up to the score minus `remainder`, which belongs to no
-            feature. `to_shap` adds it to the base value of each row.
+            feature. `to_shap` adds it to the base value of each row. By default a remainder, from `max_order`,
+            `truncate` or merged bins, raises ValueError.
 
         Returns
         -------
         numpy.ndarray
             Shape (n_rows, n_features), with a last axis of outputs if there are several.
-
-        Raises
-        ------
-        ValueError
-            If there is a remainder, from `max_order`, `truncate` or merged bins, and `leave_remainder` is False.
 
         Examples
         --------

@@ -623,7 +623,7 @@ class Predictions:
         "intercept" and "score", the sum of the others; with several outputs, a column per output. It replaces an
         existing file when complete. After an interruption, finished parts stay in a folder next to it, whose name ends
         in ``.parts``, and the same call continues from there. Parts are used again only for the same rows, terms and
-        options, and only if undamaged. Other files in that folder stay.
+        options, and only if undamaged. Other files in that folder stay. Two processes cannot write one file at a time.
 
         Parameters
         ----------
@@ -639,11 +639,6 @@ class Predictions:
             Columns of X to copy, such as an identifier; in brackets if a term has the same name.
         progress
             As for `decompose`.
-
-        Raises
-        ------
-        ValueError
-            For example, if another process writes the same file at the same time.
 
         Examples
         --------

@@ -326,17 +326,12 @@ def density_of(description: Any) -> Density:
     ----------
     description
         A name such as ``"auto"``, a `Density`, an array over the bins of all features, a mapping from names of features
-        to arrays, or a callable that takes names and axes.
+        to arrays, or a callable that takes names and axes; an unknown name or anything else raises ValueError.
 
     Returns
     -------
     Density
         The density, not bound to a grid yet.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name or anything else.
 
     Examples
     --------

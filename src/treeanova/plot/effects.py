@@ -95,7 +95,7 @@ def effect(
     ----------
     {fx}
     key
-        Name of the feature.
+        Name of a feature with a main effect, otherwise ValueError.
     output
         Name or position of a class or target; by default all of them, in one frame.
     scale
@@ -117,11 +117,6 @@ def effect(
     Returns
     -------
     matplotlib.axes.Axes
-
-    Raises
-    ------
-    ValueError
-        If the decomposition has no main effect of that name, or the model no such scale.
 
     Examples
     --------

@@ -324,7 +324,9 @@ class TableMaker:
         common = self.forms.common_table(names)
         placed = [self._placed_axis(common, i, max_bins) for i in range(len(common.axes))]
         binnings = [axis.binning for _, axis in placed]
-        rows = _pool_along_axes(common.rows, binnings)
+        rows = common.rows
+        for axis, binning in enumerate(binnings):
+            rows = binning.pool(rows, axis)
         values = {form: _average_along_axes(tensor, binnings) for form, tensor in common.values.items()}
         errors = {}
         if common.errors is not None:  # merged bins get the mean, an upper bound
@@ -376,12 +378,6 @@ class TableMaker:
         rows = (gap - columns[:, None, :]).mean(axis=2)
         residual = gap - rows[:, :, None] - columns[:, None, :]
         return (rows, columns) if np.abs(residual).max(initial=0.0) < self.unit / 4 else None
-
-
-def _pool_along_axes(masses: Floats, binnings: list[Binning]) -> Floats:
-    for axis, binning in enumerate(binnings):
-        masses = binning.pool(masses, axis)
-    return masses
 
 
 def _average_along_axes(values: Floats, binnings: list[Binning]) -> Floats:
