@@ -483,6 +483,16 @@ def test_arrays_of_codes_for_a_model_of_text_categories():
     check_data(read(booster), booster, codes, codes)
 
 
+def test_numbers_in_arrays_of_objects_are_codes_as_in_arrays_of_floats():
+    frame = table()[["number", "whole"]].dropna()
+    y = shifted(table_target(table())[frame.index])
+    booster = training.train(lgb, {**BASE, **CATEGORY}, lgb.Dataset(shifted(frame), y), 12)
+    codes = np.column_stack([frame["number"], frame["whole"].cat.codes])
+    for rows in (codes.astype(float), codes.astype(object)):  # labels are numbers, too: which of the two is open
+        with pytest.raises(TypeError, match=r"'whole' must hold categories, got plain numbers .* codes or labels"):
+            read(booster).score(rows)
+
+
 def test_text_for_labels_that_are_numbers_is_refused(tmp_path):
     """All rows would be unseen without a word."""
     frame = table()[["number", "whole"]].dropna()

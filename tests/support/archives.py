@@ -63,9 +63,9 @@ def assert_same_decomposition(fx: Decomposition, again: Decomposition, rows: Any
     _assert_equal(json.dumps(describe(again.schema)), json.dumps(describe(fx.schema)))
     _assert_same_effects(fx._function.effects, again._function.effects)
     _assert_same_effects(fx.raw._function.effects, again.raw._function.effects)
-    _assert_equal(fx._weights.keys(), again._weights.keys())
-    for key, weights in fx._weights.items():
-        assert_same_bits(weights, again._weights[key])
+    _assert_equal(fx._cell_weights.keys(), again._cell_weights.keys())
+    for key, weights in fx._cell_weights.items():
+        assert_same_bits(weights, again._cell_weights[key])
         assert_same_bits(weights, again.density.table(key, again._function.effects.binnings.get(key)))
     for axis, other in zip(fx.grid.axes, again.grid.axes, strict=True):
         _assert_same_axis(axis, other)

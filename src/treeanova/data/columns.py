@@ -105,7 +105,7 @@ def _raw_columns(data: Any, schema: Schema) -> tuple[Sequence[npt.NDArray[Any]],
         return _sparse_columns(data, schema), data.shape[0]
     if isinstance(data, np.ndarray) or not nw.dependencies.is_into_dataframe(data):
         array = _as_matrix(data, schema)
-        return [array[:, j] for j in range(array.shape[1])], len(array)
+        return [feature.encoder.of_array(array[:, j]) for j, feature in enumerate(schema.features)], len(array)
     table = as_table(data)
     positions = column_positions(table.columns, schema)
     columns = [_of_feature(table[:, j], feature) for feature, j in zip(schema.features, positions, strict=True)]

@@ -72,6 +72,10 @@ class Encoder(_Value, abc.ABC):
         """Prepare a table's column for `encode`: numbers may be labels, unlike a matrix's; TypeError if ambiguous."""
         return column
 
+    def of_array(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return a column of an array as `encode` takes it."""
+        return column
+
     def with_nulls(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Give nulls of a file or an Arrow table, which are None in a raw column, the meaning they had in training."""
         return column
@@ -288,6 +292,14 @@ class Labels(Encoder):
         if self.numbers_are_codes and column.dtype.kind in "biuf" and could_be_labels(self.names):
             raise _ambiguous_numbers_error(column, name)
         return column
+
+    def of_array(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return numbers as numbers where they may be codes, whatever the type of the array."""
+        is_objects = self.numbers_are_codes and column.dtype == object
+        has_numbers = is_objects and all(
+            value is None or isinstance(value, (numbers.Real, np.bool_)) for value in column
+        )
+        return column.astype(np.float64) if has_numbers else column
 
     def with_nulls(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if not self.null_is_nan or column.dtype != object:

@@ -145,11 +145,11 @@ class Laplace(Density):
     Equivalent to `Empirical` for ``mix=0`` and to `Uniform` for ``mix=1``.
 
     With `mix`, it is one joint probability. With `counts`, every cell of every term gets that many rows more: a cell of
-    a term with C cells has the weight (rows in it + counts) / (rows + counts · C). A term with more cells then gets
-    more of the uniform density, so tables of different terms have **different marginals** of the same feature: no joint
-    density has all these tables, and each term is pure under its own. `Certificate.marginal_gap` states how much they
-    differ. Variances and covariances of terms (`importance`) are those at the rows. Deep ensembles, whose high-order
-    terms have no tables, raise ValueError.
+    a term with C cells has the weight (rows in it + counts) / (rows + counts · C), where weighted rows are scaled to
+    their effective number. A term with more cells then gets more of the uniform density, so tables of different terms
+    have **different marginals** of the same feature: no joint density has all these tables, and each term is pure under
+    its own. `Certificate.marginal_gap` states how much they differ. Variances and covariances of terms (`importance`)
+    are those at the rows. Deep ensembles, whose high-order terms have no tables, raise ValueError.
 
     Parameters
     ----------
