@@ -623,13 +623,13 @@ class Predictions:
         "intercept" and "score", the sum of the others; with several outputs, a column per output. It replaces an
         existing file when complete. After an interruption, finished parts stay in a folder next to it, whose name ends
         in ``.parts``, and the same call continues from there. Parts are used again only for the same rows, terms and
-        options, and only if undamaged. Other files in that folder stay. Two processes cannot write one file at a time.
+        options, and only if undamaged. Other files in that folder stay.
 
         Parameters
         ----------
         path
             The Parquet file to write, which ends in .parquet or .pq. It must not be a file of X, nor in a folder or
-            pattern that X names.
+            pattern that X names. If another process is writing it, ValueError is raised.
         X
             Rows in memory or in batches, as for `decompose`.
         terms

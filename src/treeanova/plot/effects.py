@@ -100,8 +100,9 @@ def effect(
         Name or position of a class or target; by default all of them, in one frame.
     scale
         "score", on which terms add up. "response" is for display only, for models with the link "logit", "log" or
-        "softmax": what this term alone changes in the response if all other terms are zero, their average. The axis
-        label says the response at that point. Such changes do not add up. "probability" is the same for classifiers.
+        "softmax" (otherwise ValueError): what this term alone changes in the response if all other terms are zero,
+        their average. The axis label says the response at that point. Such changes do not add up. "probability" is the
+        same for classifiers.
     errors
         A `Bag`, its ``standard_errors()``, or those of ``fx.standard_errors()``, which are due to the density alone;
         drawn as a band of two standard errors on either side.
