@@ -77,12 +77,10 @@ class Kernel:
         scope |= {name: scope[name].compiled for name in called}
         function = types.FunctionType(self.function.__code__, scope, self.function.__name__)
         compile_with = functools.partial(numba.njit, nogil=True, fastmath=_CONTRACTED)
-        dispatcher: Callable[..., Any]
         try:
-            dispatcher = compile_with(cache=True)(function)
+            return compile_with(cache=True)(function)
         except RuntimeError:  # no folder for the cache can be written to, as in many containers
-            dispatcher = compile_with()(function)
-        return dispatcher
+            return compile_with()(function)
 
 
 def _read_only(argument: Any) -> Any:

@@ -38,11 +38,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = pathlib.Path(os.path.realpath(path))  # through all symbolic links, even to a file that does not exist
     if target.is_symlink():
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
-    old: os.stat_result | None
-    try:
+    old: os.stat_result | None = None
+    with contextlib.suppress(FileNotFoundError):
         old = target.stat()
-    except FileNotFoundError:
-        old = None
     if old is not None and not stat.S_ISREG(old.st_mode) and not stat.S_ISDIR(old.st_mode):
         try:
             with target.open("wb") as file:
@@ -101,10 +99,8 @@ def _lock(descriptor: int) -> bool:
         return True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # some network file systems
-        return True
+    except OSError as error:  # others come from some network file systems
+        return not isinstance(error, BlockingIOError)
     return True
 
 

@@ -118,7 +118,7 @@ def _of_feature(series: nw.Series[Any], feature: Feature) -> npt.NDArray[Any]:
         return dates
     encoder, kind = feature.encoder, series.implementation
     may_hold_none = encoder.tells_none and series.dtype == nw.Boolean and not kind.is_pandas_like()
-    column = _objects(series) if may_hold_none else encoder.of_table(raw_column(series), feature.name)
+    column = objects(series.to_list()) if may_hold_none else encoder.of_table(raw_column(series), feature.name)
     return encoder.with_nulls(column) if kind.is_pyarrow() else column
 
 
@@ -149,11 +149,6 @@ def _check_width(n_columns: int, schema: Schema) -> None:
         )
 
 
-def _is_file_or_matrix(entry: Any) -> bool:
-    is_file = isinstance(entry, os.PathLike) or (isinstance(entry, str) and pathlib.Path(entry).exists())
-    return is_file or len(getattr(entry, "shape", ())) == 2
-
-
 def _not_in_memory_error(data: Any) -> TypeError:
     kind = f"a {type(data).__name__} of batches" if isinstance(data, (list, tuple)) else type(data).__name__
     return TypeError(
@@ -181,7 +176,9 @@ def _as_matrix(data: Any, schema: Schema) -> npt.NDArray[Any]:
     if isinstance(data, np.ma.MaskedArray):
         data = np.ma.filled(data.astype(np.float64 if data.dtype.kind in "biuf" else object), np.nan)
     is_lazy = nw.dependencies.is_polars_lazyframe(data) or nw.dependencies.is_duckdb_relation(data)
-    is_in_batches = isinstance(data, (list, tuple)) and len(data) > 0 and _is_file_or_matrix(data[0])
+    first = data[0] if isinstance(data, (list, tuple)) and len(data) else None
+    is_file = isinstance(first, os.PathLike) or (isinstance(first, str) and pathlib.Path(first).exists())
+    is_in_batches = is_file or len(getattr(first, "shape", ())) == 2
     if is_lazy or is_in_batches or isinstance(data, (str, os.PathLike, Mapping)):
         raise _not_in_memory_error(data)
     check_nameless(data)
@@ -319,12 +316,12 @@ def raw_column(series: nw.Series[Any]) -> npt.NDArray[Any]:
         dense = series.to_numpy()
         if dense.dtype.kind in "biuf":
             return dense
-    return _objects(series)
+    return objects(series.to_list())
 
 
-def _objects(series: nw.Series[Any]) -> npt.NDArray[Any]:
-    column = np.empty(len(series), dtype=object)
-    column[:] = series.to_list()
+def objects(values: Sequence[Any]) -> npt.NDArray[Any]:
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
     return column
 
 
@@ -375,7 +372,7 @@ class Table:
         for name, column in columns.items():
             values = np.asarray(column)
             is_plain = values.dtype.kind in "biufM"
-            self._columns[name] = values if is_plain else np.array([*column, None], dtype=object)[:-1]
+            self._columns[name] = values if is_plain else objects(list(column))
 
     @property
     def columns(self) -> list[str]:

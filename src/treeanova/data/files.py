@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Floats, Ints
-from treeanova.data.columns import blanks_around, check_beside, columns_of, has_features, raw_column
+from treeanova.data.columns import blanks_around, check_beside, columns_of, has_features, objects, raw_column
 from treeanova.data.features import Feature, Schema, is_missing
 from treeanova.data.streams import naming
 
@@ -43,7 +43,6 @@ _KINDS = {
 }
 _READABLE = ".csv, .tsv, .parquet, .feather, .jsonl (text also as .gz, .bz2, .xz, .zst)"
 _PLAIN = (nw.Int64, nw.Float64, nw.String, nw.Object)
-_PACKED = {".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress}
 
 
 class TableError(ValueError):
@@ -72,7 +71,7 @@ def read_file(path: pathlib.Path, library: str | None, is_text: Callable[[str], 
 def _kind_of(path: pathlib.Path) -> str:
     """Return "csv", "parquet", "feather" or "jsonl", by the suffix before that of a compression."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    packed = bool(suffixes) and suffixes[-1] in {*_PACKED, ".zst"}
+    packed = bool(suffixes) and suffixes[-1] in _PACKED
     kind = _KINDS.get(suffixes[-2] if packed and len(suffixes) > 1 else suffixes[-1] if suffixes else "")
     if kind is None or (packed and kind in {"parquet", "feather"}):
         raise TableError(f"`path` must be a table that treeanova reads, got {path.name!r}; it reads {_READABLE}.")
@@ -80,20 +79,15 @@ def _kind_of(path: pathlib.Path) -> str:
 
 
 def _unpacked_bytes(path: pathlib.Path) -> bytes:
-    content = path.read_bytes()
-    suffix = path.suffix.lower()
-    if suffix == ".zst":
-        return _unpack_zstandard(content)
-    return _PACKED[suffix](content) if suffix in _PACKED else content
+    content, unpack = path.read_bytes(), _PACKED.get(path.suffix.lower())
+    return content if unpack is None else unpack(content)
 
 
 def _is_utf8(path: pathlib.Path) -> bool:
     try:
         _unpacked_bytes(path).decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    except Exception:  # noqa: BLE001  it cannot be unpacked, which is another fault
-        return True
+    except Exception as error:  # noqa: BLE001  if it cannot be unpacked, that is another fault
+        return not isinstance(error, UnicodeDecodeError)
     return True
 
 
@@ -112,6 +106,11 @@ def _unpack_zstandard(content: bytes) -> bytes:
         )
         return bytes(stream.read())
     raise ImportError("reading .zst needs zstandard, pyarrow or Python 3.14, none is there; pip install zstandard.")
+
+
+_PACKED: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress, ".zst": _unpack_zstandard,
+}  # fmt: skip
 
 
 def _read_csv(path: pathlib.Path, library: str, is_text: Callable[[str], bool]) -> Any:
@@ -370,7 +369,7 @@ def _fitted(column: nw.Series[Any], feature: Feature, library: str) -> nw.Series
     with_none = [None if is_missing(cell) or cell in not_labels else cell for cell in cells]
     reading = _best_reading(with_none, feature)
     if isinstance(reading, list) and library != "pyarrow":  # in whose tables nulls get their meaning when they are read
-        reading = feature.encoder.with_nulls(np.array([*reading, None], dtype=object)[:-1]).tolist()
+        reading = feature.encoder.with_nulls(objects(reading)).tolist()
     return _series(column.name, reading, library)
 
 
@@ -400,9 +399,7 @@ def _typed_column(column: nw.Series[Any], library: str) -> nw.Series[Any]:
         if max(map(abs, whole)) < 2**63:
             return nw.new_series(column.name, whole, nw.Int64, backend=library)  # type: ignore[arg-type]
     numbers = _as_floats([None if cell.strip() in MISSING_WORDS else cell for cell in cells])
-    if numbers is None:
-        return column
-    return _series(column.name, _with_nan(numbers), library)
+    return column if numbers is None else _series(column.name, _with_nan(numbers), library)
 
 
 def _iso_dates(column: nw.Series[Any], library: str) -> nw.Series[Any] | None:
@@ -422,11 +419,10 @@ def _readings(cells: list[Any]) -> Iterator[Reading]:
     """Yield ways to read cells, likeliest first: unchanged, as text, as numbers, as booleans, as codes."""
     yield cells
     yield [None if cell is None else str(cell).strip() for cell in cells]
-    for read in (_as_numbers, _as_booleans):
-        values = read(cells)
+    numbers = _as_numbers(cells)
+    for values in (numbers, _as_booleans(cells)):
         if values is not None:
             yield values
-    numbers = _as_numbers(cells)
     if numbers is not None:
         yield _with_nan(numbers)
 
@@ -464,9 +460,7 @@ def _share_known(reading: Reading, feature: Feature) -> float:
     if isinstance(reading, np.ndarray):
         column: npt.NDArray[Any] = np.unique(reading[~np.isnan(reading)])
     else:
-        distinct = list({(type(cell), cell): cell for cell in reading if cell is not None}.values())
-        column = np.empty(len(distinct), dtype=object)
-        column[:] = distinct
+        column = objects(list({(type(cell), cell): cell for cell in reading if cell is not None}.values()))
     try:
         encoded = feature.encoder.encode(feature.encoder.of_table(column, feature.name), feature.name)
     except (TypeError, ValueError):

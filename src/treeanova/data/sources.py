@@ -463,10 +463,9 @@ def duckdb_relation(relation: Any) -> Stream:
         reader = selected.to_arrow_reader if hasattr(selected, "to_arrow_reader") else selected.fetch_record_batch
         return arrow_tables(reader(streams.ROWS_PER_BATCH))
 
-    def preview() -> Any:
-        return next(arrow_tables(relation.limit(streams.ROWS_PER_BATCH)), None)
-
-    return Stream(read, list(relation.columns), preview=preview)
+    return Stream(
+        read, list(relation.columns), preview=lambda: next(arrow_tables(relation.limit(streams.ROWS_PER_BATCH)), None)
+    )
 
 
 def arrow_tables(stream: Any) -> Iterator[Any]:

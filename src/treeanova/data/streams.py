@@ -206,9 +206,7 @@ def _check_kinds(batch: Batch, schema: Schema | None, kinds: dict[str, tuple[str
         if kind == first_kind:
             continue
         values = raw_column(column)
-        if values.dtype.kind == "f" and np.isnan(values).all():
-            continue
-        if values.dtype == object and all(map(is_missing, values)):
+        if np.isnan(values).all() if values.dtype.kind == "f" else all(map(is_missing, values)):
             continue
         if first_kind:
             raise TypeError(
@@ -271,10 +269,8 @@ def numbered(tables: Iterable[Any], source: str = "batch {}", partition: int = 0
 
 
 def is_frame(entry: Any) -> bool:
-    is_matrix = isinstance(entry, np.ndarray) and entry.ndim == 2
-    return (
-        is_matrix or scipy.sparse.issparse(entry) or nw.dependencies.is_into_dataframe(entry) or _is_arrow_batch(entry)
-    )
+    is_matrix = scipy.sparse.issparse(entry) or (isinstance(entry, np.ndarray) and entry.ndim == 2)
+    return is_matrix or nw.dependencies.is_into_dataframe(entry) or _is_arrow_batch(entry)
 
 
 def _is_arrow_batch(entry: Any) -> bool:

@@ -85,8 +85,6 @@ class Forest:
     >>> forest = treeanova.read_model(DecisionTreeRegressor().fit([[0.0], [1.0]], [3, 5]))
     >>> forest.n_trees, forest.n_leaves, forest.bound[forest.roots].round(6).tolist()
     (1, 2, [0.5])
-    >>> forest.score([[0.0], [1.0]]).ravel().tolist()
-    [3.0, 5.0]
     """
 
     schema: Schema
@@ -249,6 +247,7 @@ def assemble(
     is_leaf = (left < 0) | (right < 0)
     is_reached = _reachable(roots, left, right, is_leaf)
     is_leaf, itself, position = is_leaf[is_reached], np.arange(is_reached.sum()), np.cumsum(is_reached) - 1
+    zero = np.zeros(len(left), bool) if zero_missing is None else np.asarray(zero_missing, bool)
     start = np.full(len(left), -1) if category_start is None else np.asarray(category_start, dtype=np.int64)
     nodes = {
         "feature": np.where(is_leaf, -1, np.asarray(feature, dtype=np.int64)[is_reached]),
@@ -256,9 +255,7 @@ def assemble(
         "left": np.where(is_leaf, itself, position[np.maximum(left[is_reached], 0)]),
         "right": np.where(is_leaf, itself, position[np.maximum(right[is_reached], 0)]),
         "missing_left": np.asarray(missing_left, dtype=bool)[is_reached],
-        "zero_missing": np.zeros(len(itself), bool)
-        if zero_missing is None
-        else np.asarray(zero_missing, bool)[is_reached],
+        "zero_missing": zero[is_reached],
         "category_start": np.where(is_leaf, -1, start[is_reached]),
         "leaf": np.where(is_leaf, np.cumsum(is_leaf) - 1, -1),
     }
@@ -423,15 +420,13 @@ def weighted_sum(forests: Sequence[Forest], factors: Sequence[float]) -> Forest:
     nodes = np.cumsum([0, *(len(forest.feature) for forest in forests)])
     leaves = np.cumsum([0, *(forest.n_leaves for forest in forests)])
     sets = np.cumsum([0, *(len(forest.category_left) for forest in forests)])
+    starts = {"roots": nodes, "left": nodes, "right": nodes, "leaf": leaves, "category_start": sets}
+    shifted: dict[str, Any] = {name: _shifted([getattr(f, name) for f in forests], starts[name]) for name in starts}
     plain = ("feature", "bound", "missing_left", "zero_missing", "category_left", "leaf_label")
     return Forest(
         schema=first.schema,
         intercept=np.sum([f * forest.intercept for f, forest in zip(factors, forests, strict=True)], axis=0),
-        roots=_shifted([forest.roots for forest in forests], nodes),
-        left=_shifted([forest.left for forest in forests], nodes),
-        right=_shifted([forest.right for forest in forests], nodes),
-        leaf=_shifted([forest.leaf for forest in forests], leaves),
-        category_start=_shifted([forest.category_start for forest in forests], sets),
+        **shifted,
         values=np.concatenate([f * forest.values for f, forest in zip(factors, forests, strict=True)]),
         **{name: np.concatenate([getattr(forest, name) for forest in forests]) for name in plain},
     )

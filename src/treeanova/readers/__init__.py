@@ -331,9 +331,6 @@ def register_reader(recognises: Callable[[Any], bool], read: Callable[[Any], For
     >>> remove = treeanova.register_reader(lambda model: isinstance(model, Stump), read_stump)
     >>> treeanova.read_model(Stump(40)).score([[40], [41]]).ravel().tolist()
     [1.0, 3.0]
-    >>> fx = treeanova.decompose(Stump(40), [[30], [50]], density="empirical")
-    >>> fx.intercept, fx.terms["age"].values.tolist()
-    (2.0, [-1.0, 1.0])
     >>> remove()
     """
     for name, argument in (("recognises", recognises), ("read", read)):

@@ -239,14 +239,10 @@ def _read_untested(library: str, version: Sequence[int], read: Callable[[], Read
         raise UnsupportedModelError(f"{_untested(library, version)} and cannot be read ({cause}); {_REMEDY}") from error
 
 
-def _dotted(version: Sequence[int]) -> str:
-    return ".".join(map(str, version))
-
-
 def _untested(library: str, version: Sequence[int]) -> str:
     """Return the beginning of messages about a version that is not tested."""
-    first, last = map(_dotted, TESTED[library])
-    return f"`model` must be of {library} {first} to {last}, got {_dotted(version)}, which is not tested"
+    first, last, got = (".".join(map(str, numbers)) for numbers in (*TESTED[library], version))
+    return f"`model` must be of {library} {first} to {last}, got {got}, which is not tested"
 
 
 def _uncheckable_error(library: str, version: Sequence[int], reason: str) -> UnsupportedModelError:

@@ -67,12 +67,6 @@ class ModelText:
     trees: Sequence[Fields]
     tail: Sequence[str]
 
-    def positive_count(self, key: str) -> int:
-        number = whole_number(self.header.get(key, ""))
-        if number < 1:
-            raise damaged(f"`{key}` must be positive, got {number}")
-        return number
-
     def tail_entry(self, start: str, default: str) -> str:
         """Return what follows `start` in the last line after the trees that begins with it."""
         return next((line.removeprefix(start) for line in reversed(self.tail) if line.startswith(start)), default)
@@ -333,7 +327,9 @@ def forest_of(text: ModelText, classes: Any) -> Forest:
             "`model` must have constant leaves, got linear_tree=True, whose leaves are linear functions; train it "
             "without."
         )
-    names, n_outputs = feature_names(text), text.positive_count("num_tree_per_iteration")
+    names, n_outputs = feature_names(text), whole_number(text.header.get("num_tree_per_iteration", ""))
+    if n_outputs < 1:
+        raise damaged(f"`num_tree_per_iteration` must be positive, got {n_outputs}")
     if n_outputs > _MAX_OUTPUTS or len(text.trees) % n_outputs:
         raise damaged(f"the model must have as many trees for each of {n_outputs} outputs, got {len(text.trees)}")
     one_each = np.ones(len(text.trees), dtype=np.int64)

@@ -89,7 +89,10 @@ def parse(data: bytes) -> Checkpoint:
         raise damaged("a treelite checkpoint must have trees, features and targets, got none")
     if average > 1 or task > _LAST_TASK:
         raise damaged(f"a treelite checkpoint must be of a known task, got {task}, {average}")
-    header = {
+    header: dict[str, Any] = {
+        "is_double": types[0] == 3,
+        "n_features": n_features,
+        "average": bool(average),
         "num_class": stream.array("<i4", n_targets),
         "leaf_vector_shape": stream.array("<i4", 2),
         "target_id": stream.array("<i4", n_trees),
@@ -106,14 +109,7 @@ def parse(data: bytes) -> Checkpoint:
     trees = [_decoded_tree(stream, _TYPES[types[0]]) for _ in range(n_trees)]
     if stream.position != len(data):
         raise damaged("a treelite checkpoint must end after its trees, got more bytes")
-    return Checkpoint(
-        is_double=types[0] == 3,
-        n_features=n_features,
-        average=bool(average),
-        base_scores=base_scores,
-        trees=trees,
-        **header,
-    )
+    return Checkpoint(base_scores=base_scores, trees=trees, **header)
 
 
 def _decoded_tree(stream: _Bytes, value_type: np.dtype[Any]) -> Tree:

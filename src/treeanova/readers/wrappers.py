@@ -227,13 +227,9 @@ def _inverse_line(transformer: Any) -> tuple[npt.ArrayLike, npt.ArrayLike] | Non
     if not is_sklearn(type(transformer)):
         return None
     name = type(transformer).__name__
-    if name == "StandardScaler":
-        return (
-            1.0 if transformer.scale_ is None else transformer.scale_,
-            transformer.mean_ if transformer.with_mean else 0.0,
-        )
-    if name == "RobustScaler":
-        scale, center = transformer.scale_, transformer.center_
+    if name in {"StandardScaler", "RobustScaler"}:
+        scale = transformer.scale_
+        center = transformer.center_ if name == "RobustScaler" else transformer.mean_ if transformer.with_mean else None
         return 1.0 if scale is None else scale, 0.0 if center is None else center
     if name == "MaxAbsScaler" and not getattr(transformer, "clip", False):
         return transformer.scale_, 0.0

@@ -221,7 +221,11 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
     statistics = None
     row_arrays = {name.removeprefix(_ROWS): array for name, array in arrays.items() if name.startswith(_ROWS)}
     if "rows" in header or row_arrays:
-        requests = source.needed_tables() if leaf_terms is None else _low_order_requests(effects, row_arrays)
+        if leaf_terms is None:
+            requests = source.needed_tables()
+        else:  # low-order tables that terms and the file have: finding leaves would take long
+            singles: list[Key] = [(j,) for j in range(len(grid.axes))]
+            requests = [Request(key) for key in dict.fromkeys([*singles, *effects.terms, *table_keys(row_arrays)])]
         statistics = unpack_statistics(header["rows"], row_arrays, grid, terms.grid, requests)
     may_have_more = trees is not None or scope.order is not None
     return Saved(
@@ -240,12 +244,6 @@ def _restored_entry(header: Mapping[str, Any], arrays: Arrays, name: str, kind: 
     if not codec.fits(value, kind):
         raise TypeError(f"the entry {name!r} of a file must be {kind}, got {value!r:.100}")
     return value
-
-
-def _low_order_requests(effects: Effects, row_arrays: Arrays) -> list[Request]:
-    """Request low-order tables of the trees that terms and the file have: finding leaves would take long."""
-    singles: list[Key] = [(j,) for j in range(len(effects.grid.axes))]
-    return [Request(key) for key in dict.fromkeys([*singles, *effects.terms, *table_keys(row_arrays)])]
 
 
 def _checked_grid(schema: Schema, saved_axes: tuple[Axis, ...]) -> Grid:
@@ -402,9 +400,8 @@ def _layout_of(tables: LeafTables, grid: Grid, n_outputs: int) -> TermLayout:
 def _checked_binnings(binnings: tuple[Binning, ...], sizes: Sequence[int]) -> tuple[Binning, ...]:
     for binning, size in zip(binnings, sizes, strict=True):
         bins, shares = binning.bins, codec.checked_finite(binning.shares, (size,))
-        if bins.shape != (size,) or bins.min(initial=0) < 0 or (shares < 0).any():
-            raise ValueError("merged bins must fit the bins of the forest")
-        if binning.size != bins.max(initial=-1) + 1 or binning.size > size:
+        is_possible = bins.shape == (size,) and bins.min(initial=0) >= 0 and (shares >= 0).all()
+        if not is_possible or binning.size != bins.max(initial=-1) + 1 or binning.size > size:
             raise ValueError("merged bins must fit the bins of the forest")
     return binnings
 

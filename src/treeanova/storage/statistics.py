@@ -100,28 +100,21 @@ def unpack_statistics(
     """Return the statistics that `pack_statistics` saved; ValueError or TypeError for impossible values."""
     totals = codec.restore(header["totals"])
     sample = _unpack_sample(arrays, fine)
-    is_possible = 0 < totals.weight < np.inf and 0 < totals.squares < np.inf and 0 <= len(sample) <= totals.n_rows
-    is_possible = is_possible and totals.n_rows > 0 and 0 < totals.smallest <= totals.largest < np.inf
-    is_possible = is_possible and 0 < totals.unit < np.inf
     excess = header["copied_excess"]
     if type(excess) not in (int, float) or type(header["has_weights"]) is not bool or type(totals) is not RowTotals:
         raise TypeError("statistics of rows must state their weights and copies")
-    is_possible = is_possible and 0 <= excess < 1
+    positive = (totals.n_rows, totals.weight, totals.squares, totals.unit, totals.smallest, totals.largest)
+    is_possible = all(0 < number < np.inf for number in positive) and totals.smallest <= totals.largest
+    is_possible = is_possible and len(sample) <= totals.n_rows and 0 <= excess < 1
     if not is_possible or (sample.weights is not None) != bool(header["has_weights"]):
         raise ValueError("totals of rows must be positive and fit the sample")
-    by_key = {request.key: request for request in requests}
-    tables = {
-        key: CountedTable(by_key[key].binnings, sums)
-        for key, sums in _unpack_tables(arrays, grid, by_key).items()
-        if key in by_key
-    }
     return Statistics(
         grid,
         totals,
         bool(header["has_weights"]),
         sample,
         tuple(requests),
-        tables,
+        _unpack_tables(arrays, grid, {request.key: request for request in requests}),
         _unpack_features(arrays, grid),
         binned=fine,
         spreads=_unpack_spreads(arrays, len(grid.axes)),
@@ -181,8 +174,8 @@ def table_keys(arrays: Arrays) -> list[Key]:
     return [tuple(key) for name, keys in arrays.items() if name.startswith("keys/") for key in keys.tolist()]
 
 
-def _unpack_tables(arrays: Arrays, grid: Grid, requests: Mapping[Key, Request]) -> dict[Key, npt.NDArray[Any]]:
-    """Return counted tables by key, on the coarser bins of `requests` if it has some; ValueError if they do not fit."""
+def _unpack_tables(arrays: Arrays, grid: Grid, requests: Mapping[Key, Request]) -> dict[Key, CountedTable]:
+    """Return the tables that `requests` has, on its coarser bins if there are some; ValueError if any does not fit."""
 
     def shape_of(key: Key) -> tuple[int, ...]:
         request = requests.get(codec.checked_key(key, len(grid.axes)))
@@ -190,7 +183,7 @@ def _unpack_tables(arrays: Arrays, grid: Grid, requests: Mapping[Key, Request]) 
             return tuple(grid.sizes[j] for j in key)
         return tuple(binning.size for binning in request.binnings)
 
-    tables: dict[Key, npt.NDArray[Any]] = {}
+    tables: dict[Key, CountedTable] = {}
     for name in (name for name in arrays if name.startswith("keys/")):
         keys: list[Key] = [tuple(key) for key in codec.checked_integers(arrays[name]).tolist()]
         shapes = [shape_of(key) for key in keys]
@@ -201,9 +194,9 @@ def _unpack_tables(arrays: Arrays, grid: Grid, requests: Mapping[Key, Request]) 
         wide = codec.checked_finite(flat) if flat.dtype.kind == "f" else codec.checked_integers(flat)
         if (wide < 0).any():
             raise ValueError("tables of rows must not be negative")
-        tables |= {
-            key: table.reshape(shape) for key, table, shape in zip(keys, np.split(wide, ends), shapes, strict=False)
-        }
+        for key, table, shape in zip(keys, np.split(wide, ends), shapes, strict=False):
+            if key in requests:
+                tables[key] = CountedTable(requests[key].binnings, table.reshape(shape))
     return tables
 
 

@@ -35,6 +35,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.data.columns import objects
 from treeanova.data.features import Feature, IgnoredColumn, Numeric, Schema, is_missing
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.effects import Effects
@@ -229,7 +230,7 @@ class _RawForest:
             usual = [np.array([number])] * len(self._walk.raw)
             for j, labels in self._labels.items():
                 first = next((label for label in labels if label is not None), np.nan)
-                usual[j] = maps.objects([first]) if j in self._as_objects else np.array([first], dtype=np.float64)
+                usual[j] = objects([first]) if j in self._as_objects else np.array([first], dtype=np.float64)
             result = maps.Transformation(steps, self._forest.schema, self._names, usual)
             if not result.answers({0: usual[0]})[0].refused[0]:
                 return result
@@ -336,7 +337,7 @@ class _RawForest:
             cast = "float64 only" if j in self._computed else "float64"
             return Feature(name, Numeric(cast=cast), accepts_missing[j])
         # No split sees the column; it may hold anything only if no transformer refuses text in it.
-        text, nan = (self._transformation.answers({j: value})[j] for value in (maps.objects(["text"]), _ONE_NAN))
+        text, nan = (self._transformation.answers({j: value})[j] for value in (objects(["text"]), _ONE_NAN))
         if not text.refused[0]:
             return Feature(name, IgnoredColumn())
         return Feature(name, Numeric(), accepts_missing=not nan.refused[0])

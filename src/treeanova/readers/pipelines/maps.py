@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Bools, Floats, Ints
-from treeanova.data.columns import encode
+from treeanova.data.columns import encode, objects
 from treeanova.data.features import Labels, Schema, is_missing
 from treeanova.errors import UnsupportedModelError
 from treeanova.readers.sklearn import is_sklearn
@@ -52,16 +52,14 @@ class RawColumn:
         """Whether nulls of files are NaN: the one kind of missing that transformers know, else what pandas reads."""
         if len(self.missing) == 1:
             return "NaN" in self.missing
-        return importlib.util.find_spec("pandas") is not None and _text_has_nan()
+        if importlib.util.find_spec("pandas") is None:
+            return False
+        # From version 3 on, pandas makes columns of text in which a missing value is NaN by default.
+        return bool(importlib.import_module("pandas").Series(["text"]).dtype != object)
 
 
 def _kind_of_missing(value: Any) -> str:
     return "None" if value is None else "NaN"
-
-
-def _text_has_nan() -> bool:
-    """Whether pandas makes columns of text in which a missing value is NaN, as by default from version 3 on."""
-    return bool(importlib.import_module("pandas").Series(["text"]).dtype != object)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -396,12 +394,6 @@ class CategoryMap:
 
 def is_numeric(labels: Sequence[Hashable]) -> bool:
     return all(isinstance(label, (int, float)) for label in labels)
-
-
-def objects(values: Sequence[Any]) -> npt.NDArray[Any]:
-    column = np.empty(len(values), dtype=object)
-    column[:] = values
-    return column
 
 
 def _meaning_of_none(answer: Answer, outputs: Ints) -> str:

@@ -612,9 +612,8 @@ def _slope_and_constant(model: Element) -> tuple[float, float]:
     for target in listed:
         if {"min", "max", "castInteger"} & set(target.attributes):
             raise refusal("Targets must rescale only, got bounds or a cast to integers")
-    if not listed:
-        return 1.0, 0.0
-    return decimal_number(listed[0].get("rescaleFactor", "1")), decimal_number(listed[0].get("rescaleConstant", "0"))
+    first = listed[0].attributes if listed else {}
+    return decimal_number(first.get("rescaleFactor", "1")), decimal_number(first.get("rescaleConstant", "0"))
 
 
 def _classes(document: Element, model: Element) -> tuple[str, ...]:
