@@ -116,19 +116,17 @@ class Bar:
 
 def rewrites_lines(stream: TextIO) -> bool:
     """Whether the stream is a terminal or the output of a notebook cell."""
-    try:
+    is_terminal = False
+    with contextlib.suppress(AttributeError, ValueError):  # a replacement without the method, a closed file
         is_terminal = stream.isatty()
-    except (AttributeError, ValueError):  # a replacement without the method, a closed file
-        is_terminal = False
     return is_terminal or type(stream).__module__.partition(".")[0] == "ipykernel"
 
 
 def _width(stream: TextIO) -> int:
     """Return the columns that a line may take; 79 if the terminal does not say (tqdm would show nothing)."""
-    try:
+    columns = 0
+    with contextlib.suppress(AttributeError, OSError, ValueError):
         columns = os.get_terminal_size(stream.fileno()).columns
-    except (AttributeError, OSError, ValueError):
-        columns = 0
     return columns - 1 if columns > 1 else 79
 
 

@@ -12,7 +12,7 @@ import datetime as dt
 import functools
 import numbers
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,8 @@ class _Value:
 class Encoder(_Value, abc.ABC):
     """Turns a raw column (a 1-d numpy array of numbers or objects) into float64; its fields say how, and are saved."""
 
+    wants_labels: ClassVar[bool] = False  # whether names of categories are taken from data: the model stores none
+
     @property
     def labels(self) -> tuple[Hashable, ...] | None:
         """Labels of the categories, in the order of their codes; None for a numeric feature."""
@@ -53,11 +55,6 @@ class Encoder(_Value, abc.ABC):
     def date_unit(self) -> str:
         """The unit of time that the numbers count if they are dates; else empty."""
         return ""
-
-    @property
-    def wants_labels(self) -> bool:
-        """Whether names of categories are taken from data, because the model stores none."""
-        return False
 
     @property
     def tells_none(self) -> bool:

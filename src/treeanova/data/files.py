@@ -355,9 +355,8 @@ def _fitted(column: nw.Series[Any], feature: Feature, library: str) -> nw.Series
         dates = _iso_dates(column, library) if feature.encoder.date_unit and column.dtype == nw.String else None
         if dates is not None:
             return dates
-        cells = [
-            None if is_missing(cell) or str(cell).strip() in MISSING_WORDS else cell for cell in raw_column(column)
-        ]
+        words = [(cell, str(cell).strip()) for cell in raw_column(column)]
+        cells = [None if is_missing(cell) or word in MISSING_WORDS else cell for cell, word in words]
         parsings = (read(cells) for read in (_as_floats, _as_booleans))
         values = next((values for values in parsings if values is not None), None)
         if values is not None:

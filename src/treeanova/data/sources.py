@@ -174,9 +174,8 @@ def parquet_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str
         partitions.append(pyarrow.field(name, pyarrow.int64() if is_whole else pyarrow.string()))
     partitioning = dataset.partitioning(pyarrow.schema(partitions), flavor="hive")
     filesystem, file_format = _pyarrow(".fs").LocalFileSystem(), dataset.ParquetFileFormat()
-    fragments = [
-        file_format.make_fragment(str(path), filesystem, partitioning.parse(path.as_posix())) for path in files
-    ]
+    make, parse = file_format.make_fragment, partitioning.parse
+    fragments = [make(str(path), filesystem, parse(path.as_posix())) for path in files]
     return Files(fragments, partitions=partitions, locations=locations)
 
 

@@ -260,11 +260,8 @@ class IntervalAxis(Axis):
     def labels(self) -> tuple[str, ...]:
         dates = date_texts(self.bounds, self.date_unit) if self.date_unit else None
         numbers = _short_texts(self.bounds) if dates is None else dates
-        if not numbers:
-            names = ["all"]
-        else:
-            inner = [f"({low}, {high}]" for low, high in itertools.pairwise(numbers)]
-            names = [f"≤ {numbers[0]}", *inner, f"> {numbers[-1]}"]
+        inner = [f"({low}, {high}]" for low, high in itertools.pairwise(numbers)]
+        names = [f"≤ {numbers[0]}", *inner, f"> {numbers[-1]}"] if numbers else ["all"]
         return _with_extra(names, self.missing_bin, "missing")
 
     def index(self, column: Floats) -> BinIndices:

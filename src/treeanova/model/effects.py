@@ -219,11 +219,10 @@ class Effects:
         }
         terms = {}
         for key, values in self.terms.items():
-            if key in binnings:
-                still_there = [np.unique(b.bins[old_bins[j]]) for j, b in zip(key, self.binnings[key], strict=True)]
-                terms[key] = take_bins(values, still_there)
-            else:
-                terms[key] = take_bins(values, [old_bins[j] for j in key])
+            bins = [old_bins[j] for j in key]
+            if key in binnings:  # those that are still there
+                bins = [np.unique(b.bins[old]) for b, old in zip(self.binnings[key], bins, strict=True)]
+            terms[key] = take_bins(values, bins)
         return Effects(grid, self.intercept, terms, binnings)
 
     def on_binnings(self, key: Key, binnings: Sequence[Binning]) -> Floats:

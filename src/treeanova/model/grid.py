@@ -34,8 +34,6 @@ class Grid:
     >>> fx, X = example()
     >>> fx.grid.sizes
     (2, 2)
-    >>> fx.grid.index(X).tolist()
-    [[0, 0], [0, 1], [1, 0], [1, 1]]
     """
 
     schema: Schema
@@ -102,9 +100,7 @@ def grid_of(forest: Forest) -> Grid:
     starts = np.searchsorted(forest.feature[order], np.arange(len(forest.schema.features) + 1))
     nodes = [order[starts[j] : starts[j + 1]] for j in range(len(forest.schema.features))]
     axes = [
-        _category_axis(feature, forest, split_nodes)
-        if feature.is_category
-        else _interval_axis(feature, forest, split_nodes)
+        (_category_axis if feature.is_category else _interval_axis)(feature, forest, split_nodes)
         for feature, split_nodes in zip(forest.schema.features, nodes, strict=True)
     ]
     return Grid(forest.schema, tuple(axes))

@@ -233,9 +233,8 @@ def _load_skops(path: pathlib.Path, *, trusted: bool) -> Any:
     except ModuleNotFoundError as error:
         raise _missing_module_error(path, error) from error
     except Exception as error:  # what is in a file decides what is raised
-        raise ModelFileError(
-            one_line(f"{path} must be a whole file of skops, got {_cause_of(error)}; file damaged?")
-        ) from error
+        message = f"{path} must be a whole file of skops, got {_cause_of(error)}; file damaged?"
+        raise ModelFileError(one_line(message)) from error
     types = ", ".join(unknown[:5])
     raise UnsupportedModelError(
         one_line(f"`model` is a file of skops ({path}) with types that skops does not trust: {types}; ")

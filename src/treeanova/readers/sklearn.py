@@ -35,7 +35,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Bools, Floats, Ints
-from treeanova.data.features import Encoder, Feature, Labels, Numeric, Schema
+from treeanova.data.features import Feature, Labels, Numeric, Schema
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest, assemble, bound_up_to
 from treeanova.readers import checks
@@ -43,8 +43,8 @@ from treeanova.readers.checks import block_starts, stacked_trees
 from treeanova.readers.outputs import class_outputs, objective_text, output_names, plain_labels, without_first_of_two
 
 _LINKS = {
-    "IdentityLink": "identity", "LogLink": "log", "LogitLink": "logit", "HalfLogitLink": "argmax",
-    "MultinomialLogit": "softmax",
+    "IdentityLink": "identity", "LogLink": "log", "LogitLink": "logit", "MultinomialLogit": "softmax",
+    "HalfLogitLink": "argmax",  # of the exponential loss: half the log-odds
 }  # fmt: skip
 _OBJECTIVES = {"squared_error": "squared", "absolute_error": "absolute"}
 _KINDS = ("Regressor", "Classifier")
@@ -91,13 +91,10 @@ def _checked_class_outputs(model: Any) -> tuple[str, ...]:
     return class_outputs(model.classes_.tolist())
 
 
-def boosted_outputs(model: Any) -> tuple[str, ...]:
-    return _checked_class_outputs(model) if hasattr(model, "classes_") else ("score",)
-
-
-def loss_link(model: Any) -> str:
-    """Return the link of a boosted model's loss; that of the exponential loss is half the log-odds."""
-    return _LINKS.get(type(model._loss.link).__name__, "other")  # noqa: SLF001  predict uses it
+def _boosted_schema(model: Any, *, accepts_missing: bool) -> Schema:
+    outputs = _checked_class_outputs(model) if hasattr(model, "classes_") else ("score",)
+    link = _LINKS.get(type(model._loss.link).__name__, "other")  # noqa: SLF001  predict uses it
+    return numeric_schema(model, outputs, link, accepts_missing=accepts_missing, objective=loss_objective(model))
 
 
 def loss_objective(model: Any) -> str:
@@ -185,12 +182,9 @@ def read_boosting(model: Any) -> Forest:
     trees = model.estimators_.ravel()
     values = np.concatenate([tree.tree_.value[:, 0, 0] for tree in trees])
     output = np.repeat(np.arange(len(trees)) % n_classes, _node_counts(trees))
-    schema = numeric_schema(
-        model, boosted_outputs(model), loss_link(model), accepts_missing=False, objective=loss_objective(model)
-    )
-    return assemble(
-        schema, _start(model), values=in_column(model.learning_rate * values, output, n_classes), **_structure_of(trees)
-    )
+    values = in_column(model.learning_rate * values, output, n_classes)
+    schema = _boosted_schema(model, accepts_missing=False)
+    return assemble(schema, _start(model), values=values, **_structure_of(trees))
 
 
 def in_column(values: Floats, column: Ints, n_columns: int) -> Floats:
@@ -270,18 +264,17 @@ def read_histogram_boosting(model: Any) -> Forest:
 
 
 def _histogram_schema(model: Any) -> Schema:
-    names, named = feature_names(model)
-    encoders: list[Encoder] = [Numeric()] * len(names)
+    schema = _boosted_schema(model, accepts_missing=True)
+    features = list(schema.features)
     if model._preprocessor is not None:  # noqa: SLF001  predict uses it
         categories = model._preprocessor.named_transformers_["encoder"].categories_  # noqa: SLF001
         for j, column_categories in zip(np.flatnonzero(model.is_categorical_), categories, strict=True):
             labels: list[Hashable] = column_categories.tolist()
             if labels and isinstance(labels[-1], float) and np.isnan(labels[-1]):  # last, if it was seen
                 del labels[-1]
-            encoders[j] = Labels(tuple(labels), none="category" if None in labels else "missing")
-    features = tuple(Feature(name, encoder) for name, encoder in zip(names, encoders, strict=True))
-    outputs, classes = boosted_outputs(model), plain_labels(getattr(model, "classes_", ()))
-    return Schema(features, outputs, loss_link(model), named, classes=classes, objective=loss_objective(model))
+            encoder = Labels(tuple(labels), none="category" if None in labels else "missing")
+            features[j] = dataclasses.replace(features[j], encoder=encoder)
+    return dataclasses.replace(schema, features=tuple(features))
 
 
 def _category_sets(

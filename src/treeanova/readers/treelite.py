@@ -167,9 +167,8 @@ def forest_of(checkpoint: Checkpoint) -> Forest:
     sizes = np.array([len(tree["node_type"]) for tree in checkpoint.trees], dtype=np.int64)
     kind = nodes["node_type"]
     check_values("trees of a treelite model must have nodes", sizes, sizes > 0)
-    check_values(
-        "nodes of a treelite model must be leaves or tests", kind, np.isin(kind, (_LEAF, _NUMERICAL, _CATEGORICAL))
-    )
+    is_valid = np.isin(kind, (_LEAF, _NUMERICAL, _CATEGORICAL))
+    check_values("nodes of a treelite model must be leaves or tests", kind, is_valid)
     for child in (nodes["cleft"], nodes["cright"]):
         is_valid = np.where(kind == _LEAF, child == -1, (child > 0) & (child < np.repeat(sizes, sizes)))
         check_values("nodes of a treelite model must have two children that exist, or none", child, is_valid)

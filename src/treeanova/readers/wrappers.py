@@ -196,9 +196,8 @@ def _read_transformed_target(model: Any, read_member: ReadMember) -> Forest:
     schema = dataclasses.replace(forest.schema, objective=objective)
     if is_function and transformer.inverse_func is None:
         return forest.with_schema(schema)
-    is_exponential = (
-        link == "identity" and is_function and transformer.inverse_func is np.exp and not transformer.inv_kw_args
-    )
+    is_exponential = is_function and transformer.inverse_func is np.exp and not transformer.inv_kw_args
+    is_exponential = is_exponential and link == "identity"
     return forest.with_schema(dataclasses.replace(schema, link="log" if is_exponential else "other"))
 
 

@@ -330,14 +330,13 @@ def leaf_tables(terms: LeafTerms) -> LeafTables:
 def _purity_of(terms: PureLeafTerms) -> Purity:
     correction, leftover = terms.correction, terms.leftover
     flat_faces, whole_tables = pack_tables((correction.binnings, correction.bins), correction.tables)
-    has_cells = any(leftover.tables)
     return Purity(
         masses=terms.form.masses,
         limits=dict(correction.bins),
         coarse=correction.binnings,
         tables=whole_tables,
         faces=flat_faces,
-        left_bins=leftover.binnings if has_cells else (),
+        left_bins=leftover.binnings if any(leftover.tables) else (),
         left=leftover.tables,
         screened_orders=terms.screened_orders,
     )
@@ -494,10 +493,7 @@ def _coarse_bins(feature: int, terms: PureLeafTerms) -> Ints:
 def _sum_of_packed(tables: Sequence[Floats], coarse_bins: Sequence[Ints]) -> Floats:
     """Add a table over coarse cells and a number per bin of each feature, spread to all cells."""
     moved, first, second = tables
-    total: Floats = moved[np.ix_(*coarse_bins)]
-    total += first[:, None]
-    total += second
-    return total
+    return moved[np.ix_(*coarse_bins)] + first[:, None] + second
 
 
 def _unpacked_pair(key: Key, flat: Floats, terms: PureLeafTerms) -> Floats:
@@ -580,9 +576,7 @@ def _unpacked_weights(flat: Floats, first_mass: Floats, second_mass: Floats) -> 
     starts = np.split(flat[2 : 2 + n_first + n_second].astype(np.int64), [n_first])
     group_ratios = flat[2 + n_first + n_second :].reshape(n_first, n_second)
     groups = _group_of_bins(starts[0], len(first_mass)), _group_of_bins(starts[1], len(second_mass))
-    table: Floats = group_ratios[np.ix_(*groups)]
-    table *= np.multiply.outer(first_mass, second_mass)
-    return table
+    return group_ratios[np.ix_(*groups)] * np.multiply.outer(first_mass, second_mass)
 
 
 def _group_of_bins(starts: Ints, n_bins: int) -> Ints:
@@ -612,9 +606,8 @@ def pack_tables(cells: CoarseCells, tables: Tensors) -> tuple[dict[Key, Floats],
         face_tables, residual = _split_into_faces(tables[key] - _taken_from_above(key, from_above, cells))
         if np.abs(residual).max() <= _TOLERANCE * largest:
             _pass_down(key, face_tables, from_above)
-            packed[key] = np.concatenate(
-                [_without_first_bins(face, axis).ravel() for axis, face in enumerate(face_tables)]
-            )
+            faces = [_without_first_bins(face, axis).ravel() for axis, face in enumerate(face_tables)]
+            packed[key] = np.concatenate(faces)
         else:
             whole[key] = tables[key]
     return packed, whole

@@ -24,7 +24,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -61,6 +61,7 @@ _KIND = "a CatBoost model"
 class HashedCategory(Encoder):
     """A category given as text or as an integer, identified by its hash; `names` label known hashes."""
 
+    wants_labels: ClassVar[bool] = True
     hashes: tuple[int, ...]
     names: tuple[str, ...] = ()
 
@@ -75,10 +76,6 @@ class HashedCategory(Encoder):
         texts = (None if is_missing(value) else _as_text(value, name) for value in values)
         codes = [np.nan if text is None else positions.get(category_hash(text), unseen) for text in texts]
         return np.array(codes, dtype=np.float64)[inverse]
-
-    @property
-    def wants_labels(self) -> bool:
-        return True
 
     def labelled(self, column: npt.NDArray[Any], name: str) -> HashedCategory:
         """Return the encoder with names for those of its hashes that values of the column have."""

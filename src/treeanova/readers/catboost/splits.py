@@ -357,9 +357,7 @@ def tabulate(
     bounds = dict(sorted(bounds.items()))
     refined = {number: _on_common_bounds(condition, bounds) for number, condition in conditions.items()}
     class_numbers = {feature: _class_numbers(feature, conditions, refined, bounds) for feature in bounds}
-    first = {
-        feature: _merged(range(len(numbers)), numbers, is_category=False) for feature, numbers in class_numbers.items()
-    }
+    first = {j: _merged(range(len(numbers)), numbers, is_category=False) for j, numbers in class_numbers.items()}
     if math.prod(map(len, first.values())) > max_cells:
         return None
     # Conditions are evaluated at one value of each class, with an axis for each feature of the table.
@@ -450,9 +448,8 @@ class _Growth:
         key = features, outcomes.shape, outcomes.tobytes()
         if key not in self._grown:
             axis = self._best_axis(outcomes)
-            subtrees = [
-                self.subtree(outcomes.take([place], axis=axis), features) for place in range(outcomes.shape[axis])
-            ]
+            slices = np.split(outcomes, outcomes.shape[axis], axis=axis)
+            subtrees = [self.subtree(one, features) for one in slices]
             self._grown[key] = features[axis], subtrees, sum(subtree.n_leaves for subtree in subtrees)
         return self._grown[key]
 

@@ -115,15 +115,14 @@ def _node_values(ensemble: Ensemble) -> Floats:
             f"an ONNX model must have weights for each of {ensemble.n_outputs} outputs, got {len(ensemble.weights)}"
         )
     check_size("leaf values", n_nodes * ensemble.n_outputs, _MAX_VALUES)
-    if len(ensemble.weights) and not (
-        ensemble.weight_output.min() >= 0 and ensemble.weight_output.max() < ensemble.n_outputs
-    ):
+    output = ensemble.weight_output
+    if output.min(initial=0) < 0 or output.max(initial=0) >= ensemble.n_outputs:
         raise damaged("weights of ONNX trees must be for outputs that exist, got others")
-    places = ensemble.weight_node * ensemble.n_outputs + ensemble.weight_output
+    places = ensemble.weight_node * ensemble.n_outputs + output
     if len(np.unique(places)) < len(places):
         raise damaged("leaves of ONNX trees must have a weight per output, got several")
     values = np.zeros((n_nodes, ensemble.n_outputs))
-    np.add.at(values, (ensemble.weight_node, ensemble.weight_output), ensemble.weights)
+    np.add.at(values, (ensemble.weight_node, output), ensemble.weights)
     return values
 
 

@@ -61,9 +61,7 @@ def with_chains(conditions: Conditions, sets: Sequence[Floats]) -> Conditions:
             entry = (columns["feature"][node], member, EQ, columns["true"][node], following, columns["tracks"][node])
             for values, value in zip(columns.values(), entry, strict=True):
                 values[place : place + 1] = [value]
-    arrays: dict[str, Any] = {
-        name: np.array(column, getattr(conditions, name).dtype) for name, column in columns.items()
-    }
+    arrays: dict[str, Any] = {name: np.array(columns[name], getattr(conditions, name).dtype) for name in columns}
     return dataclasses.replace(conditions, **arrays)
 
 

@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.core.arrays import Arrays, Bools, Floats, Ints
 from treeanova.data.columns import objects
 from treeanova.data.features import Feature, IgnoredColumn, Numeric, Schema, is_missing
 from treeanova.errors import UnsupportedModelError
@@ -154,9 +154,7 @@ class Nodes:
         )
 
 
-def _with_chains(
-    arrays: dict[str, npt.NDArray[Any]], several: dict[int, Cuts], roots: Ints
-) -> dict[str, npt.NDArray[Any]]:
+def _with_chains(arrays: Arrays, several: dict[int, Cuts], roots: Ints) -> Arrays:
     """Return nodes with one threshold each: a node with several becomes a chain of nodes."""
     # The intervals of the chain go to the node's left and right branch in turn, which are copied.
     table = {name: array.tolist() for name, array in arrays.items()}
@@ -278,9 +276,8 @@ class _RawForest:
     def _split_numbers(self, nodes: Nodes) -> dict[int, bool]:
         """Split nodes on numeric raw columns; return for each of these whether it accepts missing values."""
         splits = {output: self._splits_on(output) for j in self._numbers for output in self._outputs[j].tolist()}
-        questions = {
-            j: {k: self._thresholds(splits[k][1], k) for k in self._outputs[j].tolist()} for j in self._numbers
-        }
+        thresholds = {output: self._thresholds(examples, output) for output, (_, examples, _) in splits.items()}
+        questions = {j: {k: thresholds[k] for k in self._outputs[j].tolist()} for j in self._numbers}
         raw = {j: self._walk.raw[j] for j in self._numbers}
         ends = maps.breakpoints(self._transformation, raw, questions)
         answers = self._transformation.answers(ends)

@@ -124,9 +124,8 @@ def _columns_after_imputer(walk: Walk, step: Any, columns: list[Origin]) -> list
     _note_sentinel(walk, step.missing_values, columns)
     # Columns that were all missing in training are dropped.
     empty = np.array([not isinstance(value, str) and value != value for value in step.statistics_])  # noqa: PLR0124
-    filled = [
-        column for column, is_empty in zip(columns, empty, strict=True) if step.keep_empty_features or not is_empty
-    ]
+    stays = ~empty | step.keep_empty_features
+    filled = [column for column, is_filled in zip(columns, stays, strict=True) if is_filled]
     indicator = getattr(step, "indicator_", None)
     return filled if indicator is None else filled + _columns_after_indicator(walk, indicator, columns)
 

@@ -252,9 +252,8 @@ class Values:
         """Where values equal one of some texts of the document; a number is an interval, and these do not overlap."""
         if self.field.categories is not None:
             return np.isin(self.numbers, [self.field.codes.get(text, -1) for text in texts])
-        ends = sorted(
-            tuple(self.field.bound(text, is_closed=is_closed) for is_closed in (False, True)) for text in texts
-        )
+        bound = self.field.bound
+        ends = sorted((bound(text, is_closed=False), bound(text, is_closed=True)) for text in texts)
         low, high = np.array([(np.inf, np.inf), *ends]).T
         before = np.searchsorted(low[1:], self.numbers, side="left")
         return np.asarray((before > 0) & (self.numbers <= high[before]), dtype=bool)

@@ -64,10 +64,8 @@ def objective_words(learner: Document) -> str:
     if name == "pseudo_huber":
         return objective_text(name, float(stated["pseudo_huber_param"]["huber_slope"]))
     if name == "aft":
-        parameters = stated["aft_loss_param"]
-        return objective_text(
-            name, parameters["aft_loss_distribution"], float(parameters["aft_loss_distribution_scale"])
-        )
+        aft = stated["aft_loss_param"]
+        return objective_text(name, aft["aft_loss_distribution"], float(aft["aft_loss_distribution_scale"]))
     return name
 
 
