@@ -148,7 +148,7 @@ def _parse_header(line: bytes, file_name: str) -> tuple[list[str], str]:
     cells = next(csv.reader(io.StringIO(first), delimiter=separator), [])
     if not any(cell.strip() for cell in cells):
         raise TableError(f"{file_name} must start with a line of column names, got {first.strip()[:40]!r}; add it.")
-    if all(map(_spells_number, cells)) and cells != [str(j) for j in range(len(cells))]:
+    if _as_floats(cells) is not None and cells != [str(j) for j in range(len(cells))]:
         raise TableError(
             f"{file_name} must start with a line of column names, got the numbers {first.strip()[:40]!r}; add a line "
             "of names."
@@ -208,14 +208,6 @@ def _places_outside_quotes(content: bytes, character: bytes, quotes: Ints) -> In
 
 def _places_of(content: bytes, character: bytes) -> Ints:
     return np.flatnonzero(np.frombuffer(content, dtype=np.uint8) == character[0])
-
-
-def _spells_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _csv_by_polars(content: bytes, separator: str, names: list[str], text_columns: list[str]) -> Any:

@@ -34,7 +34,7 @@ from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.model.forest import NEAR_ZERO, Forest, assemble
 from treeanova.readers import checks
 from treeanova.readers.checks import block_starts, check_size, check_values, damaged, decimal_number, whole_number
-from treeanova.readers.outputs import link_and_objective, objective_text, output_names, plain_labels
+from treeanova.readers.outputs import in_column, link_and_objective, objective_text, output_names, plain_labels
 
 _LOSSES = {
     "identity squared": "regression", "identity absolute": "regression_l1", "identity huber": "huber",
@@ -384,10 +384,8 @@ def _values(text: ModelText, n_leaves: Ints, n_outputs: int) -> Floats:
         leaf_value /= max(1, len(text.trees) // n_outputs)
     n_splits = len(leaf_value) - len(n_leaves)
     check_size("leaf values", (n_splits + len(leaf_value)) * n_outputs, _MAX_ENTRIES)
-    values = np.zeros((n_splits + len(leaf_value), n_outputs))
     output = np.repeat(np.arange(len(n_leaves)) % n_outputs, n_leaves)
-    values[n_splits + np.arange(len(leaf_value)), output] = leaf_value
-    return values
+    return np.concatenate([np.zeros((n_splits, n_outputs)), in_column(leaf_value, output, n_outputs)])
 
 
 def _positions(feature: Ints, code: Ints, encoders: list[Encoder]) -> Ints:

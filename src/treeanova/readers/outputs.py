@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.core.arrays import Floats
+from treeanova.core.arrays import Floats, Ints
 
+_Number = TypeVar("_Number", bound=np.generic)
 _OF_PROBABILITIES = {"logit": "log", "softmax": "multiclass", "probability": "brier"}
 
 
@@ -27,6 +29,13 @@ def class_outputs(classes: Sequence[object]) -> tuple[str, ...]:
 def without_first_of_two(scores: Floats) -> Floats:
     """Return scores, outputs last, of the second class only if there are two; else unchanged."""
     return scores[..., 1:] if scores.shape[-1] == 2 else scores
+
+
+def in_column(values: npt.NDArray[_Number], column: Ints, n_columns: int) -> npt.NDArray[_Number]:
+    """Return a matrix with each value in its column and zeros elsewhere."""
+    matrix = np.zeros((len(values), n_columns), dtype=values.dtype)
+    matrix[np.arange(len(values)), column] = values
+    return matrix
 
 
 def are_shares(leaf_values: Floats, total: float, intercept: Floats) -> bool:

@@ -40,7 +40,14 @@ from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest, assemble, bound_up_to
 from treeanova.readers import checks
 from treeanova.readers.checks import block_starts, stacked_trees
-from treeanova.readers.outputs import class_outputs, objective_text, output_names, plain_labels, without_first_of_two
+from treeanova.readers.outputs import (
+    class_outputs,
+    in_column,
+    objective_text,
+    output_names,
+    plain_labels,
+    without_first_of_two,
+)
 
 _LINKS = {
     "IdentityLink": "identity", "LogLink": "log", "LogitLink": "logit", "MultinomialLogit": "softmax",
@@ -185,13 +192,6 @@ def read_boosting(model: Any) -> Forest:
     values = in_column(model.learning_rate * values, output, n_classes)
     schema = _boosted_schema(model, accepts_missing=False)
     return assemble(schema, _start(model), values=values, **_structure_of(trees))
-
-
-def in_column(values: Floats, column: Ints, n_columns: int) -> Floats:
-    """Return a matrix with each value in its column and zeros elsewhere."""
-    matrix = np.zeros((len(values), n_columns))
-    matrix[np.arange(len(values)), column] = values
-    return matrix
 
 
 def _start(model: Any) -> Floats:

@@ -305,10 +305,8 @@ def _outputs(
     if link == "probability":
         values, intercept = without_first_of_two(values), without_first_of_two(intercept)
     prefix = "" if n_targets == 1 else "y"
-    names = [
-        f"y{t}:{k}" for t, n in enumerate(checkpoint.num_class) for k in range(n) if n_targets not in {1, n_outputs}
-    ]
-    outputs = output_names(values.shape[1], names, prefix)
+    classes_of_targets = [f"y{t}:{k}" for t, n in enumerate(checkpoint.num_class) for k in range(n)]
+    outputs = output_names(values.shape[1], () if n_targets in {1, n_outputs} else classes_of_targets, prefix)
     objective = probability_objective(link)
     single = not checkpoint.is_double
     schema = Schema(features, outputs, link, absent=np.nan, single_integers=single, objective=objective)

@@ -38,11 +38,12 @@ from treeanova.model.grid import same_or_none
 from treeanova.readers.outputs import (
     class_outputs,
     common_objective,
+    in_column,
     objective_text,
     plain_labels,
     probability_objective,
 )
-from treeanova.readers.sklearn import check_methods, feature_names, in_column, is_sklearn
+from treeanova.readers.sklearn import check_methods, feature_names, is_sklearn
 
 Content = Forest | Effects
 ReadMember = Callable[[Any], Content]

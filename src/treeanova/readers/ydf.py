@@ -45,14 +45,11 @@ Column = tuple[int, int, tuple[float, ...]]
 _FORESTS, _BOOSTED = "RandomForestModel", "GradientBoostedTreesModel"
 _LOSSES = "yggdrasil_decision_forests.model.gradient_boosted_trees.gradient_boosted_trees_pb2"
 _WORDS = {
-    "identity squared": "SQUARED_ERROR",
-    "identity absolute": "MEAN_AVERAGE_ERROR",
-    "identity pairwise": "LAMBDA_MART_NDCG LAMBDA_MART_NDCG5 XE_NDCG_MART",
-    "log poisson": "POISSON",
-    "logit log": "BINOMIAL_LOG_LIKELIHOOD",
-    "logit": "BINARY_FOCAL_LOSS",
+    "identity squared": "SQUARED_ERROR", "identity absolute": "MEAN_AVERAGE_ERROR",
+    "identity pairwise": "LAMBDA_MART_NDCG LAMBDA_MART_NDCG5 XE_NDCG_MART", "log poisson": "POISSON",
+    "logit log": "BINOMIAL_LOG_LIKELIHOOD", "logit": "BINARY_FOCAL_LOSS",
     "softmax multiclass": "MULTINOMIAL_LOG_LIKELIHOOD",
-}
+}  # fmt: skip
 # What leaves add to the outputs, from a leaf's value and the output of its tree; the intercept, link and objective.
 _Scores = tuple[Callable[..., Floats], Floats, str, str]
 

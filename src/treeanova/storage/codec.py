@@ -111,9 +111,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.ND
     """Return header and arrays; ArchiveError if the file is damaged, not an archive of ours, or of a newer schema."""
     source = pathlib.Path(path)
     if source.is_dir():
-        raise IsADirectoryError(
-            f"`path` must be a file saved by treeanova, got the folder {str(source)!r}; add a name."
-        )
+        raise IsADirectoryError(f"`path` must be a file saved by treeanova, got the folder {str(path)!r}; add a name.")
     if not source.exists():
         raise FileNotFoundError(f"`path` must be a file saved by treeanova, no such file: {str(source)!r}; check it.")
     try:

@@ -506,10 +506,8 @@ def _unpacked_pair(key: Key, flat: Floats, terms: PureLeafTerms) -> Floats:
     if flat.shape != (ends[-1],):
         raise ValueError("rests must fit the bins of the tables")
     tables = [array.reshape(shape) for array, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)]
-    table: Floats = terms.form.tensor(key)
-    table += terms.leftover.spread(key, terms.trees.first_bins(key))
-    table += _sum_of_packed(tables, coarse_bins)
-    return table
+    low_orders = terms.leftover.spread(key, terms.trees.first_bins(key))
+    return terms.form.tensor(key) + low_orders + _sum_of_packed(tables, coarse_bins)
 
 
 def pack_weights(weights: Tensors) -> tuple[dict[Key, Floats], dict[Key, Floats]]:

@@ -31,7 +31,6 @@ from typing import Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse
 
 from treeanova.core.arrays import Arrays, Bools, Floats, Ints
@@ -358,16 +357,14 @@ def changing_steps(model: Any) -> list[Any]:
     return [step for step in steps if not hasattr(step, "fit_resample")] + changing_steps(model.steps[-1][1])
 
 
-def read_in_raw_columns(
-    pipeline: Any, read_model: Callable[[Any], Forest | Effects], X: Any = None
-) -> Forest | Effects:
+def read_in_raw_columns(pipeline: Any, read: Callable[[Any], Forest | Effects], X: Any = None) -> Forest | Effects:
     """Read the model at the end of a Pipeline as a function of the columns that enter the Pipeline."""
     # UnsupportedModelError if other steps do not change columns one by one, judged by their classes and by rows X.
     steps, last = changing_steps(pipeline), final_step(pipeline)
     if not steps:
-        return read_model(pipeline)
+        return read(pipeline)
     _check_last_step(last)
-    content = read_model(last)
+    content = read(last)
     if isinstance(content, Effects):
         raise maps.refused(f"{type(steps[0]).__name__} before an additive model")
     raw_forest = _RawForest(steps, content).forest()
@@ -381,11 +378,11 @@ def _check_last_step(last: Any) -> None:
         raise UnsupportedModelError(f"the Pipeline must end in a model, got {last!r}; append a fitted one.")
 
 
-def read_pipeline(pipeline: Any, read_model: Callable[[Any], Forest | Effects]) -> Forest | Effects:
+def read_pipeline(pipeline: Any, read: Callable[[Any], Forest | Effects]) -> Forest | Effects:
     """Read the last step, with names that the steps before it give to its columns."""
     last = pipeline.steps[-1][1]
     _check_last_step(last)
-    content = read_model(last)
+    content = read(last)
     schema = content.schema
     names: list[str] | None = None
     if len(pipeline.steps) > 1:

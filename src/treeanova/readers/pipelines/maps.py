@@ -569,9 +569,8 @@ def _changes_nearby(
         is_number = (_sides(answers[j], output, np.full(len(output), np.nan)) == 0).reshape(window.shape)
         differs = (sides[:, 1:] != sides[:, :-1]) & is_number[:, 1:] & is_number[:, :-1]
         row, at = np.nonzero(differs & (window[:, 1:] > window[:, :-1]))
-        result[j] = Changes(
-            window[row, at], window[row, at + 1], change.output[row], change.threshold[row], sides[row, at]
-        )
+        low, high = window[row, at], window[row, at + 1]
+        result[j] = Changes(low, high, change.output[row], change.threshold[row], sides[row, at])
     return result
 
 

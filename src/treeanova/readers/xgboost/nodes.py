@@ -23,6 +23,7 @@ from treeanova.data.features import Encoder, Feature, IgnoredColumn, IntegerCate
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.readers import checks
 from treeanova.readers.checks import block_starts, check_size, check_values, damaged, parsed_json, whole_number
+from treeanova.readers.outputs import in_column
 
 # Types of numbers, as struct and numpy call them.
 _TYPES = {"i": ">b", "U": ">B", "I": ">h", "l": ">i", "L": ">q", "d": ">f", "D": ">d"}
@@ -378,9 +379,7 @@ def _at_outputs(leaf: Singles, learner: Document, nodes: Nodes, n_outputs: int) 
         raise damaged(
             f"tree_info must name one of {n_outputs} outputs for each of {n_trees} trees, got {str(output)[:40]}"
         )
-    values = np.zeros((len(leaf), n_outputs), dtype=np.float32)
-    values[np.arange(len(leaf)), np.repeat(output, nodes.sizes).astype(np.int64)] = leaf
-    return values
+    return in_column(leaf, np.repeat(output, nodes.sizes).astype(np.int64), n_outputs)
 
 
 def _leaf_vectors(trees: Sequence[Document], nodes: Nodes, n_outputs: int) -> Singles:
