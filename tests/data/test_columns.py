@@ -9,13 +9,13 @@ import narwhals as nw
 import numpy as np
 import pytest
 import scipy.sparse
-from treeanova.estimators import _checked_rows
 
 import treeanova
 from tests.support.training import fit
 from treeanova.data.columns import column_named, encode, encode_rows, without_column
 from treeanova.data.features import Feature, Labels, Schema
 from treeanova.data.files import read_table
+from treeanova.estimators import _checked_rows
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")

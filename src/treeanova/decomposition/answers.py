@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Floats, Key, Names, checked_seed, checked_whole, single_threaded
-from treeanova.core.progress import Progress, counted, one_step, reporting
+from treeanova.core.progress import Progress, counted, one_step, quiet, reporting
 from treeanova.data.columns import columns_of, frame, printable
 from treeanova.decomposition.function import output_position, per_output
 from treeanova.decomposition.gap import Gap, gap_between
@@ -28,11 +28,14 @@ from treeanova.decomposition.importance import (
 from treeanova.decomposition.monotonicity import Monotonicity, monotonicity_of
 from treeanova.decomposition.predictions import Predictions, backend_of_tables, function_of, on_scale, term_columns
 from treeanova.decomposition.result import aligned_rows, plain
+from treeanova.decomposition.simplify import HeldRows, Simplification, checked_share, checked_signs, held_rows, simplify
+from treeanova.decomposition.simplify import Options as SimplifyOptions
 from treeanova.decomposition.validation import Validation, validate
 from treeanova.density.base import Density, Points
 from treeanova.model.rows import Rows
 from treeanova.terms.moments import Moments, moments_of_values
 from treeanova.terms.source import purify_tensors
+from treeanova.terms.terms import TermSet
 from treeanova.views import MAIN, percent, rows_words, scale_of, share_words, sum_words
 
 
@@ -415,6 +418,121 @@ class Answers(Predictions):
             return validate(
                 self._function, X, y, sample_weight, loss=loss, group=group, backend=backend, progress=report
             )
+
+    def simplify(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        sample_weight: Any = None,
+        max_terms: int | None = None,
+        max_order: int = 2,
+        keep: Collection[str | Collection[str]] = (),
+        drop: Collection[str | Collection[str]] = (),
+        max_steps: int | None = None,
+        min_bin: float = 0.0,
+        round_cuts: bool = False,
+        monotone: Mapping[str, int] | None = None,
+        loss: str | None = None,
+        group: Any = None,
+        cv: int = 5,
+        random_state: int = 0,
+        progress: bool | Progress | None = None,
+    ) -> Simplification:
+        """Find the fewest terms, in tables of few cells, whose loss on held-out rows is not worse.
+
+        The answer is a path of models, from all terms down to none, with a decomposition of each. Terms have strengths:
+        factors near 1 that are fitted to the outcome.
+
+        Parameters
+        ----------
+        X
+            Rows that the model was not trained on, at least 30: at the rows of training, noise looks real.
+        y
+            Their outcome, as for training.
+        sample_weight
+            Weights of the rows.
+        max_terms
+            The most terms to choose; no limit by default.
+        max_order
+            The highest order of the terms.
+        keep, drop
+            Terms that must stay, and terms that must go, each given by names or by its label.
+        max_steps
+            The most steps of a main effect, and of each axis of an interaction; as many as held-out rows need by
+            default.
+        min_bin
+            The smallest share of the density that a step may have; missing values keep a step of their own.
+        round_cuts
+            Whether cuts move to round numbers nearby, at most past a tenth of the lighter step; `notes` says how many
+            rows that concerns. This needs the rows of the density, which a file does not have.
+        monotone
+            Names of features to 1 or -1, for main effects that must not fall or not rise. Interactions may still do so.
+        loss, group
+            As for `validate`; the loss must be a name. Rows of a group are in one fold.
+        cv
+            Number of folds of the rows.
+        random_state
+            Seed of the folds.
+        progress
+            As for `decompose`.
+
+        Returns
+        -------
+        Simplification
+
+        Raises
+        ------
+        ValueError
+            If the model has several targets, or does not state its objective; pass `loss` then.
+
+        Notes
+        -----
+        Strengths are fitted without one fold of the rows, and judged on it, for each number of terms. The smallest
+        model whose loss is at most one standard error above the smallest loss is chosen, where the error is that of the
+        difference. The tables are divided before, by the density alone.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from treeanova.testing import example
+        >>> fx, X = example()  # the logical "and" of x0 and x1
+        >>> rng = np.random.default_rng(0)
+        >>> rows = rng.integers(0, 2, size=(200, 2))
+        >>> y = rows[:, 0] + 0.1 * rng.normal(size=200)  # the outcome depends on x0 only
+        >>> fx.simplify(rows, y).chosen.history
+        ('simplified to 1 term',)
+        """
+        options = SimplifyOptions(
+            None if max_terms is None else checked_whole("max_terms", max_terms, 0, "leave it out for no limit"),
+            checked_whole("max_order", max_order, 1, "1 has main effects only"),
+            self._keys("keep", keep),
+            self._keys("drop", drop),
+            None if max_steps is None else checked_whole("max_steps", max_steps, 1, "leave it out for no limit"),
+            checked_share("min_bin", min_bin),
+            bool(round_cuts),
+            {self._positions((name,)): sign for name, sign in checked_signs(monotone, self.schema.names).items()},
+            checked_whole("cv", cv, 2, "5 is the default"),
+            checked_seed(random_state),
+        )
+        held = held_rows(self.schema, X, y, loss=loss, group=group, sample_weight=sample_weight)
+        with reporting(progress) as report:
+            return self._simplify(held, options, report)
+
+    def _simplify(self, held: HeldRows, options: SimplifyOptions, progress: Progress = quiet) -> Simplification:
+        function, density, settings, make = self._function, self.density, self._settings, self._edited
+        with single_threaded():
+            return simplify(
+                function, density, self._cell_weights, held, options, make=make, settings=settings, progress=progress
+            )
+
+    def _edited(self, terms: TermSet, density: Density, edit: str) -> Any:
+        raise NotImplementedError  # a Decomposition makes it
+
+    def _keys(self, argument: str, terms: Collection[str | Collection[str]]) -> frozenset[Key]:
+        if isinstance(terms, str):
+            raise TypeError(f"`{argument}` must be a list of terms, got {terms!r}; pass [{terms!r}].")
+        return frozenset(self._positions(self.terms.names_of(term)) for term in terms)
 
 
 def ranking_of(fx: Answers, by: str = "term") -> Ranking:

@@ -192,10 +192,19 @@ def certify_raw(
     pure: Certificate, names_of: Callable[[Key], Names], tensors: Mapping[Key, Floats], weights: Mapping[Key, Floats]
 ) -> Certificate:
     """Return the certificate before purification: slice means are measured, nothing was solved."""
+    measured = measured_again(pure, names_of, tensors, weights).terms
+    terms = {names: dataclasses.replace(term, method="none") for names, term in measured.items()}
+    return dataclasses.replace(pure, terms=terms, higher=None)
+
+
+def measured_again(
+    before: Certificate, names_of: Callable[[Key], Names], tensors: Mapping[Key, Floats], weights: Mapping[Key, Floats]
+) -> Certificate:
+    """Return the certificate of other tables of the same terms: slice means are measured."""
     measured: dict[Names, TermCertificate] = {}
     for key, values in tensors.items():
-        if names_of(key) in pure.terms:
+        if names_of(key) in before.terms:
             outputs_first = np.ascontiguousarray(np.moveaxis(values, -1, 0))
             slice_mean = impurity(outputs_first, weights[key], largest(outputs_first))
-            measured[names_of(key)] = dataclasses.replace(pure.terms[names_of(key)], impurity=slice_mean, method="none")
-    return dataclasses.replace(pure, terms=measured, higher=None)
+            measured[names_of(key)] = dataclasses.replace(before.terms[names_of(key)], impurity=slice_mean)
+    return dataclasses.replace(before, terms=measured)

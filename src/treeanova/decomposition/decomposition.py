@@ -15,7 +15,7 @@ from treeanova.core.arrays import Floats, Key, Names, checked_whole, label_of, l
 from treeanova.core.files import ARCHIVE, check_folder, check_suffix
 from treeanova.core.progress import Clock, Progress, one_step, quiet, reporting
 from treeanova.decomposition.answers import Answers, caveats, html_summary, is_in_one_cell, one_cell_words
-from treeanova.decomposition.certify import Score, certify, certify_raw, remainder_share
+from treeanova.decomposition.certify import Score, certify, certify_raw, measured_again, remainder_share
 from treeanova.decomposition.function import (
     Factors,
     Function,
@@ -27,6 +27,12 @@ from treeanova.decomposition.function import (
 )
 from treeanova.decomposition.importance import moments_take_long
 from treeanova.decomposition.predictions import function_of
+from treeanova.decomposition.simplify import (
+    Members,
+    Simplification,
+    held_rows,
+)
+from treeanova.decomposition.simplify import Options as SimplifyOptions
 from treeanova.density.base import Density
 from treeanova.density.kinds import density_of
 from treeanova.density.statistics import Statistics, check_weighted_rows, statistics_of
@@ -204,11 +210,6 @@ class Decomposition(Answers):
         names = self._checked_names([name for entry in lists for name in entry])
         return self._with_keys(lambda key: names.isdisjoint(self._names(key)))
 
-    def _keys(self, argument: str, terms: Collection[str | Collection[str]]) -> frozenset[Key]:
-        if isinstance(terms, str):
-            raise TypeError(f"`{argument}` must be a list of terms, got {terms!r}; pass [{terms!r}].")
-        return frozenset(self._positions(self.terms.names_of(term)) for term in terms)
-
     def _checked_orders(self, order: int | Collection[int]) -> set[int]:
         orders = {order} if isinstance(order, str) or not isinstance(order, Iterable) else set(order)
         n_features = len(self.schema.names)
@@ -337,6 +338,16 @@ class Decomposition(Answers):
         certificate = dataclasses.replace(self.certificate, edits=history)
         scope = Scope(n_terms=self._n_terms_of_model, edits=history)
         return self._with(source=AdditiveModel(terms), terms=terms, scope=scope, certificate=certificate, model=None)
+
+    def _edited(self, terms: TermSet, density: Density, edit: str) -> Decomposition:
+        """Return other terms, which have tables and weights, and an edit that says how they were made."""
+        history = (*self.history, edit)
+        of_terms = self._certificate_of(terms)
+        certificate = measured_again(of_terms, self._names, terms.effects.terms, terms.weights)
+        certificate = dataclasses.replace(certificate, higher=None, edits=history)
+        scope = Scope(n_terms=self._n_terms_of_model, edits=history)
+        function = dataclasses.replace(self._function, source=AdditiveModel(terms), terms=terms, scope=scope)
+        return Decomposition(function, density, certificate, self._settings)
 
     @property
     def history(self) -> tuple[str, ...]:
@@ -555,6 +566,15 @@ def _with_scope_of(original: Decomposition, fx: Decomposition) -> Decomposition:
     certificate = dataclasses.replace(fx.certificate, edits=original.history)
     function = dataclasses.replace(function_of(fx), scope=scope)
     return dataclasses.replace(fx, _function=function, certificate=certificate)
+
+
+def simplify_bag(
+    fx: Decomposition, X: Any, y: Any, members: Members, *, sample_weight: Any, max_terms: int | None, max_order: int
+) -> Simplification:
+    """Simplify the mean of a bag by the rows of its training: each is judged by the member that did not see it."""
+    options = SimplifyOptions(max_terms, max_order, frozenset(), frozenset(), None, 0.0, False, {}, 5, 0)
+    held = held_rows(fx.schema, X, y, loss=None, group=None, sample_weight=sample_weight)
+    return fx._simplify(held._replace(members=members), options)  # noqa: SLF001
 
 
 def settings_of(fx: Decomposition) -> Settings:

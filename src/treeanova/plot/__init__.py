@@ -13,6 +13,7 @@ from treeanova.plot.bars import importance, validation, waterfall
 from treeanova.plot.differences import change, compare, gap, monotonicity
 from treeanova.plot.effects import effect, grid
 from treeanova.plot.pairs import pair
+from treeanova.plot.simplification import simplification
 
 __all__ = [
     "change",
@@ -23,6 +24,7 @@ __all__ = [
     "importance",
     "monotonicity",
     "pair",
+    "simplification",
     "validation",
     "waterfall",
 ]

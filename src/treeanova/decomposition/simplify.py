@@ -1,0 +1,726 @@
+"""Simplification: from all terms to the few that held-out rows need, as a path of smaller and smaller models.
+
+1. Tables are divided into few cells (`steps.py`); held-out rows say how few.
+2. Each term gets a strength, fitted to the outcome by ridge regression towards 1 (Newton's method on the model's loss).
+   The prior deviation of strengths is `_DEVIATION`; the variance of the derivatives puts it on the scale of the loss.
+3. Terms are removed one at a time. The terms that are left take over as much as they can of the score of step 2 (a
+   projection in the norm of the loss's second derivative), and the term goes whose loss they replace best. Smaller
+   models are thus fitted to a smooth score rather than to noise ("projection predictive" selection).
+
+Steps 2 and 3 are repeated without each fold of the rows and judged on that fold. The smallest model whose loss is at
+most one standard error above the smallest loss is chosen; the error is that of the difference, row by row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.core.arrays import BinIndices, Bools, Floats, Ints, Key
+from treeanova.core.progress import Progress, counted, one_step, quiet
+from treeanova.data.columns import encode, frame, printable
+from treeanova.data.features import Schema
+from treeanova.data.files import records
+from treeanova.decomposition.function import Function, labels_by_key
+from treeanova.decomposition.held_out import HeldOut, LossRows, Question, held_out, outcome_of, questions_of
+from treeanova.decomposition.result import Result, aligned_rows
+from treeanova.decomposition.steps import Steps, Tables, best_steps, divided, monotone_values, steps_of, with_round_cuts
+from treeanova.decomposition.validation import check_number, check_size, counting_weights, group_ids
+from treeanova.density.base import Density
+from treeanova.model.rows import Rows
+from treeanova.terms.source import Settings
+from treeanova.terms.terms import TermSet
+from treeanova.views import percent
+
+_DEVIATION = 0.15  # prior standard deviation of strengths around 1: the best of 0.05 to 1 on five data sets
+_MOST_TERMS = 256  # whose strengths are fitted, the ones of largest variance; time grows with the cube
+_DENSE_SIZES = 40  # numbers of terms up to which all are tried
+_SPARSE_SIZES = 25
+_NEWTON_STEPS = 8
+_CONVERGED = 1e-4
+_RIDGE = 1e-9
+_PRICES = (0.0, *np.geomspace(1e-9, 1e-3, 19))  # of a cell, in shares of the score's variance
+_CHANGED_ROWS = 10
+_STEP_ERRORS = 0.5, 0.75  # standard errors that fewer cells of main effects, and of all tables, may cost
+_PATH = ("n_terms", "n_steps", "n_cells", "loss", "difference", "error", "r2")
+_TERMS = ("term", "strength", "n_cells", "share")
+
+
+class Fit(NamedTuple):
+    """Models of several sizes: strengths (n_sizes, n_terms) and additions to the intercept (n_sizes, n_outputs)."""
+
+    strengths: Floats
+    constants: Floats
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Problem:
+    """Held-out rows, and the terms at these rows, shape (n_rows, n_terms, n_outputs)."""
+
+    question: Question
+    outcome: Any
+    weights: Floats
+    group: npt.NDArray[Any] | None
+    intercept: Floats
+    values: Floats
+    must_stay: frozenset[int] = frozenset()
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.weights)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Numbers of terms of the models on the path."""
+        least, most = len(self.must_stay), self.values.shape[1]
+        dense = range(least, min(most, max(least, _DENSE_SIZES)) + 1)
+        sparse = np.geomspace(max(_DENSE_SIZES, least, 1), max(most, 1), _SPARSE_SIZES).astype(int).tolist()
+        return sorted({*dense, most, *(size for size in sparse if least <= size <= most)})
+
+    def held(self, score: Floats, rows: Any = slice(None)) -> HeldOut:
+        group = None if self.group is None else self.group[rows]
+        return held_out(self.question, score, self.outcome[rows], self.weights[rows], group)
+
+    def some(self, rows: Any) -> Problem:
+        group = None if self.group is None else self.group[rows]
+        changes = {"outcome": self.outcome[rows], "weights": self.weights[rows], "values": self.values[rows]}
+        return dataclasses.replace(self, group=group, **changes)
+
+    def scores(self, fit: Fit) -> Floats:
+        """Return the scores of all models, shape (n_sizes, n_rows, n_outputs)."""
+        sums = np.tensordot(fit.strengths, self.values, axes=(1, 1))
+        return np.asarray(self.intercept + fit.constants[:, None] + sums)
+
+
+# Strengths.
+
+
+def fit_path(problem: Problem, sizes: Sequence[int]) -> Fit:
+    strengths, constants, curvature = _reference(problem)
+    smaller = _projections(strengths, curvature, sizes, problem.must_stay)
+    start = np.broadcast_to(constants, (len(sizes), len(constants)))
+    scores = problem.scores(Fit(smaller, start))
+    held = problem.held(scores[-1])
+    return Fit(smaller, np.array([start[i] + _best_constant(held, score) for i, score in enumerate(scores)]))
+
+
+def _reference(problem: Problem) -> tuple[Floats, Floats, Floats]:
+    """Return strengths of all terms, the change of the intercept, and the curvature of the loss by strengths."""
+    n_outputs, n_terms = len(problem.intercept), problem.values.shape[1]
+    columns = np.concatenate([_constant_columns(problem.n_rows, n_outputs), np.swapaxes(problem.values, 0, 1)])
+    prior = np.concatenate([np.zeros(n_outputs), np.ones(n_terms)])
+    theta, precision, hessian = prior, np.zeros(len(prior)), np.eye(len(prior))
+    held = _smooth(problem.held(problem.intercept + problem.values.sum(axis=1)))
+    least = held.mean_loss(held.score)
+    for step in range(_NEWTON_STEPS):
+        score = problem.intercept + np.tensordot(theta, columns, axes=1)
+        slopes = np.tensordot(columns, held.gradient(score), axes=([1, 2], [0, 1]))
+        hessian = np.tensordot(columns, held.second_derivative_times(score, columns), axes=([1, 2], [1, 2]))
+        if step == 0:
+            precision[n_outputs:] = _dispersion(held, columns[n_outputs:], hessian[n_outputs:, n_outputs:])
+            precision[n_outputs:] /= _DEVIATION**2
+        move = np.linalg.solve(_steady(hessian + np.diag(precision)), -(slopes + precision * (theta - prior)))
+        while not held.mean_loss(score + np.tensordot(move, columns, axes=1)) <= least and np.abs(move).max() > _RIDGE:
+            move = move / 2
+        theta = theta + move
+        if np.abs(move).max() < _CONVERGED:
+            break
+    return np.maximum(theta[n_outputs:], 0.0), theta[:n_outputs], _without_constants(hessian, n_outputs)
+
+
+def _smooth(held: HeldOut) -> HeldOut:
+    return held.smooth() if isinstance(held, LossRows) else held
+
+
+def _constant_columns(n_rows: int, n_outputs: int) -> Floats:
+    return np.repeat(np.eye(n_outputs)[:, None], n_rows, axis=1)
+
+
+def _steady(matrix: Floats) -> Floats:
+    return matrix + _RIDGE * max(np.trace(matrix) / len(matrix), np.finfo(np.float64).tiny) * np.eye(len(matrix))
+
+
+def _dispersion(held: HeldOut, columns: Floats, hessian: Floats) -> float:
+    """Return the variance of the slopes by strengths, over the curvature: 1 for a likelihood that fits."""
+    slopes = (held.gradient(held.score) * columns).sum(axis=2)
+    curvature = float(np.trace(hessian))
+    return float((slopes**2).sum()) / curvature if curvature > 0 else 1.0
+
+
+def _without_constants(hessian: Floats, n_outputs: int) -> Floats:
+    """Return the curvature by strengths where the intercept follows them."""
+    across = hessian[:n_outputs, n_outputs:]
+    shared = across.T @ np.linalg.pinv(hessian[:n_outputs, :n_outputs]) @ across
+    return np.asarray(hessian[n_outputs:, n_outputs:] - shared)
+
+
+def _projections(strengths: Floats, curvature: Floats, sizes: Sequence[int], must_stay: Collection[int]) -> Floats:
+    """Remove terms one at a time, the one that the others replace best, and return strengths of the given sizes.
+
+    With the inverse M of the curvature of the terms that are left, removing term t costs s_t² / M_tt and changes
+    strengths by -M[:, t] s_t / M_tt.
+    """
+    n_terms = len(strengths)
+    inverse, s = np.linalg.inv(_steady(curvature)) if n_terms else np.zeros((0, 0)), strengths.copy()
+    is_left, path = np.ones(n_terms, dtype=bool), {n_terms: strengths}
+    never = np.isin(np.arange(n_terms), list(must_stay))
+    for size in range(n_terms - 1, min(sizes) - 1, -1):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            cost = np.where(s > 0, s**2 / np.diag(inverse), -1.0)
+        cost[~is_left | never] = np.inf
+        term = int(cost.argmin())
+        column = inverse[:, term] / inverse[term, term]
+        s -= column * s[term]
+        inverse -= np.outer(column, inverse[term])
+        is_left[term] = False
+        s[~is_left], inverse[term], inverse[:, term] = 0.0, 0.0, 0.0
+        path[size] = np.maximum(s, 0.0)
+    return np.array([path[size] for size in sizes]).reshape(len(sizes), n_terms)
+
+
+def _best_constant(held: HeldOut, score: Floats) -> Floats:
+    """Return what to add to all scores for the smallest loss, by Newton's method."""
+    constant = np.zeros(score.shape[1])
+    if not held.has_constant:
+        return constant
+    smooth, columns = _smooth(held), _constant_columns(len(score), score.shape[1])
+    for _ in range(_NEWTON_STEPS):
+        slopes = smooth.gradient(score + constant).sum(axis=0)
+        hessian = smooth.second_derivative_times(score + constant, columns).sum(axis=1)
+        move = np.clip(-np.linalg.pinv(hessian) @ slopes, -1.0, 1.0) if hessian.any() else np.zeros_like(slopes)
+        constant = constant + move
+        if np.abs(move).max() < _CONVERGED:
+            break
+    return constant
+
+
+# The path, judged on rows that no model of it was fitted to.
+
+
+class Judgement(NamedTuple):
+    """Losses of all sizes on held-out folds; differences to the smallest loss, and their standard errors."""
+
+    loss: Floats
+    difference: Floats
+    error: Floats
+
+
+def judge(problem: Problem, sizes: Sequence[int], folds: Ints, is_allowed: Bools, progress: Progress) -> Judgement:
+    scores = np.empty((len(sizes), problem.n_rows, len(problem.intercept)))
+    numbers = np.unique(folds)
+    for fold in counted(progress, "folds", numbers, len(numbers)):
+        inside = folds == fold
+        fit = fit_path(problem.some(~inside), sizes)
+        scores[:, inside] = problem.some(inside).scores(fit)
+    return judged(problem, scores, is_allowed)
+
+
+def judged(problem: Problem, scores: Floats, is_allowed: Bools) -> Judgement:
+    losses = np.array([problem.held(score).mean_loss(score) for score in scores])
+    best = problem.held(scores[np.where(is_allowed, losses, np.inf).argmin()])
+    changes = np.array([best.loss_change(score) for score in scores])
+    return Judgement(losses, changes[:, 0], changes[:, 1])
+
+
+def folds_of(n_rows: int, n_folds: int, group: npt.NDArray[Any] | None, seed: int) -> Ints:
+    """Return a fold for each row; rows of a group share theirs."""
+    places = np.arange(n_rows)
+    if group is not None:
+        places = np.unique(group.astype(str) if group.dtype == object else group, return_inverse=True)[1].ravel()
+    n_units = int(places.max()) + 1
+    if n_units < n_folds:
+        raise ValueError(f"`cv` must be at most the number of groups, {n_units}, got {n_folds}; choose a lower one.")
+    return np.asarray(np.random.default_rng(seed).permutation(n_units)[places] % n_folds)
+
+
+# Tables of few cells.
+
+
+def choose_tables(options: Options, tables: Tables, problem: Problem, held: HeldRows, keys: Sequence[Key]) -> Tables:
+    """Return tables of few cells that are not worse at the rows: first of main effects, then of interactions.
+
+    A price of a cell divides all tables of an order at once; the highest price that costs at most `_STEP_ERRORS` is
+    taken.
+    """
+    start = score = problem.intercept + problem.values.sum(axis=1)
+    variance, steps = _variance(score, problem.weights), dict[Key, Steps]()
+    for is_main, n_errors in zip((True, False), _STEP_ERRORS, strict=True):
+        some = [key for key in keys if (len(key) == 1) is is_main]
+        ways = {key: _ways(options, tables, key) for key in some}
+        before = held.terms_at(tables, some).sum(axis=1)
+        options_by_price = [{key: best_steps(ways[key], price * variance) for key in some} for price in _PRICES]
+        after = (held.terms_at(divided(tables, of_price), some) for of_price in options_by_price)
+        scores = [score - before + values.sum(axis=1) for values in after]
+        cost, error = _costs_of_change(problem, start, scores)
+        good = np.flatnonzero(cost <= n_errors * error)
+        place = int(good[-1]) if len(good) else 0
+        steps, score = steps | options_by_price[place], scores[place]
+    return divided(tables, steps)
+
+
+def _costs_of_change(problem: Problem, score: Floats, others: Sequence[Floats]) -> tuple[Floats, Floats]:
+    """Return by how much other scores raise the loss, and the standard errors.
+
+    Of few rows the raise is mostly noise. It is therefore averaged with what the curvature of the loss says, which is
+    the raise if the score is right.
+    """
+    held = problem.held(score)
+    smooth, changes = _smooth(held), np.stack(others) - score
+    expected = (changes * smooth.second_derivative_times(score, changes)).sum(axis=(1, 2)) / (2 * held.n_units)
+    raises = np.array([held.loss_change(other) for other in others])
+    return (raises[:, 0] + expected) / 2, raises[:, 1]
+
+
+def _ways(options: Options, tables: Tables, key: Key) -> list[Steps]:
+    axes, values, weights = tables.effects.axes_of(key), tables.values[key], tables.weights[key]
+    return steps_of(axes, values, weights, most=options.max_steps, least_share=options.min_bin)
+
+
+# The answer.
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    max_terms: int | None
+    max_order: int
+    keep: frozenset[Key]
+    drop: frozenset[Key]
+    max_steps: int | None
+    min_bin: float
+    round_cuts: bool
+    monotone: Mapping[Key, int]
+    cv: int
+    random_state: int
+
+
+def checked_share(name: str, share: Any) -> float:
+    if isinstance(share, bool) or not isinstance(share, Real) or not 0 <= float(share) < 1:
+        raise ValueError(f"`{name}` must be a share from 0 to below 1, got {share!r}; 0 is the default.")
+    return float(share)
+
+
+def checked_signs(monotone: Mapping[str, int] | None, names: Sequence[str]) -> dict[str, int]:
+    signs = dict(monotone or {})
+    for name, sign in signs.items():
+        if name not in names or sign not in {1, -1}:
+            raise ValueError(
+                f"`monotone` must map features of the model to 1 or -1, got {name!r}: {sign!r}; for example "
+                f"{{{names[0]!r}: 1}}."
+            )
+    return signs
+
+
+Make = Callable[[TermSet, Density, str], Any]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Simplification(Result):
+    """Smaller and smaller models of a decomposition's terms; made by `Decomposition.simplify`.
+
+    Attributes
+    ----------
+    path
+        Table with a row per model, the smallest first. `n_terms`; `n_steps`, the steps of its main effects; `n_cells`,
+        the numbers in all of its tables; `loss`, the mean loss on rows that it was not fitted to; `difference` to the
+        smallest loss of the path and its standard `error`; `r2`, the share of the variance of the model's score that
+        it has.
+    terms
+        Table of the terms of the model that was chosen: `term`, `strength`, `n_cells`, and `share`, the variance of the
+        term over that of the model's score.
+    n_terms
+        Number of terms of the model that was chosen.
+    loss
+        Name of the loss.
+    model_loss
+        Mean loss of the whole model.
+    n_rows
+        Number of rows.
+    lost_variance
+        Variance of what was left out, over that of the model's score.
+    largest_change
+        The largest difference between the score that was chosen and the model's score.
+    changed_rows
+        Table of the rows with the largest differences: `row`, its position in X, the score of the `model`, the
+        `simplified` score, and the `change`.
+    notes
+        What was not considered.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from treeanova.testing import example
+    >>> fx, X = example()  # the logical "and" of x0 and x1
+    >>> rng = np.random.default_rng(0)
+    >>> rows = rng.integers(0, 2, size=(200, 2))
+    >>> y = rows[:, 0] + 0.1 * rng.normal(size=200)  # the outcome depends on x0 only
+    >>> simple = fx.simplify(rows, y)
+    >>> list(simple.chosen.terms)
+    [('x0',)]
+    """
+
+    path: Any
+    terms: Any
+    n_terms: int
+    loss: str
+    model_loss: float
+    n_rows: int
+    lost_variance: float
+    largest_change: float
+    changed_rows: Any
+    notes: tuple[str, ...]
+    _models: Mapping[int, Callable[[], Any]]
+
+    @functools.cached_property
+    def chosen(self) -> Any:
+        """The decomposition of the model that was chosen."""
+        return self.at(self.n_terms)
+
+    def at(self, n_terms: int) -> Any:
+        """Return the decomposition with some number of terms.
+
+        Parameters
+        ----------
+        n_terms
+            A number of terms of the path.
+
+        Returns
+        -------
+        Decomposition
+            The intercept, and terms with their strengths.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> rng = np.random.default_rng(0)
+        >>> rows = rng.integers(0, 2, size=(200, 2))
+        >>> simple = fx.simplify(rows, rows[:, 0] + 0.1 * rng.normal(size=200))
+        >>> len(simple.at(2))
+        2
+        """
+        if n_terms not in self._models:
+            sizes = ", ".join(map(str, self._models))
+            raise ValueError(f"`n_terms` must be a number of terms of the path, one of {sizes}, got {n_terms!r}.")
+        return self._models[n_terms]()
+
+    def plot(self, **options: Any) -> Any:
+        """Draw the loss against the number of terms.
+
+        Parameters
+        ----------
+        **options
+            As for `treeanova.plot.simplification`.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> rng = np.random.default_rng(0)
+        >>> rows = rng.integers(0, 2, size=(200, 2))
+        >>> axes = fx.simplify(rows, rows[:, 0] + 0.1 * rng.normal(size=200)).plot()
+        """
+        return importlib.import_module("treeanova.plot").simplification(self, **options)
+
+    def _content_of_dict(self) -> dict[str, Any]:
+        names = [field.name for field in dataclasses.fields(self) if not field.name.startswith("_")]
+        tables = {name: records(getattr(self, name)) for name in ("path", "terms", "changed_rows")}
+        return {name: getattr(self, name) for name in names} | tables
+
+    def _text_of_top(self, top: int) -> str:
+        path = records(self.path)
+        place = next(i for i, row in enumerate(path) if row["n_terms"] == self.n_terms)
+        row, largest_model = path[place], path[-1]
+        best = min(path, key=lambda one: one["loss"])
+        shown = sorted({*np.linspace(0, len(path) - 1, min(top, len(path))).astype(int).tolist(), place})
+        lines = [
+            {"terms": f"{path[i]['n_terms']:,}{' *' if i == place else ''}", "steps": f"{path[i]['n_steps']:,}"}
+            | {"cells": f"{path[i]['n_cells']:,}", "loss": f"{path[i]['loss']:.6g}"}
+            | {
+                "above the best": f"{path[i]['difference']:+.2g} ± {path[i]['error']:.1g}",
+                "R²": f"{round(path[i]['r2'], 4) + 0.0:.4f}",
+            }
+            for i in shown
+        ]
+        terms = [
+            {"term": term["term"], "strength": f"{term['strength']:.2f}", "cells": f"{term['n_cells']:,}"}
+            | {"variance": percent(term["share"])}
+            for term in records(self.terms)
+        ]
+        notes = "".join(f"{printable(note)}\n" for note in self.notes)
+        return (
+            f"{self.n_terms} of {largest_model['n_terms']} terms, {row['n_steps']:,} steps of main effects, "
+            f"{row['n_cells']:,} cells\n"
+            f"{self.n_rows:,} rows, {self.loss}: {row['loss']:.6g} for these terms, {best['loss']:.6g} at best "
+            f"({best['n_terms']} terms), {self.model_loss:.6g} for the whole model\n"
+            f"Left out: {percent(self.lost_variance)} of the score's variance; no score of these rows changes by more "
+            f"than {self.largest_change:.4g}\n{notes}\n{aligned_rows(lines, len(lines))}\n* chosen\n\n"
+            f"{aligned_rows(terms, top)}"
+        )
+
+
+class Members(NamedTuple):
+    """Tables of the members of a bag, members first, and at each row the member that was not trained on it, or -1."""
+
+    tables: Mapping[Key, Floats]
+    of_row: Ints
+
+
+class HeldRows(NamedTuple):
+    """Rows with their outcome: those that count, and their positions in X."""
+
+    rows: Rows
+    positions: Ints
+    question: Question
+    outcome: Any
+    weights: Floats
+    group: npt.NDArray[Any] | None
+    members: Members | None = None
+
+    def terms_at(self, tables: Tables, keys: Sequence[Key]) -> Floats:
+        """Return terms at the rows; in a bag, those of the members that were not trained on the row."""
+        codes = self.rows.bins(tables.effects.grid)
+        values = tables.at(codes, keys)
+        if self.members is None:
+            return values
+        for member in range(self.members.of_row.max() + 1):
+            rows = self.members.of_row == member
+            own = dataclasses.replace(tables, values={key: self.members.tables[key][member] for key in keys})
+            own = divided(own, {key: tables.steps[key] for key in keys}) if tables.steps else own
+            values[rows] = own.at(codes[rows], keys)
+        return values
+
+
+def held_rows(schema: Schema, X: Any, y: Any, *, loss: Any, group: Any, sample_weight: Any) -> HeldRows:
+    [question, *others] = questions_of(schema, loss)
+    if others:
+        raise ValueError(
+            f"simplify() must have one outcome, got {len(others) + 1} targets, each with its own loss; train and "
+            "decompose a model per target."
+        )
+    if callable(loss):
+        raise TypeError("`loss` must be a name for simplify(), which needs its derivatives, got a function.")
+    encoded = encode(X, schema)
+    n_rows, weights, is_counted = len(encoded), np.ones(len(encoded)), np.ones(len(encoded), dtype=bool)
+    if sample_weight is not None:
+        weights, is_counted = counting_weights(sample_weight, n_rows)
+        encoded = np.asfortranarray(encoded[is_counted])
+    outcome = outcome_of(schema, question, y, n_rows, is_counted)
+    check_number("rows", "`X`", len(encoded))
+    ids = None if group is None else group_ids(group, is_counted)
+    return HeldRows(Rows(encoded), np.flatnonzero(is_counted), question, outcome, weights, ids)
+
+
+def simplify(
+    function: Function,
+    density: Density,
+    weights: Mapping[Key, Floats],
+    held: HeldRows,
+    options: Options,
+    *,
+    make: Make,
+    settings: Settings,
+    progress: Progress = quiet,
+) -> Simplification:
+    """Return the path of smaller models; `weights` are those of the tables' cells, `make` makes decompositions."""
+    codes = held.rows.bins(function.effects.grid)
+    keys, notes = _candidates(function, options, codes, held.weights)
+    tables = _all_tables(function, weights, keys, options)
+    with one_step(progress, "terms at rows"):
+        values = held.terms_at(tables, keys)
+        score = function.score(held.rows) + (values - tables.at(codes, keys)).sum(axis=1)
+    problem = Problem(held.question, held.outcome, held.weights, held.group, function.terms.intercept, values)
+    check_size(problem.held(score))
+    with one_step(progress, "few steps"):
+        tables = choose_tables(options, tables, problem, held, keys)
+    keys = [key for key in keys if tables.varies(key) or key in options.keep]
+    tables = divided(tables, {key: tables.steps[key] for key in keys})
+    if options.round_cuts:
+        before, (tables, density) = tables, with_round_cuts(tables, density, settings)
+        notes.append(_words_of_cuts(before, tables, held.rows))
+    stay = frozenset(i for i, key in enumerate(keys) if key in options.keep)
+    intercept = tables.effects.intercept
+    values = held.terms_at(tables, keys)
+    problem = dataclasses.replace(problem, intercept=intercept, values=values, must_stay=stay)
+    models = _models(problem, keys, options, progress)
+    size = _smallest_model(models, options.max_terms)
+    variance, change = _variance(score, held.weights), models[size].score - score
+    labels = labels_by_key(keys, function.grid.schema.names)
+    shares = {
+        key: _share(_variance(models[size].strengths.get(key, 0.0) * problem.values[:, i], held.weights), variance)
+        for i, key in enumerate(keys)
+    }
+    path = [_path_row(tables, model, score, held.weights) for model in models.values()]
+    return Simplification(
+        _table(_PATH, path, settings.backend),
+        _table(_TERMS, _term_rows(tables, models[size], labels, shares), settings.backend),
+        size,
+        held.question.name,
+        problem.held(score).mean_loss(score),
+        problem.n_rows,
+        _share(_variance(change, held.weights), variance),
+        float(np.abs(change).max()),
+        frame(_changed_rows(held.positions, score, models[size].score, function.grid.schema.outputs), settings.backend),
+        tuple(notes),
+        {n: functools.partial(_made, make, tables, density, model) for n, model in models.items()},
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Model:
+    """A model of the path: its intercept, its strengths, its score at the rows, and how it was judged."""
+
+    intercept: Floats
+    strengths: Mapping[Key, float]
+    score: Floats
+    loss: float
+    difference: float
+    error: float
+
+
+def _models(problem: Problem, keys: Sequence[Key], options: Options, progress: Progress) -> dict[int, Model]:
+    """Return the models of the path by their number of terms, the smallest first."""
+    sizes = problem.sizes
+    is_allowed = np.array([options.max_terms is None or size <= options.max_terms for size in sizes])
+    if not is_allowed.any():
+        raise ValueError(
+            f"`max_terms` must be at least the number of terms in `keep`, {sizes[0]}, got {options.max_terms}."
+        )
+    folds = folds_of(problem.n_rows, options.cv, problem.group, options.random_state)
+    judgement = judge(problem, sizes, folds, is_allowed, progress)
+    fit = fit_path(problem, sizes)
+    scores, models = problem.scores(fit), {}
+    for i in np.argsort(-judgement.loss, kind="stable"):  # of models with equally many terms, the best
+        strengths = {
+            key: float(strength)
+            for place, (key, strength) in enumerate(zip(keys, fit.strengths[i], strict=True))
+            if strength > 0 or place in problem.must_stay
+        }
+        intercept = problem.intercept + fit.constants[i]
+        models[len(strengths)] = Model(intercept, strengths, scores[i], *(float(numbers[i]) for numbers in judgement))
+    return dict(sorted(models.items()))
+
+
+def _smallest_model(models: Mapping[int, Model], max_terms: int | None) -> int:
+    """Return the smallest size whose loss is at most one standard error above the smallest one."""
+    sizes = [size for size in models if max_terms is None or size <= max_terms]
+    good = [size for size in sizes if models[size].difference <= models[size].error]
+    return good[0] if good else min(sizes, key=lambda size: models[size].loss)
+
+
+def _made(make: Make, tables: Tables, density: Density, model: Model) -> Any:
+    n_terms = len(model.strengths)
+    edit = f"simplified to {n_terms} term{'s' * (n_terms != 1)}"
+    return make(tables.term_set(model.intercept, model.strengths), density, edit)
+
+
+def _table(names: Sequence[str], rows: Sequence[Mapping[str, Any]], backend: str | None) -> Any:
+    return frame({name: [row[name] for row in rows] for name in names}, backend)
+
+
+def _path_row(tables: Tables, model: Model, score: Floats, weights: Floats) -> dict[str, Any]:
+    cells = {key: tables.steps[key].n_cells for key in model.strengths}
+    lost = _share(_variance(model.score - score, weights), _variance(score, weights))
+    return {
+        "n_terms": len(cells),
+        "n_steps": sum(n for key, n in cells.items() if len(key) == 1),
+        "n_cells": sum(cells.values()),
+        "loss": model.loss,
+        "difference": model.difference,
+        "error": model.error,
+        "r2": 1 - lost,
+    }
+
+
+def _term_rows(tables: Tables, model: Model, labels: Mapping[Key, str], variances: Mapping[Key, float]) -> Any:
+    rows = [
+        {"term": labels[key], "strength": strength, "n_cells": tables.steps[key].n_cells, "share": variances[key]}
+        for key, strength in model.strengths.items()
+    ]
+    return sorted(rows, key=lambda row: -row["share"])
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 0.0
+
+
+def _changed_rows(positions: Ints, score: Floats, simple: Floats, outputs: Sequence[str]) -> dict[str, Any]:
+    """Return the rows, and outputs if there are several, with the largest changes of the score."""
+    change = simple - score
+    order = np.argsort(-np.abs(change), axis=None, kind="stable")[:_CHANGED_ROWS]
+    rows, columns = np.unravel_index(order, change.shape)
+    named = {"output": [outputs[k] for k in columns]} if len(outputs) > 1 else {}
+    numbers = {"model": score[rows, columns], "simplified": simple[rows, columns], "change": change[rows, columns]}
+    return {"row": positions[rows], **named, **numbers}
+
+
+def _candidates(
+    function: Function, options: Options, codes: BinIndices, weights: Floats
+) -> tuple[list[Key], list[str]]:
+    """Return terms with tables that may stay, the ones of largest variance at the rows if there are many."""
+    low = [key for key in function.terms.keys if len(key) <= options.max_order and key not in options.drop]
+    keys = [key for key in low if function.terms.has_table(key)]
+    lacking = sorted(options.keep.difference(keys))
+    if lacking:
+        label = labels_by_key(lacking, function.grid.schema.names)[lacking[0]]
+        raise ValueError(
+            f"`keep` must hold terms with a table, of order {options.max_order} or less, that are not in `drop`, got "
+            f"{label!r}; leave it out, or change `max_order` or `drop`."
+        )
+    notes = []
+    if len(keys) < len(low):
+        notes.append(f"without a table, left out: {len(low) - len(keys):,} terms of order {options.max_order} or less")
+    if len(keys) > _MOST_TERMS:
+        variances = {key: _variance(function.effects.at(key, codes), weights) for key in keys}
+        ranked = sorted(keys, key=lambda key: (key not in options.keep, -variances[key]))[:_MOST_TERMS]
+        share = sum(variances[key] for key in keys if key not in set(ranked)) / sum(variances.values())
+        notes.append(
+            f"considered: the {len(ranked):,} terms of largest variance of {len(keys):,}; the others have "
+            f"{percent(share)} of the sum of variances"
+        )
+        keys = [key for key in keys if key in set(ranked)]
+    return keys, notes
+
+
+def _words_of_cuts(before: Tables, after: Tables, rows: Rows) -> str:
+    """Say how many cuts were rounded, and how many rows are in another cell of some term for it."""
+    n_cuts = sum(len(axis.thresholds) for axis in after.effects.grid.axes)
+    old, new = (np.concatenate([axis.thresholds for axis in tables.effects.grid.axes]) for tables in (before, after))
+    old_codes, new_codes = (rows.bins(tables.effects.grid) for tables in (before, after))
+    moves = np.zeros(len(old_codes), dtype=bool)
+    for key in after.steps:
+        pairs = zip(
+            key, before.steps[key].groups, after.steps[key].groups, before.effects.binnings_of(key), strict=True
+        )
+        for j, groups, new_groups, binning in pairs:
+            moves |= groups[binning.bins[old_codes[:, j]]] != new_groups[new_codes[:, j]]
+    n_moved = n_cuts - len(np.intersect1d(old, new))
+    share = percent(float(moves.mean()))
+    return f"cuts: {n_moved:,} of {n_cuts:,} rounded, which moves {share} of the rows to other cells"
+
+
+def _variance(values: Floats, weights: Floats) -> float:
+    """Return the weighted variance of values (n_rows, n_outputs), added up over outputs."""
+    mean = np.average(values, axis=0, weights=weights)
+    return float(np.average((values - mean) ** 2, axis=0, weights=weights).sum())
+
+
+def _all_tables(function: Function, weights: Mapping[Key, Floats], keys: Sequence[Key], options: Options) -> Tables:
+    effects = function.effects
+    values = {key: effects.terms[key] for key in keys}
+    for key, sign in options.monotone.items():
+        if key in values:
+            values[key] = monotone_values(effects.axes_of(key)[0], values[key], weights[key], sign)
+    return Tables(effects, weights, values, {})
