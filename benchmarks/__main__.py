@@ -1,4 +1,4 @@
-"""Command line of the benchmarks: ``python -m benchmarks NAME [--full]``; deep has options of its own."""
+"""Command line of the benchmarks: ``python -m benchmarks NAME [--full]``; deep and glass_box have more options."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ NAMES = (
     "copies",
     "decompose",
     "deep",
+    "glass_box",
     "inference",
     "known_truth",
     "purify",
@@ -21,6 +22,12 @@ NAMES = (
     "screening",
 )
 
+# Benchmarks with options of their own.
+_OWNERS = {
+    "deep": ("before", "cases", "results", "rounds", "timeout", "quick"),
+    "glass_box": ("data", "methods", "repeats", "results", "quick"),
+}
+
 
 def main() -> None:
     """Run one benchmark by name."""
@@ -29,17 +36,27 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="also the cases in which a peer takes minutes")
     parser.add_argument("--part", choices=("tests", "objectives", "bands"), help="of inference: measure one part only")
     _add_options_of_deep(parser.add_argument_group("deep", "models on real tables; see benchmarks/before_after.py"))
+    group = parser.add_argument_group("glass_box", "test losses of glass boxes; takes --quick and --results too")
+    group.add_argument(
+        "--data", nargs="*", metavar="NAME", help="only these data sets; without names, only write the page"
+    )
+    group.add_argument("--methods", nargs="*", metavar="NAME", help="only these methods")
+    group.add_argument("--repeats", type=int, metavar="N", help="number of splits; 5 by default")
     arguments = vars(parser.parse_args())
     name, full, part = arguments.pop("name"), arguments.pop("full"), arguments.pop("part")
     given = {option: value for option, value in arguments.items() if value is not None}
-    if given and name != "deep":
-        parser.error(f"--{next(iter(given))} is an option of deep, got {name}; leave it out.")
+    for option in given:
+        owners = [owner for owner, options in _OWNERS.items() if option in options]
+        if name not in owners:
+            parser.error(f"--{option} is an option of {' and '.join(owners)}, got {name}; leave it out.")
     if part and name != "inference":
         parser.error(f"--part is an option of inference, got {name}; leave it out.")
     if part:
         importlib.import_module("benchmarks.inference").run(full=full, part=part)
     elif name == "deep" and (full or given):
         importlib.import_module("benchmarks.before_after").run(**given)
+    elif name == "glass_box":
+        importlib.import_module("benchmarks.glass_box").run(full=full, **given)
     else:
         importlib.import_module(f"benchmarks.{name}").run(full=full)
 

@@ -24,7 +24,10 @@ from treeanova.decomposition.explanation import Explanation as Explanation
 from treeanova.decomposition.gap import Gap as Gap
 from treeanova.decomposition.monotonicity import Monotonicity as Monotonicity
 from treeanova.decomposition.predictions import Term as Term
+from treeanova.decomposition.simplify import Simplification as Simplification
 from treeanova.decomposition.validation import Validation as Validation
+from treeanova.estimators import AdditiveClassifier as AdditiveClassifier
+from treeanova.estimators import AdditiveRegressor as AdditiveRegressor
 from treeanova.readers import read_model as read_model
 from treeanova.readers import register_reader as register_reader
 from treeanova.report import write_report as write_report

@@ -1,0 +1,249 @@
+"""Members of a bag: tree ensembles that are trained on all folds of the rows but one, and read.
+
+Boosting stops when the loss of the held-out fold no longer falls, and forgets the rounds after the best one. Tables are
+encoded once for the default estimator, so that all members number categories alike.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import narwhals.stable.v1 as nw
+import numpy as np
+import numpy.typing as npt
+
+from treeanova.core.arrays import Floats, Ints, Key
+from treeanova.data.columns import as_table, encode, raw_column, rows_at
+from treeanova.data.features import Encoder, Feature, Labels, Numeric, Schema, is_missing
+from treeanova.decomposition.decomposition import Decomposition, settings_of
+from treeanova.decomposition.function import Function
+from treeanova.decomposition.predictions import function_of
+from treeanova.model.effects import Effects
+from treeanova.model.forest import Forest, weighted_sum
+from treeanova.model.grid import Grid
+from treeanova.readers import read_for_rows
+from treeanova.terms.source import AdditiveModel
+from treeanova.terms.terms import TermSet
+
+_MAX_CATEGORIES = 254  # histogram boosting has 255 bins
+_BINS = 64  # of a number: 255 take twice as long to decompose, and are no more accurate on California housing
+_ROUNDS = 40  # of boosting that do not lower the loss of the held-out fold, after which a member stops
+
+# Settings of the default estimator.
+BOOSTING: dict[str, Any] = {
+    "learning_rate": 0.1,
+    "max_iter": 2000,
+    "max_leaf_nodes": 12,
+    "max_features": 0.5,
+    "min_samples_leaf": 20,
+    "l2_regularization": 1.0,
+    "early_stopping": True,
+    "n_iter_no_change": _ROUNDS,
+    "scoring": "loss",
+    "tol": 0.0,
+}
+
+
+class Outcomes(NamedTuple):
+    """Rows, their outcomes and weights, as an estimator is fitted to them."""
+
+    X: Any
+    y: npt.NDArray[Any]
+    weights: Floats | None
+
+    def at(self, places: Ints) -> Outcomes:
+        weights = None if self.weights is None else self.weights[places]
+        return Outcomes(rows_at(self.X, places), self.y[places], weights)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {} if self.weights is None else {"sample_weight": self.weights}
+
+
+def features_of(X: Any) -> tuple[Feature, ...]:
+    """Return a feature for each column; those of a table that are not numbers have categories."""
+    if not nw.dependencies.is_into_dataframe(X):
+        return tuple(Feature(f"x{j}") for j in range(X.shape[1]))
+    table = as_table(X)
+    return tuple(Feature(str(name), _encoder(table[:, j])) for j, name in enumerate(table.columns))
+
+
+def _encoder(series: nw.Series[Any]) -> Encoder:
+    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+        return Numeric()
+    if series.dtype.is_temporal():
+        raise TypeError(f"column {series.name!r} must hold numbers or categories, got {series.dtype}; convert it.")
+    column = raw_column(series)
+    if column.dtype != object:
+        return Numeric()
+    labels, counts = np.unique([str(value) for value in column if not is_missing(value)], return_counts=True)
+    spelled = {str(value): value for value in column if not is_missing(value)}
+    frequent = np.sort(np.argsort(-counts, kind="stable")[:_MAX_CATEGORIES])
+    return Labels(tuple(spelled[str(label)] for label in labels[frequent]))
+
+
+# Members of the bag
+
+
+def folds_of(classes: npt.NDArray[Any] | None, n_rows: int, n_bags: int, rng: np.random.RandomState) -> Ints:
+    """Return the fold of each row, classes spread evenly; -1, in no fold, for the only row of a class."""
+    order = rng.permutation(n_rows)
+    folds = np.empty(n_rows, dtype=np.int64)
+    if classes is None:
+        folds[order] = np.arange(n_rows) % n_bags
+        return folds
+    by_class = order[np.argsort(classes[order], kind="stable")]
+    counts = np.bincount(classes)
+    is_single = counts[classes[by_class]] < 2
+    folds[by_class[is_single]] = -1
+    if is_single.all():
+        raise ValueError("`y` must have a class of at least two rows, got none; add rows.")
+    folds[by_class[~is_single]] = np.arange((~is_single).sum()) % n_bags
+    return folds
+
+
+def boosted_members(
+    estimator: Any, rows: Outcomes, folds: Ints, seeds: Ints, *, max_order: int, named: bool
+) -> list[Forest]:
+    """Train histogram boosting on encoded rows.
+
+    Paths may have more features than `max_order`, unless that is 1: what deep trees say of pairs is more accurate than
+    trees of pairs, although the terms of higher orders are then left out.
+    """
+    features = features_of(rows.X)
+    matrix = encode(rows.X, Schema(features, named=named))
+    for j, feature in enumerate(features):
+        if feature.is_category:  # those beyond the limit
+            matrix[matrix[:, j] == feature.n_categories, j] = np.nan
+    is_category = [feature.is_category for feature in features]
+    n_bins = max(_BINS, *(feature.n_categories for feature in features), 0)
+    limits = {"interaction_cst": "no_interactions" if max_order == 1 else None, "max_bins": n_bins}
+    estimator.set_params(categorical_features=is_category, **limits)
+    members = trained_members(estimator, rows._replace(X=matrix), folds, seeds)
+    return [_with_features(member, features, named=named) for member in members]
+
+
+def trained_members(estimator: Any, rows: Outcomes, folds: Ints, seeds: Ints) -> list[Any]:
+    """Train a clone of the estimator for each fold, on all others, and read it."""
+    members = []
+    for fold, seed in enumerate(seeds):
+        member = importlib.import_module("sklearn.base").clone(estimator)
+        if "random_state" in member.get_params(deep=False):
+            member.set_params(random_state=int(seed))
+        train, held_out = (rows.at(np.flatnonzero(places)) for places in (folds != fold, folds == fold))
+        library = type(member).__module__.partition(".")[0]
+        _FITTING.get(library, _fit_plainly)(member, train, held_out)
+        members.append(read_for_rows(member))
+    return members
+
+
+def _fit_plainly(estimator: Any, train: Outcomes, held_out: Outcomes) -> None:  # noqa: ARG001
+    estimator.fit(train.X, train.y, **train.options)
+
+
+def _fit_sklearn(estimator: Any, train: Outcomes, held_out: Outcomes) -> None:
+    if not getattr(estimator, "early_stopping", False) or not hasattr(estimator, "interaction_cst"):
+        _fit_plainly(estimator, train, held_out)
+        return
+    estimator.set_params(early_stopping=True)
+    validation = {}
+    if "X_val" in inspect.signature(estimator.fit).parameters:  # since scikit-learn 1.7; before, a part of `train`
+        validation = {"X_val": held_out.X, "y_val": held_out.y, "sample_weight_val": held_out.weights}
+    estimator.fit(train.X, train.y, **train.options, **validation)
+    if estimator.scoring == "loss":
+        best = int(np.argmax(estimator.validation_score_))
+        del estimator._predictors[max(best, 1) :]  # noqa: SLF001  those after the best round
+
+
+def _fit_lightgbm(estimator: Any, train: Outcomes, held_out: Outcomes) -> None:
+    validation: dict[str, Any] = {"eval_set": [(held_out.X, held_out.y)]}
+    if "eval_X" in inspect.signature(estimator.fit).parameters:  # since LightGBM 4.7
+        validation = {"eval_X": held_out.X, "eval_y": held_out.y}
+    if held_out.weights is not None:
+        validation["eval_sample_weight"] = [held_out.weights]
+    stop = importlib.import_module("lightgbm").early_stopping(_ROUNDS, verbose=False)
+    estimator.fit(train.X, train.y, **train.options, **validation, callbacks=[stop])
+
+
+def _fit_xgboost(estimator: Any, train: Outcomes, held_out: Outcomes) -> None:
+    if estimator.early_stopping_rounds is None:
+        estimator.set_params(early_stopping_rounds=_ROUNDS)
+    weights = None if held_out.weights is None else [held_out.weights]
+    validation = {"eval_set": [(held_out.X, held_out.y)], "sample_weight_eval_set": weights}
+    estimator.fit(train.X, train.y, **train.options, **validation, verbose=False)
+
+
+def _fit_catboost(estimator: Any, train: Outcomes, held_out: Outcomes) -> None:
+    validation = {"eval_set": (held_out.X, held_out.y), "early_stopping_rounds": _ROUNDS}
+    estimator.fit(train.X, train.y, **train.options, **validation, verbose=False)
+
+
+_FITTING: dict[str, Callable[[Any, Outcomes, Outcomes], None]] = {
+    "sklearn": _fit_sklearn,
+    "lightgbm": _fit_lightgbm,
+    "xgboost": _fit_xgboost,
+    "catboost": _fit_catboost,
+}
+
+
+def with_classes(member: Forest | Effects, classes: npt.NDArray[Any] | None) -> Forest | Effects:
+    """Name the classes, which members know as numbers."""
+    if classes is None:
+        return member
+    labels = tuple(classes.tolist())
+    outputs = tuple(str(label) for label in (labels[1:] if len(labels) == 2 else labels))
+    return member.with_schema(dataclasses.replace(member.schema, classes=labels, outputs=outputs))
+
+
+def _with_features(forest: Forest, features: tuple[Feature, ...], *, named: bool) -> Forest:
+    """Return a forest of encoded columns as one of the columns themselves, with the categories of all members."""
+    starts, sets = forest.category_start.copy(), [np.zeros(0, dtype=bool)]
+    n_bits = 0
+    for j, feature in enumerate(features):
+        nodes = np.flatnonzero((forest.feature == j) & (forest.category_start >= 0))
+        codes = forest.schema.features[j].encoder.labels or ()
+        # Categories that a member did not see, and unseen ones, come last.
+        places = np.full(feature.n_categories + 1, len(codes))
+        places[np.array(codes, dtype=np.int64)] = np.arange(len(codes))
+        sets.append(forest.category_left[forest.category_start[nodes][:, None] + places].ravel())
+        starts[nodes] = n_bits + np.arange(len(nodes)) * len(places)
+        n_bits += len(sets[-1])
+    schema = dataclasses.replace(forest.schema, features=features, named=named)
+    return dataclasses.replace(forest, schema=schema, category_start=starts, category_left=np.concatenate(sets))
+
+
+# Members side by side
+
+
+def side_by_side(forests: Sequence[Forest]) -> Forest:
+    """Return a forest with the outputs of all forests, one after the other."""
+    n_outputs = forests[0].n_outputs
+    names = tuple(f"{i} {name}" for i, forest in enumerate(forests) for name in forest.schema.outputs)
+    wide = []
+    for i, forest in enumerate(forests):
+        places = slice(i * n_outputs, (i + 1) * n_outputs)
+        intercept, values = np.zeros(len(names)), np.zeros((forest.n_leaves, len(names)))
+        intercept[places], values[:, places] = forest.intercept, forest.values
+        schema = dataclasses.replace(forest.schema, outputs=names, link="identity", classes=(), objective="")
+        wide.append(dataclasses.replace(forest, schema=schema, intercept=intercept, values=values))
+    return weighted_sum(wide, [1.0] * len(wide))
+
+
+def mean_of_outputs(fx: Decomposition, schema: Schema) -> tuple[Decomposition, dict[Key, Floats]]:
+    """Return the mean of forests that were decomposed side by side, and the tables of each, forests first."""
+    function, n_outputs = function_of(fx), len(schema.outputs)
+    effects = function.effects
+    tables = {
+        key: np.moveaxis(table.reshape(*table.shape[:-1], -1, n_outputs), -2, 0) for key, table in effects.terms.items()
+    }
+    grid = Grid(dataclasses.replace(schema, features=fx.schema.features), effects.grid.axes)
+    means = {key: table.mean(axis=0) for key, table in tables.items()}
+    intercept = effects.intercept.reshape(-1, n_outputs).mean(axis=0)
+    terms = TermSet(Effects(grid, intercept, means, effects.binnings), function.terms.weights)
+    scope = dataclasses.replace(function.scope, order=None)
+    mean = Function(AdditiveModel(terms), terms, scope, function.n_jobs)
+    return Decomposition(mean, fx.density, fx.certificate, settings_of(fx)), tables

@@ -1,0 +1,598 @@
+"""AdditiveRegressor and AdditiveClassifier: scikit-learn estimators whose model is a sum of tables.
+
+`fit` trains a bag of tree ensembles, adds its members up to one forest, decomposes it, and keeps terms up to
+`max_order`. Each member is trained on all folds of the rows but one, which tells it when to stop. Purification is
+linear: the terms of the sum are the means of the members' terms, and one decomposition gives them all.
+
+By default a member is scikit-learn's histogram boosting. Its trees are deeper than `max_order`: the pairs of deep trees
+are more accurate than trees of pairs, although terms of higher orders are then left out.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import Any, Self
+
+import narwhals.stable.v1 as nw
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
+
+from treeanova._decompose import decompose
+from treeanova._members import (
+    BOOSTING,
+    Outcomes,
+    boosted_members,
+    folds_of,
+    mean_of_outputs,
+    side_by_side,
+    trained_members,
+    with_classes,
+)
+from treeanova.core.arrays import Floats, Ints, Names, checked_whole
+from treeanova.data.columns import as_table, check_nameless
+from treeanova.decomposition.bags import Bag
+from treeanova.decomposition.decomposition import Decomposition, mean, simplify_bag
+from treeanova.decomposition.explanation import Explanation
+from treeanova.decomposition.function import with_common_schema
+from treeanova.decomposition.simplify import Members, Simplification
+from treeanova.density.statistics import checked_weights
+from treeanova.model.effects import is_classifier
+from treeanova.model.forest import Forest, weighted_sum
+
+_LEAST_ROWS = 100  # for a simplification: fewer cannot tell terms from noise
+
+
+class _Additive(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """What both estimators share; their subclasses know the outcome."""
+
+    def _fit(self, X: Any, y: npt.NDArray[Any], sample_weight: Any) -> Self:
+        """Fit to numbers y, of a classifier the positions of classes."""
+        n_bags = checked_whole("n_bags", self.n_bags, 2, "8 is the default")
+        max_order = checked_whole("max_order", self.max_order, 1, "2 is the default")
+        rows = Outcomes(X, y, None if sample_weight is None else checked_weights(sample_weight, len(y)))
+        if rows.weights is not None:
+            rows = rows.at(np.flatnonzero(rows.weights))
+        rng, classes = check_random_state(self.random_state), getattr(self, "classes_", None)
+        folds = folds_of(None if classes is None else rows.y, len(rows.y), n_bags, rng)
+        seeds = rng.randint(2**31 - 1, size=folds.max() + 1)
+        if self.estimator is None:
+            named = hasattr(self, "feature_names_in_")
+            members = boosted_members(self._boosting(), rows, folds, seeds, max_order=max_order, named=named)
+        else:
+            members = trained_members(self.estimator, rows, folds, seeds)
+        self._members = [with_classes(member, classes) for member in members]
+        if self.simplify and len(rows.y) >= _LEAST_ROWS and self._forests:
+            self._adopt(*self._simplified(rows, folds))
+        else:
+            self._adopt(self._mean(rows))
+        return self
+
+    @property
+    def _forests(self) -> list[Forest]:
+        """The members, with one schema; empty if they are EBMs, which are tables already."""
+        forests = [member for member in self._members if isinstance(member, Forest)]
+        return with_common_schema(forests) if forests else []
+
+    def _decompose(self, model: Any, rows: Outcomes) -> Decomposition:
+        """Decompose, and keep terms up to `max_order` alone."""
+        options = {"density": self.density, "sample_weight": rows.weights, "n_jobs": self.n_jobs}
+        fx = decompose(model, rows.X, **options, **self._orders)
+        orders = range(1, min(self.max_order, self.n_features_in_) + 1)
+        return fx.select(order=orders) if fx.has_remainder else fx
+
+    @property
+    def _orders(self) -> dict[str, Any]:
+        """Limits of `decompose`: tables of higher orders, which are left out, would take most of the time."""
+        return {"max_order": self.max_order, "tensor_order": max(2, self.max_order) if self.estimator is None else None}
+
+    def _mean(self, rows: Outcomes) -> Decomposition:
+        """Decompose the mean of all members at once; EBMs one by one."""
+        n, forests = len(self._members), self._forests
+        if not forests:
+            return mean([self._decompose(member, rows) for member in self._members])
+        return self._decompose(weighted_sum(forests, [1 / n] * n), rows)
+
+    def _simplified(self, rows: Outcomes, folds: Ints) -> tuple[Decomposition, Simplification]:
+        """Decompose all members side by side, and simplify their mean by rows that a member was not trained on."""
+        fx = self._decompose(side_by_side(self._forests), rows)
+        whole, tables = mean_of_outputs(fx, self._members[0].schema)
+        y = rows.y if not hasattr(self, "classes_") else self.classes_[rows.y]
+        path = simplify_bag(
+            whole,
+            rows.X,
+            y,
+            Members(tables, folds),
+            sample_weight=rows.weights,
+            max_terms=self.max_terms,
+            max_order=self.max_order,
+        )
+        return whole, path
+
+    def _adopt(self, fx: Decomposition, path: Simplification | None = None) -> None:
+        self.__dict__.pop("bag_", None)
+        self.simplification_ = path
+        self.decomposition_ = fx if path is None else path.chosen
+
+    @functools.cached_property
+    def bag_(self) -> Bag:
+        """The members of the bag, each decomposed under the density of `decomposition_`; made on first use."""
+        check_is_fitted(self, "_members")
+        fx = self.decomposition_
+        options: dict[str, Any] = {"density": self.density, "n_jobs": self.n_jobs, **self._orders}
+        return Bag(fx, tuple(decompose(member, fx.statistics, **options) for member in self._members))
+
+    def standard_errors(self) -> dict[Names, Floats]:
+        """Return jackknife standard errors of all tables, from the folds that members were not trained on.
+
+        Returns
+        -------
+        dict
+            Names of the features of each term to an array of the shape of the term's values; plots and the report take
+            it as `errors`.
+
+        Examples
+        --------
+        >>> import numpy as np, treeanova
+        >>> X = np.arange(150.0).reshape(-1, 1) % 3
+        >>> y = X[:, 0] + np.random.default_rng(0).normal(size=150)
+        >>> model = treeanova.AdditiveRegressor(n_bags=2).fit(X, y)
+        >>> model.standard_errors()["x0",].shape == model.decomposition_.terms["x0"].values.shape
+        True
+        """
+        n = len(self.bag_.members)
+        # Members share most of their rows, unlike those of a bootstrap.
+        return {names: errors * (n - 1) / np.sqrt(n) for names, errors in self.bag_.standard_errors().items()}
+
+    def _rows(self, X: Any) -> Any:
+        check_is_fitted(self, "decomposition_")
+        return _checked_rows(self, X, is_new=False)
+
+    def explain(self, X: Any) -> Explanation:
+        """Explain the score of each row: the intercept and the value of each term add up to it.
+
+        Parameters
+        ----------
+        X
+            Rows with the columns that the estimator was fitted to.
+
+        Returns
+        -------
+        Explanation
+            Values of all terms at the rows.
+
+        Examples
+        --------
+        >>> import treeanova
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> model = treeanova.AdditiveRegressor.from_decomposition(fx)
+        >>> model.explain(X[:1]).values.tolist(), model.predict(X[:1]).tolist()
+        ([[-0.25, -0.25, 0.25]], [0.0])
+        """
+        rows = self._rows(X)
+        return self.decomposition_.explain(rows)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+class AdditiveRegressor(RegressorMixin, _Additive):  # type: ignore[misc]  # scikit-learn has no types
+    """A regression by a sum of tables: main effects and interactions of a bag of boosted trees.
+
+    Parameters
+    ----------
+    estimator
+        An unfitted regressor that `treeanova.read_model` reads, such as LightGBM's, XGBoost's or CatBoost's. It is
+        cloned for each member of the bag; boosting stops early where it can be asked to. By default scikit-learn's
+        histogram boosting.
+    n_bags
+        Number of folds of the rows, and of members of the bag: each is trained on all folds but one.
+    max_order
+        Highest order of terms: 1 for main effects, 2 for pairs too.
+    simplify
+        Whether to keep only the terms that the rows need, in tables of few cells, as `Decomposition.simplify` does.
+        Each row is judged by the member of the bag that was not trained on it. Fewer than 100 rows, and EBMs, are not
+        simplified.
+    max_terms
+        The most terms that simplifying may keep; no limit by default.
+    loss
+        Loss of the default estimator: "squared_error", "absolute_error", "poisson", "gamma" or "quantile".
+    quantile
+        The quantile to estimate, between 0 and 1, for the loss "quantile".
+    density
+        Density under which terms are pure, as for `treeanova.decompose`.
+    n_jobs
+        Number of threads of the decomposition; -1 takes all cores.
+    random_state
+        Seed of the folds and of the members.
+
+    Attributes
+    ----------
+    decomposition_
+        The model: a `Decomposition` with tables, importances, plots and files.
+    simplification_
+        The path of smaller models, or None.
+    bag_
+        The decomposition with those of all members.
+    n_features_in_
+        Number of features.
+    feature_names_in_
+        Names of the columns, if X was a table.
+
+    Notes
+    -----
+    Columns of text or categories in tables are features with categories. Categories that were not in the training rows,
+    and those beyond the 254 most frequent, are treated as missing. Missing values are allowed.
+
+    Examples
+    --------
+    >>> import numpy as np, treeanova
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.integers(0, 3, (120, 2)).astype(float)
+    >>> model = treeanova.AdditiveRegressor(n_bags=2).fit(X, X[:, 0] + rng.normal(size=120))
+    >>> model.score(X, X[:, 0]) > 0.5
+    True
+    >>> "x0" in model.decomposition_.terms
+    True
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_bags: int = 8,
+        max_order: int = 2,
+        simplify: bool = True,
+        max_terms: int | None = None,
+        loss: str = "squared_error",
+        quantile: float | None = None,
+        density: Any = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.n_bags = n_bags
+        self.max_order = max_order
+        self.simplify = simplify
+        self.max_terms = max_terms
+        self.loss = loss
+        self.quantile = quantile
+        self.density = density
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _boosting(self) -> Any:
+        kind = importlib.import_module("sklearn.ensemble").HistGradientBoostingRegressor
+        return kind(loss=self.loss, quantile=self.quantile, **BOOSTING)
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to rows and their outcomes.
+
+        Parameters
+        ----------
+        X
+            Rows: an array of numbers, or a pandas, polars or pyarrow table.
+        y
+            The outcome of each row.
+        sample_weight
+            Weight of each row; rows without weight are left out.
+
+        Returns
+        -------
+        AdditiveRegressor
+            Itself.
+
+        Examples
+        --------
+        >>> import numpy as np, treeanova
+        >>> X = np.arange(60.0).reshape(-1, 1) % 3
+        >>> treeanova.AdditiveRegressor(n_bags=2).fit(X, np.random.default_rng(0).normal(size=60))
+        AdditiveRegressor(n_bags=2)
+        """
+        rows, outcome = _checked_rows(self, X, y)
+        return self._fit(rows, np.asarray(outcome, dtype=np.float64), sample_weight)
+
+    def predict(self, X: Any) -> Floats:
+        """Predict the outcome of each row.
+
+        Parameters
+        ----------
+        X
+            Rows with the columns that the estimator was fitted to.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (n_rows,).
+
+        Examples
+        --------
+        >>> import treeanova
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> treeanova.AdditiveRegressor.from_decomposition(fx).predict(X).tolist()
+        [0.0, 0.0, 0.0, 1.0]
+        """
+        rows = self._rows(X)
+        return np.asarray(self.decomposition_.predict(rows))
+
+    @classmethod
+    def from_decomposition(cls, fx: Decomposition) -> Self:
+        """Return a fitted estimator of a decomposition.
+
+        Parameters
+        ----------
+        fx
+            The decomposition of a regression model, perhaps of selected or edited terms.
+
+        Returns
+        -------
+        AdditiveRegressor
+            An estimator with default parameters, whose `predict` is that of `fx`.
+
+        Examples
+        --------
+        >>> import treeanova
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> treeanova.AdditiveRegressor.from_decomposition(fx.select(order=1)).predict(X).tolist()
+        [-0.25, 0.25, 0.25, 0.75]
+        """
+        return _of_decomposition(cls(), fx, needs_classes=False)
+
+
+class AdditiveClassifier(ClassifierMixin, _Additive):  # type: ignore[misc]  # scikit-learn has no types
+    """A classifier by a sum of tables: main effects and interactions of a bag of boosted trees.
+
+    Terms add up to log-odds for two classes, and to one score per class for more.
+
+    Parameters
+    ----------
+    estimator
+        An unfitted classifier that `treeanova.read_model` reads, such as LightGBM's, XGBoost's or CatBoost's. It is
+        cloned for each member of the bag; boosting stops early where it can be asked to. By default scikit-learn's
+        histogram boosting.
+    n_bags
+        Number of folds of the rows, and of members of the bag: each is trained on all folds but one.
+    max_order
+        Highest order of terms: 1 for main effects, 2 for pairs too.
+    simplify
+        Whether to keep only the terms that the rows need, in tables of few cells, as `Decomposition.simplify` does.
+        Each row is judged by the member of the bag that was not trained on it. Fewer than 100 rows, and EBMs, are not
+        simplified.
+    max_terms
+        The most terms that simplifying may keep; no limit by default.
+    density
+        Density under which terms are pure, as for `treeanova.decompose`.
+    n_jobs
+        Number of threads of the decomposition; -1 takes all cores.
+    random_state
+        Seed of the folds and of the members.
+
+    Attributes
+    ----------
+    decomposition_
+        The model: a `Decomposition` with tables, importances, plots and files.
+    simplification_
+        The path of smaller models, or None.
+    bag_
+        The decomposition with those of all members.
+    classes_
+        Labels of the classes.
+    n_features_in_
+        Number of features.
+    feature_names_in_
+        Names of the columns, if X was a table.
+
+    Notes
+    -----
+    Columns of text or categories in tables are features with categories. Categories that were not in the training rows,
+    and those beyond the 254 most frequent, are treated as missing. Missing values are allowed.
+
+    Examples
+    --------
+    >>> import numpy as np, treeanova
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.integers(0, 3, (120, 2)).astype(float)
+    >>> y = np.where(X[:, 0] + rng.normal(size=120) > 1, "high", "low")
+    >>> model = treeanova.AdditiveClassifier(n_bags=2).fit(X, y)
+    >>> model.classes_.tolist(), model.score(X, y) > 0.6
+    (['high', 'low'], True)
+    """
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        *,
+        n_bags: int = 8,
+        max_order: int = 2,
+        simplify: bool = True,
+        max_terms: int | None = None,
+        density: Any = "auto",
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.n_bags = n_bags
+        self.max_order = max_order
+        self.simplify = simplify
+        self.max_terms = max_terms
+        self.density = density
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _boosting(self) -> Any:
+        return importlib.import_module("sklearn.ensemble").HistGradientBoostingClassifier(**BOOSTING)
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to rows and their classes.
+
+        Parameters
+        ----------
+        X
+            Rows: an array of numbers, or a pandas, polars or pyarrow table.
+        y
+            The class of each row.
+        sample_weight
+            Weight of each row; rows without weight are left out.
+
+        Returns
+        -------
+        AdditiveClassifier
+            Itself.
+
+        Examples
+        --------
+        >>> import numpy as np, treeanova
+        >>> X = np.arange(60.0).reshape(-1, 1) % 3
+        >>> treeanova.AdditiveClassifier(n_bags=2).fit(X, np.random.default_rng(0).integers(0, 2, 60))
+        AdditiveClassifier(n_bags=2)
+        """
+        rows, outcome = _checked_rows(self, X, y)
+        check_classification_targets(outcome)
+        weighted = slice(None) if sample_weight is None else checked_weights(sample_weight, len(outcome)) > 0
+        self.classes_ = np.unique(outcome[weighted])
+        if len(self.classes_) < 2:
+            raise ValueError(f"`y` must have at least two classes, got one class, {self.classes_[0]!r}; add rows.")
+        # Rows without weight may have other classes; they are left out below.
+        return self._fit(rows, np.searchsorted(self.classes_, outcome) % len(self.classes_), sample_weight)
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the score of each row: log-odds of the second of two classes, or one score per class.
+
+        Parameters
+        ----------
+        X
+            Rows with the columns that the estimator was fitted to.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (n_rows,), or (n_rows, n_classes) for more than two classes.
+
+        Examples
+        --------
+        >>> import pandas, treeanova
+        >>> effects = treeanova.model.Effects.from_tables({"a": [0.0, 2.0]}, intercept=-1.0, link="logit")
+        >>> fx = treeanova.decompose(effects, density="uniform")
+        >>> model = treeanova.AdditiveClassifier.from_decomposition(fx)
+        >>> model.decision_function(pandas.DataFrame({"a": [0, 1]})).tolist()
+        [-1.0, 1.0]
+        """
+        rows = self._rows(X)
+        return self.decomposition_.decision_function(rows)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X
+            Rows with the columns that the estimator was fitted to.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (n_rows, n_classes).
+
+        Examples
+        --------
+        >>> import pandas, treeanova
+        >>> effects = treeanova.model.Effects.from_tables({"a": [0.0, 2.0]}, intercept=-1.0, link="logit")
+        >>> fx = treeanova.decompose(effects, density="uniform")
+        >>> model = treeanova.AdditiveClassifier.from_decomposition(fx)
+        >>> model.predict_proba(pandas.DataFrame({"a": [0, 1]})).round(2).tolist()
+        [[0.73, 0.27], [0.27, 0.73]]
+        """
+        rows = self._rows(X)
+        return self.decomposition_.predict_proba(rows)
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Predict the most probable class of each row.
+
+        Parameters
+        ----------
+        X
+            Rows with the columns that the estimator was fitted to.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (n_rows,).
+
+        Examples
+        --------
+        >>> import pandas, treeanova
+        >>> effects = treeanova.model.Effects.from_tables({"a": [0.0, 2.0]}, intercept=-1.0, link="logit")
+        >>> fx = treeanova.decompose(effects, density="uniform")
+        >>> model = treeanova.AdditiveClassifier.from_decomposition(fx)
+        >>> model.predict(pandas.DataFrame({"a": [0, 1]})).tolist()
+        [0, 1]
+        """
+        places = self.predict_proba(X).argmax(axis=1)
+        return np.asarray(self.classes_[places])
+
+    @classmethod
+    def from_decomposition(cls, fx: Decomposition) -> Self:
+        """Return a fitted estimator of a decomposition.
+
+        Parameters
+        ----------
+        fx
+            The decomposition of a classifier, perhaps of selected or edited terms.
+
+        Returns
+        -------
+        AdditiveClassifier
+            An estimator with default parameters, whose `predict_proba` is that of `fx`.
+
+        Examples
+        --------
+        >>> import pandas, treeanova
+        >>> effects = treeanova.model.Effects.from_tables({"a": [0.0, 2.0]}, intercept=-1.0, link="logit")
+        >>> fx = treeanova.decompose(effects, density="uniform")
+        >>> model = treeanova.AdditiveClassifier.from_decomposition(fx)
+        >>> model.predict(pandas.DataFrame({"a": [0, 1]})).tolist()
+        [0, 1]
+        """
+        return _of_decomposition(cls(), fx, needs_classes=True)
+
+
+# Decompositions as estimators
+
+
+def _of_decomposition(estimator: Any, fx: Decomposition, *, needs_classes: bool) -> Any:
+    kind, schema = type(estimator).__name__, fx.schema
+    if is_classifier(schema) != needs_classes:
+        other = "AdditiveRegressor" if needs_classes else "AdditiveClassifier"
+        raise ValueError(f"{kind} must have a model of its kind, got the link {schema.link!r}; take {other}.")
+    estimator.n_features_in_ = len(schema.features)
+    if schema.named or schema.given:
+        estimator.feature_names_in_ = fx.feature_names_in_
+    if needs_classes:
+        estimator.classes_ = np.array(schema.declared_classes or schema.classes or range(max(len(schema.outputs), 2)))
+    estimator._adopt(fx)  # noqa: SLF001
+    return estimator
+
+
+def _checked_rows(estimator: Any, X: Any, y: Any = "no_validation", *, is_new: bool = True) -> Any:
+    """Check rows as scikit-learn does, with outcomes if given; tables stay tables, for their categories."""
+    is_number = isinstance(estimator, RegressorMixin)
+    if not nw.dependencies.is_into_dataframe(X):
+        check_nameless(X)
+        checks: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+        if isinstance(y, str):
+            return validate_data(estimator, X, reset=is_new, **checks)
+        return validate_data(estimator, X, y, y_numeric=is_number, ensure_min_samples=2, **checks)
+    validate_data(estimator, X, reset=is_new, skip_check_array=True)
+    if isinstance(y, str):
+        return X
+    stand_in = np.zeros((len(as_table(X)), 1))  # since a table may hold text
+    return X, check_X_y(stand_in, y, y_numeric=is_number, ensure_min_samples=2)[1]

@@ -1,0 +1,367 @@
+"""Estimators against their own members: what they predict is the mean of the members, or of its part up to an order."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+pytest.importorskip("pandas")
+
+
+import pandas as pd
+from scipy.special import expit, softmax
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import treeanova
+from tests.support.training import fit, shifted
+from treeanova import AdditiveClassifier, AdditiveRegressor
+from treeanova._members import features_of, folds_of, mean_of_outputs, side_by_side
+from treeanova.data.features import Labels
+
+CLOSE = {"rtol": 0, "atol": 1e-12}
+
+
+def rows_and_outcome(n_rows=240, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 6, (n_rows, 3)).astype(float)
+    return X, X[:, 0] + X[:, 1] * X[:, 2] / 3 + rng.normal(size=n_rows)
+
+
+def table_and_outcome(n_rows=240):
+    rng = np.random.default_rng(1)
+    X, y = rows_and_outcome(n_rows)
+    place = np.array(["north", "south", None, "west"], dtype=object)[rng.integers(0, 4, n_rows)]
+    number = np.where(rng.random(n_rows) < 0.1, np.nan, X[:, 0])
+    return pd.DataFrame({"number": number, "place": place, "other": X[:, 1]}), y + (place == "west")
+
+
+def of_pairs(kind=HistGradientBoostingRegressor):
+    """Boosting without terms of higher orders, so that members are their terms up to order 2."""
+    return kind(max_iter=30, min_samples_leaf=10, interaction_cst="pairwise", early_stopping=True)
+
+
+def few(**options):
+    return AdditiveRegressor(n_bags=3, density="empirical", **{"simplify": False, "estimator": of_pairs()} | options)
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    return fit(few(), *rows_and_outcome())
+
+
+@pytest.fixture(scope="module")
+def with_places():
+    return fit(few(estimator=None), *table_and_outcome())
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    X, y = rows_and_outcome()
+    return fit(
+        AdditiveClassifier(of_pairs(HistGradientBoostingClassifier), n_bags=3, density="empirical", simplify=False),
+        X,
+        np.where(y > y.mean(), "yes", "no"),
+    )
+
+
+def test_the_score_is_the_mean_of_the_members(regressor):
+    X, _ = rows_and_outcome()
+    members = [member.score(X)[:, 0] for member in regressor._members]
+    assert len(members) == 3
+    assert np.ptp(members, axis=0).max() > 0
+    np.testing.assert_allclose(regressor.predict(X), np.mean(members, axis=0), **CLOSE)
+
+
+def test_the_explanation_adds_up(regressor, classifier):
+    X, _ = rows_and_outcome()
+    for model, score in ((regressor, regressor.predict(X)), (classifier, classifier.decision_function(X))):
+        explanation = model.explain(X)
+        np.testing.assert_allclose(explanation.intercept + explanation.values.sum(axis=1), score, **CLOSE)
+        assert max(map(len, explanation.terms)) == 2
+
+
+def test_of_deeper_members_the_orders_up_to_two_are_kept():
+    X, y = rows_and_outcome()
+    deep = HistGradientBoostingRegressor(max_iter=10, min_samples_leaf=2, early_stopping=False)
+    model = fit(few(estimator=deep), X, y + X.prod(axis=1))
+    rows = shifted(X)
+    each = [treeanova.decompose(m, rows, density="empirical").select(order=[1, 2]) for m in model._members]
+    low_orders = np.mean([fx.decision_function(X) for fx in each], axis=0)
+    np.testing.assert_allclose(model.predict(X), low_orders, rtol=0, atol=1e-9)
+    whole = np.mean([member.score(X)[:, 0] for member in model._members], axis=0)
+    assert np.abs(whole - low_orders).max() > 0.1
+
+
+def test_a_member_stops_at_the_best_round_of_its_fold():
+    X, y = rows_and_outcome()
+    model = fit(few(estimator=None, max_order=1), X, y)
+    rng = np.random.RandomState(0)
+    rows, outcome = shifted(X), shifted(y)
+    folds = folds_of(None, len(y), 3, rng)
+    member = model._members[0]
+    held_out = folds == 0
+    losses = []
+    for n_trees in range(1, member.n_trees + 1):
+        leaves = member.leaves(rows[held_out])[:, :n_trees]
+        score = member.intercept + member.values[leaves].sum(axis=1)
+        losses.append(np.mean((outcome[held_out] - score[:, 0]) ** 2))
+    if "X_val" in inspect.signature(HistGradientBoostingRegressor.fit).parameters:  # since scikit-learn 1.7
+        assert np.argmin(losses) == member.n_trees - 1
+
+
+@pytest.mark.parametrize(("n_rows", "n_bags"), [(10, 3), (11, 4), (7, 5)])
+def test_folds_are_even_in_every_class(n_rows, n_bags):
+    classes = np.arange(n_rows) % 3
+    classes[-1] = 3  # alone
+    folds = folds_of(classes, n_rows, n_bags, np.random.RandomState(0))
+    assert folds[-1] == -1
+    assert np.ptp(np.bincount(folds[folds >= 0])) <= 1
+    for one in range(3):
+        counts = np.bincount(folds[(classes == one) & (folds >= 0)], minlength=n_bags)
+        assert np.ptp(counts) <= 1
+
+
+def test_categories_are_those_of_boosting_on_their_codes(with_places):
+    """Members were trained on codes: what they say of labels, unseen ones and gaps follows from codes and NaN."""
+    X = pd.DataFrame({"number": [1.0, np.nan], "place": ["west", None], "other": [2.0, 3.0]})
+    new = X.assign(place=["elsewhere", np.nan])
+    score = with_places.predict(pd.concat([X, new]))
+    assert score[1] == score[3]  # None and NaN
+    gap = with_places.predict(X.assign(place=None))
+    np.testing.assert_array_equal(with_places.predict(X.assign(place="elsewhere")), gap)
+    effect = with_places.decomposition_.table("place")
+    assert {"north", "south", "west"} <= set(effect["place"])
+
+
+def test_a_category_that_a_member_never_saw_acts_as_missing():
+    X, y = table_and_outcome()
+    X.loc[0, "place"] = "once"
+    y[X["place"] == "north"] += 3
+    model = fit(few(estimator=None), X, y)
+    once, gap = X.head(1), X.head(1).assign(place=None)
+    differences = [abs((m.score(once) - m.score(gap)).item()) for m in model._members]
+    assert min(differences) == 0  # of the member that was trained without this row
+
+
+def test_tables_of_all_libraries_are_read_alike(with_places):
+    polars = pytest.importorskip("polars")
+    X, y = table_and_outcome()
+    same = polars.DataFrame({name: [None if pd.isna(value) else value for value in X[name]] for name in X.columns})
+    np.testing.assert_array_equal(with_places.predict(same), with_places.predict(X))
+    categories = X.astype({"place": "category"})
+    np.testing.assert_array_equal(with_places.predict(categories), with_places.predict(X))
+    assert fit(few(estimator=None), categories, y).decomposition_ == with_places.decomposition_
+
+
+def test_rare_categories_beyond_the_limit_are_missing():
+    labels = [f"c{i:03}" for i in range(300)] + [f"c{i:03}" for i in range(10, 264)]
+    (feature,) = features_of(pd.DataFrame({"label": labels}))
+    assert isinstance(feature.encoder, Labels)
+    assert feature.encoder.labels == tuple(f"c{i:03}" for i in range(10, 264))
+
+
+def test_probabilities_follow_from_the_score_by_the_link(classifier):
+    X, _ = rows_and_outcome()
+    p = expit(classifier.decision_function(X))
+    np.testing.assert_allclose(classifier.predict_proba(X), np.column_stack([1 - p, p]), **CLOSE)
+    assert classifier.classes_.tolist() == ["no", "yes"]
+    np.testing.assert_array_equal(classifier.predict(X), np.where(p > 0.5, "yes", "no"))
+
+
+def test_three_classes():
+    X, y = rows_and_outcome()
+    kinds = np.digitize(y, np.quantile(y, [0.3, 0.7])) * 10
+    model = fit(
+        AdditiveClassifier(of_pairs(HistGradientBoostingClassifier), n_bags=3, density="empirical", simplify=False),
+        X,
+        kinds,
+    )
+    scores = model.decision_function(X)
+    assert scores.shape == (len(X), 3)
+    np.testing.assert_allclose(model.predict_proba(X), softmax(scores, axis=1), **CLOSE)
+    np.testing.assert_array_equal(model.predict(X), np.array([0, 10, 20])[scores.argmax(axis=1)])
+    np.testing.assert_allclose(scores, np.mean([m.score(X) for m in model._members], axis=0), **CLOSE)
+
+
+def test_losses_of_the_regression():
+    X, y = rows_and_outcome()
+    counts = fit(few(estimator=None, max_order=1, loss="poisson"), X, np.round(np.exp(y / 4)))
+    np.testing.assert_allclose(
+        counts.predict(X), np.exp(np.mean([m.score(X)[:, 0] for m in counts._members], axis=0)), rtol=1e-12
+    )
+    assert counts.decomposition_.schema.link == "log"
+    high = fit(few(estimator=None, loss="quantile", quantile=0.9), X, y)
+    assert 0.75 < np.mean(shifted(y) <= high.predict(shifted(X))) < 1
+
+
+@pytest.mark.parametrize("order", [1, 3])
+def test_orders_are_limited(order):
+    X, y = rows_and_outcome()
+    boosting = HistGradientBoostingRegressor(max_iter=10, early_stopping=False) if order == 3 else None
+    model = fit(few(estimator=boosting, max_order=order), X, y + X.prod(axis=1))
+    assert max(map(len, model.decomposition_)) == order
+    np.testing.assert_allclose(
+        model.predict(X), np.mean([m.score(X)[:, 0] for m in model._members], axis=0), rtol=0, atol=1e-10
+    )
+
+
+def test_weights_enter_the_density_as_repetitions():
+    X, y = rows_and_outcome()
+    weights = np.random.default_rng(2).integers(0, 4, len(y))
+    model = fit(few(), X, y, sample_weight=weights)
+    rows = np.repeat(shifted(X), weights, axis=0)
+    fx = treeanova.mean([treeanova.decompose(m, rows, density="empirical") for m in model._members])
+    assert model.decomposition_.intercept == pytest.approx(fx.intercept, abs=1e-10)
+    for names, term in model.decomposition_.terms.items():
+        np.testing.assert_allclose(term.values, fx.terms[names].values, rtol=0, atol=1e-9)
+
+
+def test_rows_without_weight_are_left_out():
+    X, y = rows_and_outcome()
+    is_used = np.arange(len(y)) < 200
+    zero = fit(few(), X, y, sample_weight=is_used * 1.0)
+    absent = fit(few(), shifted(X)[is_used], shifted(y)[is_used], sample_weight=np.ones(200))
+    assert zero.decomposition_ == absent.decomposition_
+
+
+def test_standard_errors_are_those_of_the_jackknife(regressor):
+    tables = [fx.terms for fx in regressor.bag_.members]
+    errors = regressor.standard_errors()
+    effect = regressor.bag_.values("x0")
+    expected = np.sqrt(2 / 3 * ((effect - effect.mean(axis=0)) ** 2).sum(axis=0))
+    np.testing.assert_allclose(errors["x0",], expected, rtol=1e-12)
+    assert len(tables) == 3
+    mean = np.mean(effect, axis=0)
+    np.testing.assert_allclose(mean, regressor.decomposition_.terms["x0"].values, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "xgboost", "catboost", "sklearn"])
+def test_other_estimators(library):
+    X, y = rows_and_outcome()
+    if library == "sklearn":
+        estimator = RandomForestRegressor(5, max_depth=2)
+    else:
+        module = pytest.importorskip(library)
+        options = {
+            "lightgbm": lambda: module.LGBMRegressor(n_estimators=40, max_depth=2, verbose=-1, n_jobs=1),
+            "xgboost": lambda: module.XGBRegressor(n_estimators=40, max_depth=2, n_jobs=1),
+            "catboost": lambda: module.CatBoostRegressor(
+                iterations=40, depth=2, verbose=0, thread_count=1, allow_writing_files=False
+            ),
+        }
+        estimator = options[library]()
+    model = fit(few(estimator=estimator), X, y)
+    members = [member.score(X)[:, 0] for member in model._members]
+    np.testing.assert_allclose(model.predict(X), np.mean(members, axis=0), rtol=0, atol=1e-9)
+    assert estimator.get_params() == clone(estimator).get_params()
+
+
+def test_copies_and_pickles(regressor, with_places):
+    X, _ = rows_and_outcome()
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(regressor)).predict(X), regressor.predict(X))
+    table, _ = table_and_outcome()
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(with_places)).predict(table), with_places.predict(table))
+    with pytest.raises(NotFittedError):
+        clone(regressor).predict(X)
+
+
+def test_pipelines_and_searches():
+    X, y = rows_and_outcome(120)
+    pipeline = make_pipeline(StandardScaler(), AdditiveRegressor(n_bags=2, density="independent"))
+    search = fit(GridSearchCV(pipeline, {"additiveregressor__max_order": [1, 2]}, cv=2), X, y)
+    assert search.best_params_["additiveregressor__max_order"] in (1, 2)
+    assert search.predict(X).shape == (120,)
+
+
+def test_from_decomposition(regressor, classifier):
+    X, y = rows_and_outcome()
+    fx = regressor.decomposition_.select(order=1)
+    again = AdditiveRegressor.from_decomposition(fx)
+    np.testing.assert_array_equal(again.predict(X), fx.predict(X))
+    assert again.score(X, y) < regressor.score(X, y)
+    with pytest.raises(ValueError, match="take AdditiveClassifier"):
+        AdditiveRegressor.from_decomposition(classifier.decomposition_)
+    labels = AdditiveClassifier.from_decomposition(classifier.decomposition_)
+    np.testing.assert_array_equal(labels.predict(X), classifier.predict(X))
+    with pytest.raises(ValueError, match="take AdditiveRegressor"):
+        AdditiveClassifier.from_decomposition(fx)
+
+
+def test_refusals():
+    X, y = rows_and_outcome()
+    with pytest.raises(ValueError, match="at least two classes, got one"):
+        fit(AdditiveClassifier(), X, np.ones(len(y)))
+    with pytest.raises(ValueError, match="`n_bags` must be"):
+        fit(AdditiveRegressor(n_bags=1), X, y)
+    dates = pd.DataFrame({"day": pd.date_range("2020-01-01", periods=len(y))})
+    with pytest.raises(TypeError, match="column 'day' must hold numbers or categories"):
+        fit(AdditiveRegressor(), dates, y)
+
+
+@pytest.fixture(scope="module")
+def simplified():
+    return fit(few(simplify=True), *rows_and_outcome())
+
+
+def test_members_side_by_side_have_the_terms_that_each_has(regressor, simplified):
+    """One decomposition of all members, an output each, against one decomposition per member."""
+    forest = side_by_side(regressor._members)
+    X = shifted(rows_and_outcome()[0])
+    fx = treeanova.decompose(forest, X, density="empirical")
+    whole, tables = mean_of_outputs(fx, regressor._members[0].schema)
+    assert whole.intercept == pytest.approx(regressor.decomposition_.intercept, abs=1e-12)
+    for names, term in regressor.decomposition_.terms.items():
+        np.testing.assert_allclose(whole.terms[names].values, term.values, rtol=0, atol=1e-10)
+        key = tuple(int(name[1:]) for name in names)
+        np.testing.assert_allclose(tables[key][..., 0], regressor.bag_.values(names), rtol=0, atol=1e-9)
+
+
+def test_a_simplified_model_is_judged_by_members_that_did_not_see_the_row(simplified):
+    """The loss of the whole model, as the simplification states it, is that of the members on their held-out folds."""
+    X, y = (shifted(one) for one in rows_and_outcome())
+    folds = folds_of(None, len(y), 3, np.random.RandomState(0))
+    each = [treeanova.decompose(member, X, density="empirical") for member in simplified._members]
+    intercept = np.mean([fx.intercept for fx in each])
+    terms = np.array([fx.explain(X).values.sum(axis=1) for fx in each])
+    score = intercept + terms[folds, np.arange(len(y))]
+    assert simplified.simplification_.model_loss == pytest.approx(np.mean((y - score) ** 2), rel=1e-9)
+    assert simplified.decomposition_ == simplified.simplification_.chosen
+
+
+def test_the_most_terms_and_the_explanation_of_a_simplified_model():
+    X, y = rows_and_outcome()
+    kinds = np.where(y > y.mean(), "yes", "no")
+    model = fit(AdditiveClassifier(n_bags=3, density="empirical", max_terms=2), X, kinds)
+    assert len(model.decomposition_) <= 2
+    explanation = model.explain(X)
+    total = explanation.intercept + explanation.values.sum(axis=1)
+    np.testing.assert_allclose(total, model.decision_function(X), **CLOSE)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert fit(few(simplify=True), X[:60], y[:60]).simplification_ is None
+
+
+_REASON = "folds are of rows: rows that are repeated come into different ones"
+
+
+def _expected_failures(estimator):
+    return {"check_sample_weight_equivalence_on_dense_data": _REASON}
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore")
+@parametrize_with_checks(
+    [AdditiveRegressor(n_bags=2), AdditiveClassifier(n_bags=2)], expected_failed_checks=_expected_failures
+)
+def test_the_conventions_of_scikit_learn(estimator, check):
+    check(estimator)
