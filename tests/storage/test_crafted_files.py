@@ -120,7 +120,7 @@ def questions(rows, path):
         "tables": lambda fx: [fx.table(names) for names in fx.terms if fx.terms[names].has_table],
         "save": lambda fx: fx.save(path.with_name("again.tav")),
         "load": lambda fx: load(path.with_name("again.tav")),
-        "weights": lambda fx: [assert_weights(table) for table in fx._weights.values()],
+        "weights": lambda fx: [assert_weights(table) for table in fx._cell_weights.values()],
         "terms": lambda fx: [assert_finite(table) for table in fx._function.effects.terms.values()],
     }
 
