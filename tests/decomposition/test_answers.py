@@ -33,7 +33,9 @@ def test_a_table_of_intervals(fx):
                 low, high = row[f"{name}_low"], row[f"{name}_high"]
                 held &= (column > low) & (column <= high)
                 point[0, NAMES.index(name)] = high if np.isfinite(high) else low + 1
-                assert str(row[name]).startswith({-np.inf: "≤"}.get(low, {np.inf: ">"}.get(high, "(")))
+                assert str(row[name]).startswith(
+                    {-np.inf: ("≤", "<")}.get(low, {np.inf: (">", "≥")}.get(high, ("(", "[")))
+                )
             assert row["weight"] == pytest.approx(held.mean())
             assert row["value"] == fx.term_values(point, names)[0]
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from treeanova.report.tables import distinct_numbers, millionths, six_digits, unit_of, whole_units
+from treeanova.report.tables import millionths, six_digits, unit_of, whole_units
 
 
 def test_the_largest_value_has_six_digits():
@@ -17,7 +17,5 @@ def test_shares_that_are_not_zero_stay_so():
     assert millionths([0.0, 1e-9, 0.25]) == [0, 1, 250_000]
 
 
-def test_numbers_stay_distinct():
-    assert distinct_numbers(np.array([1 / 3, 2 / 3])) == [0.333333, 0.666667]
-    assert len(set(distinct_numbers(np.array([1.0, 1 + 1e-9])))) == 2
+def test_six_digits():
     assert six_digits(1234.56789) == 1234.57

@@ -66,6 +66,6 @@ def test_merged_pairs_say_so_and_keep_their_total():
 
 def group_of_bins(axis, plain):
     """The group of each bin of an axis, from the bounds on the page; missing values last."""
-    ends = np.array([float(f"{bound:.6g}") for bound in axis.thresholds])
-    groups = np.append(np.searchsorted(plain["bounds"], ends), len(plain["bounds"]))
+    bounds = np.array(plain["bounds"])  # of six digits, rounded down
+    groups = np.append(np.searchsorted(bounds + 2e-5 * np.abs(bounds), axis.thresholds), len(bounds))
     return np.append(groups, groups[-1] + 1) if axis.size > axis.n_regular else groups

@@ -304,7 +304,7 @@ def _bins_text(function: StepFunction, grid: Grid, cell: Sequence[int]) -> tuple
         if len(columns) and columns.max() > 0:
             axis = grid.axes[j]
             label = axis.labels[int(np.flatnonzero(columns == column)[0])]
-            relation = "" if label[0] in "≤>" else "in " if label[0] == "(" and axis.is_ordered else "= "
+            relation = "" if label[0] in "≤><≥" else "in " if label[0] in "([" and axis.is_ordered else "= "
             words.append(f"{axis.name} {relation}{label}")
     return tuple(words)
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import decimal
 import functools
 import itertools
 from collections.abc import Callable, Hashable, Iterator
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,9 @@ _CELLS_PER_BOUND = (4, 16, 64)  # that are tried
 _MOST_CELLS = 1 << 16
 _FEW = 0.02  # share of the bounds that may lie in cells with others
 _MANY = 0.5  # the share from which on a binary search for all is faster
+_SINGLE_DIGITS, _SINGLE_ROUNDING = 6, 2.0**-23  # of float32 numbers that are short decimals; of their neighbours
+_LARGEST_SINGLE = 2.0**21  # beyond, that rounding could reach another integer
+_DOUBLE_ROUNDING = 2.0**-50
 
 Positions = npt.NDArray[np.intp]
 Cells = Callable[[Floats], Positions]
@@ -259,9 +263,10 @@ class IntervalAxis(Axis):
     @functools.cached_property
     def labels(self) -> tuple[str, ...]:
         dates = date_texts(self.bounds, self.date_unit) if self.date_unit else None
-        numbers = _short_texts(self.bounds) if dates is None else dates
-        inner = [f"({low}, {high}]" for low, high in itertools.pairwise(numbers)]
-        names = [f"≤ {numbers[0]}", *inner, f"> {numbers[-1]}"] if numbers else ["all"]
+        ends = short_ends(self.bounds) if dates is None else [End(text, excluded=False) for text in dates]
+        inner = [f"{low.as_lower}, {high.as_upper}" for low, high in itertools.pairwise(ends)]
+        signs = [("<", "≥") if end.excluded else ("≤", ">") for end in ends]
+        names = [f"{signs[0][0]} {ends[0].text}", *inner, f"{signs[-1][1]} {ends[-1].text}"] if ends else ["all"]
         return _with_extra(names, self.missing_bin, "missing")
 
     def index(self, column: Floats) -> BinIndices:
@@ -372,10 +377,42 @@ def _with_extra(names: list[str], bin_: int, word: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _short_texts(bounds: Floats) -> list[str]:
-    """Write numbers with as few digits as keep them distinct, at least four."""
-    for digits in range(4, 18):
-        texts = [f"{bound:.{digits}g}" for bound in bounds]
-        if len(set(texts)) == len(texts):
-            return texts
-    return [repr(float(bound)) for bound in bounds]
+class End(NamedTuple):
+    """An upper end of an interval as text; `excluded` if it lies just above the bound, so that values are below it."""
+
+    text: str
+    excluded: bool
+
+    @property
+    def as_lower(self) -> str:
+        return f"{'[' if self.excluded else '('}{self.text}"
+
+    @property
+    def as_upper(self) -> str:
+        return f"{self.text}{')' if self.excluded else ']'}"
+
+
+def short_ends(bounds: Floats, least_digits: int = 4) -> list[End]:
+    """Write bounds with as few digits as keep them in order, at least some; short numbers are never rounded."""
+    for digits in range(least_digits, 18):
+        ends = [_short_end(float(bound), digits) for bound in bounds]
+        if all(low < high for low, high in itertools.pairwise((float(end.text), not end.excluded) for end in ends)):
+            return ends
+    return [End(repr(float(bound)), excluded=False) for bound in bounds]
+
+
+def _short_end(bound: float, digits: int) -> End:
+    """Return the short number that a bound is, or 20 for the last float below 20; others are rounded down.
+
+    Rounded to 2010, a bound of 2009.5 would put the year 2010 into the wrong interval.
+    """
+    may_be_single = abs(bound) < _LARGEST_SINGLE
+    for n_digits in range(1, 14):
+        number = float(f"{bound:.{n_digits}g}")
+        rounding = _SINGLE_ROUNDING if may_be_single and n_digits <= _SINGLE_DIGITS else _DOUBLE_ROUNDING
+        if abs(number - bound) <= rounding * abs(bound):
+            return End(f"{number:.{max(n_digits, digits)}g}", excluded=number > bound)
+    if 2 * bound == round(2 * bound):  # between large integers
+        return End(f"{bound:.17g}", excluded=False)
+    below = decimal.Context(prec=digits, rounding=decimal.ROUND_FLOOR).create_decimal_from_float(bound)
+    return End(f"{float(below):.{digits}g}", excluded=False)  # on the same side of all numbers of so few digits

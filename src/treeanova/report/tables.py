@@ -15,7 +15,7 @@ from treeanova.data.dates import date_texts, days_since_1970
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.predictions import Term, tables_of
 from treeanova.density.statistics import Statistics
-from treeanova.model.axes import Axis
+from treeanova.model.axes import Axis, short_ends
 from treeanova.model.grid import Binning, binning_by, common_refinement, equal_mass_groups, unmerged
 
 RAW = "raw"
@@ -163,15 +163,6 @@ def millionths(shares: Floats | Sequence[float]) -> list[int]:
     return [int(count) for count in counts]
 
 
-def distinct_numbers(numbers: Floats) -> list[float]:
-    """Round to as few digits as keep the numbers distinct, at least six."""
-    for digits in range(_DIGITS, 17):
-        short = [float(f"{number:.{digits}g}") for number in numbers]
-        if len(set(short)) == len(set(numbers.tolist())):
-            return short
-    return [float(number) for number in numbers]
-
-
 def plain_days(numbers: Floats, unit: str) -> list[float]:
     """Return days since 1970, to a millionth."""
     return [round(float(day), 6) for day in days_since_1970(numbers, unit)]
@@ -278,11 +269,15 @@ def _category_bins(axis: Axis, masses: Floats, max_bins: int) -> Ints:
 
 
 def _plain_intervals(axis: Axis, bins: Ints) -> dict[str, Any]:
-    ends = np.flatnonzero(np.diff(bins[: axis.n_regular]))
     missing = int(bins[axis.missing_bin]) if axis.missing_bin >= 0 else -1
-    bounds = axis.thresholds[ends]
+    bounds = axis.thresholds[np.flatnonzero(np.diff(bins[: axis.n_regular]))]
     if not axis.date_unit:
-        return {"kind": "interval", "bounds": distinct_numbers(bounds), "missing": missing}
+        ends = short_ends(bounds, _DIGITS)
+        excluded = [i for i, end in enumerate(ends) if end.excluded]  # values are below these numbers
+        numbers = [float(end.text) for end in ends]
+        return {"kind": "interval", "bounds": numbers, "missing": missing} | (
+            {"excluded": excluded} if excluded else {}
+        )
     texts = date_texts(bounds, axis.date_unit)
     dates = {} if texts is None else {"texts": texts}
     return {"kind": "interval", "bounds": plain_days(bounds, axis.date_unit), "missing": missing, **dates}

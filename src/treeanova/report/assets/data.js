@@ -91,7 +91,7 @@ function intervals(axis) {
   for (let i = 0; i <= bounds.length; i += 1) {
     const low = i === 0 ? -Infinity : bounds[i - 1];
     const high = i === bounds.length ? Infinity : bounds[i];
-    made.push({ low, high, label: intervalLabel(low, high, textOf(axis, i - 1), textOf(axis, i)), extra: false });
+    made.push({ low, high, label: intervalLabel(axis, i), extra: false });
   }
   if (axis.missing > bounds.length) made.push({ low: NaN, high: NaN, label: "missing", extra: true });
   else if (axis.missing >= 0) made[axis.missing].label += " or missing";
@@ -101,9 +101,13 @@ function intervals(axis) {
 // A bound in words: a date as Python wrote it, or the number.
 const textOf = (axis, i) => (axis.texts ? axis.texts[i] : minus(String(axis.bounds[i])));
 
-function intervalLabel(low, high, lowText, highText) {
-  if (low === -Infinity) return high === Infinity ? "all" : `≤ ${highText}`;
-  return high === Infinity ? `> ${lowText}` : `(${lowText}, ${highText}]`;
+function intervalLabel(axis, i) {
+  const last = axis.bounds.length - 1;
+  const isBelow = (k) => (axis.excluded || []).includes(k); // values are below the bound, not at most it
+  if (last < 0) return "all";
+  if (i === 0) return `${isBelow(0) ? "<" : "≤"} ${textOf(axis, 0)}`;
+  if (i > last) return `${isBelow(last) ? "≥" : ">"} ${textOf(axis, last)}`;
+  return `${isBelow(i - 1) ? "[" : "("}${textOf(axis, i - 1)}, ${textOf(axis, i)}${isBelow(i) ? ")" : "]"}`;
 }
 
 function categories(axis) {
