@@ -268,6 +268,22 @@ def test_a_sum_has_the_coarsest_axes_that_serve_both():
     assert max(np.abs(term.values).max() for term in nothing.terms.values()) < 1e-12
 
 
+def test_models_of_libraries_that_read_categories_by_labels_and_by_codes_are_combined():
+    pd, lgb, xgb = (pytest.importorskip(name) for name in ("pandas", "lightgbm", "xgboost"))
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"c": pd.Categorical(rng.choice(["p", "q", "r"], 300)), "a": rng.normal(size=300)})
+    X.loc[:20, "c"] = np.nan
+    y = X["a"] * (X["c"] == "p") + (X["c"] == "q")
+    one = fit(xgb.XGBRegressor(n_estimators=5, max_depth=2, enable_categorical=True), X, y)
+    other = fit(lgb.LGBMRegressor(n_estimators=5, num_leaves=4, verbose=-1), X, y)
+    first, second = (treeanova.decompose(model, X, density="empirical") for model in (one, other))
+    expected = one.predict(X, output_margin=True) - other.predict(X)
+    np.testing.assert_allclose((first - second).decision_function(X), expected, atol=1e-5)
+    mean = treeanova.mean([first, second]).decision_function(X)
+    np.testing.assert_allclose(mean, other.predict(X) + expected / 2, atol=1e-5)
+    assert treeanova.compare({"one": first, "other": second}).names == ("one", "other")
+
+
 def test_deep_models_of_different_libraries_are_combined():
     """Libraries differ in how they match names and read sparse matrices; the sum accepts what all of them accept."""
     splits = [(0, 0.1), (1, 0.2), (2, 0.3)]

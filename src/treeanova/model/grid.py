@@ -207,8 +207,9 @@ def _common_feature(features: Sequence[Feature]) -> Feature:
     readings: dict[tuple[str, object], None] = {}
     for feature in features:
         names = None if feature.is_category else getattr(feature.encoder, "names", None)
-        missing = getattr(feature.encoder, "missing", np.nan)
-        readings[repr(missing if isinstance(missing, tuple) else float(missing)), names] = None
+        missing = getattr(feature.encoder, "missing", ())
+        others = missing if isinstance(missing, tuple) else () if np.isnan(missing) else (float(missing),)
+        readings[", ".join(map(repr, others)) or "nan", names] = None  # what else means missing, besides NaN
     if len(readings) > 1:
         raise ValueError(
             f"feature {widest.name!r} must have the same missing value and labels to be combined, got "
