@@ -248,6 +248,21 @@ def test_one_score_for_two_classes(positive, base):
         check_labels(labelled(plain))
 
 
+def test_opposite_scores_of_two_classes_are_log_odds():
+    """As CatBoost writes them."""
+    model = classifier(np.random.default_rng(0), [0, 1], post_transform="LOGISTIC")
+    found = {attribute.name: attribute for attribute in model.graph.node[0].attribute}
+    leaves = list(zip(found["class_treeids"].ints, found["class_nodeids"].ints, strict=True))
+    scores = found["class_weights"].floats
+    of_second = {leaf: w for leaf, k, w in zip(leaves, found["class_ids"].ints, scores, strict=True) if k == 1}
+    for i, leaf in enumerate(leaves):
+        scores[i] = of_second[leaf] if found["class_ids"].ints[i] == 1 else -of_second[leaf]
+    forest = read_model(model)
+    assert (forest.schema.link, forest.schema.classes, forest.schema.outputs) == ("logit", (0, 1), ("score",))
+    np.testing.assert_allclose(class_probabilities(forest.schema, forest.score(rows())), run(model, rows()), atol=2e-6)
+    check_labels(labelled(model))
+
+
 @pytest.mark.parametrize("labels", [[0, 1], [0, 10, 20]])
 @pytest.mark.parametrize("transform", ["NONE", "SOFTMAX"])
 def test_a_score_for_each_class(labels, transform):

@@ -171,6 +171,9 @@ def _classifier_of(schema: Schema, ensemble: Ensemble, values: Floats) -> Forest
             "an ONNX classifier of two classes must have weights for the first only to have base values, got weights "
             "for both, which onnxruntime adds in another way; convert the model again."
         )
+    if ensemble.n_outputs == 2 and ensemble.transform == "LOGISTIC" and (values[:, 0] == -values[:, 1]).all():
+        schema = dataclasses.replace(schema, link="logit")  # as CatBoost writes the score of the second class
+        return _scaled_forest(schema, ensemble, values[:, 1:], without_first_of_two(ensemble.base))
     base, share = ensemble.base, 1.0 if ensemble.aggregate == "AVERAGE" else 1 / len(ensemble.roots)
     has_shares = (values >= 0).all() and are_shares(values[ensemble.conditions.mode < 0], share, base)
     undefined = "argmax" if ensemble.n_outputs > 2 else "other"
