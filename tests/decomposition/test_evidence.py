@@ -337,3 +337,28 @@ def test_one_row_of_enormous_influence_is_no_evidence():
     values[2, :, 0], outcome[18:20] = few, outcome[17]
     held = held_out(Question([0], squared_loss(), ""), values.sum(axis=0), outcome, np.ones(400), None)
     assert 1e-4 < evidence_of(held, values, KEYS, encoded, SCHEMA).p_values[2] < 0.05  # three rows are few
+
+
+def test_a_term_that_is_constant_at_the_rows_has_no_p_value():
+    rows, terms, x = case(squared_loss())
+    terms = np.concatenate([terms, np.full((1, N_ROWS, 1), 0.3)])
+    x = np.column_stack([x, np.zeros(N_ROWS)])
+    schema = Schema((Feature("a"), Feature("b"), Feature("c")))
+    shifted_rows = rows_of(rows.loss, rows.score + 0.3, rows.outcome + 0.3, rows.row_weights)
+    found = evidence_of(shifted_rows, terms, [*KEYS, (2,)], x, schema)
+    assert np.isnan(found.p_values[3])
+    assert not np.isnan(found.p_values[:3]).any()
+    assert found.reasons[3] == "it does not vary at these rows"
+
+
+@pytest.mark.parametrize("level", [0.1, 0.5, 0.9, 0.95])
+@pytest.mark.parametrize("seed", range(3))
+def test_strong_terms_of_quantiles_have_p_values(level, seed):
+    """A regression of quantiles has a finite solution at any rows."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(N_ROWS, 2))
+    pair = 2 * x[:, 0] * x[:, 1]
+    outcome = (pair + rng.normal(size=N_ROWS))[:, None]
+    terms = np.stack([0.2 * np.sign(x[:, 0]), 0.2 * np.sign(x[:, 1]), pair])[..., None]
+    rows = rows_of(PinballLoss(level), terms.sum(axis=0) + np.quantile(rng.normal(size=N_ROWS), level), outcome)
+    assert evidence_of(rows, terms, KEYS, x, SCHEMA).p_values[2] < 1e-6

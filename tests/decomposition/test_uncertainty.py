@@ -142,3 +142,9 @@ def test_standard_errors_of_terms_on_axes_of_their_own():
     for names, errors in found.items():
         expected = np.std([part.terms[names].values for part in parts], axis=0, ddof=1)
         np.testing.assert_allclose(errors, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_raw_terms_have_no_errors(boosted):
+    fx = decompose(*boosted, density="empirical")
+    with pytest.raises(ValueError, match="must have pure terms, got raw ones"):
+        fx.raw.standard_errors()

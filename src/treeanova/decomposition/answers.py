@@ -322,6 +322,11 @@ class Answers(Predictions):
                 f"standard_errors() must have all terms of a model, got {function.scope}; call it on the decomposition "
                 "of the model itself, before select(), drop() or scale()."
             )
+        if self.certificate.is_raw:
+            raise ValueError(
+                "standard_errors() must have pure terms, got raw ones, which do not depend on rows; call it on the "
+                "decomposition itself."
+            )
         n_resamples = checked_whole("n_resamples", n_resamples, 2, "50 is the default")
         effects = function.effects
         if not statistics.is_complete:

@@ -43,6 +43,7 @@ _MOST_RATIO = 2.0  # of the loss that a term saves to what the curvature says; b
 _MISSED_GAIN = 0.25  # after one step, in mean losses of one unit
 _SMALL_GAIN = 1.0  # in mean losses of one unit, below which that does not matter
 _CLEARLY = 0.001  # p-value below which a term counts, though a single outcome makes up most of its error
+_CONSTANT = "it does not vary at these rows"
 _ONE_ROW = "a single row distinguishes it from all other terms"
 _ONE_OUTCOME = "a single outcome, which the regression without it makes nearly impossible, decides about it"
 _SEPARATED = "the regression without it has no finite solution at these rows"
@@ -153,10 +154,11 @@ class _Hypothesis(NamedTuple):
 def _test_term(regression: _Regression, term: int, key: Key | None) -> tuple[float, str, _Hypothesis]:
     """Return the p-value, why there is none, and what was tested."""
     main_key = key if key is not None and len(key) == 1 else ()
-    alone = _Hypothesis(term, (), tuple(main_key))
+    if regression.is_constant(term):
+        return np.nan, _CONSTANT, _Hypothesis(term, (), ())
     if not regression.size_of_term(term) > 0:
-        return 1.0, "", alone
-    hypothesis = alone
+        return 1.0, "", _Hypothesis(term, (), ())
+    hypothesis = _Hypothesis(term, (), tuple(main_key))
     while regression.inflation(hypothesis) > _MOST_INFLATION:
         wider = regression.with_partner(hypothesis)
         if wider == hypothesis:
@@ -253,6 +255,12 @@ class _Regression:
         size, _ = self._all_rows.residual_size(column, self._design.is_intercept)
         return size if size > 1e-12 * float(column @ self._all_rows.weighted(column)) else 0.0
 
+    def is_constant(self, term: int) -> bool:
+        """Whether a term that is not zero has the same value at all rows."""
+        values, score = self._values[term], self._held.score
+        largest = np.abs(values).max(initial=0.0)
+        return bool(largest > _ROUNDING * np.abs(score).max(initial=0.0) >= np.ptp(values, axis=0).max())
+
     def inflation(self, hypothesis: _Hypothesis) -> float:
         """Return the factor by which the other columns raise the variance of the term's coefficient."""
         column = self._values[hypothesis.term].ravel()
@@ -296,9 +304,11 @@ class _Regression:
         null_step = fit.inverse_of(in_null) @ (fit.flat[in_null] @ pull) - excess * coefficients
         step = excess * column + null_step @ fit.flat[in_null] - left_out @ fit.flat[~in_null]
         score = fit.score + step.reshape(fit.score.shape)
-        if self._is_quadratic(score, in_null, unexplained * (1 + excess)):
-            return self._p_value_of(score, unexplained, fit.weighted(unexplained), 1 + excess, fit.shrinkage)
-        return self._p_value_at_null(column, in_null)
+        if not self._is_quadratic(score, in_null, unexplained * (1 + excess)):
+            p_value, reason = self._p_value_at_null(column, in_null)
+            if reason != _SEPARATED or not self._held.loss.is_on_scale:  # scores on the outcome's scale stay finite
+                return p_value, reason
+        return self._p_value_of(score, unexplained, fit.weighted(unexplained), 1 + excess, fit.shrinkage)
 
     def _is_quadratic(self, score: Floats, in_null: Bools, effect: Floats) -> bool:
         """Whether the curvature at the fit predicts the loss at a score, and that without an effect."""
