@@ -39,12 +39,11 @@ def _data_sources():
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Modules and tests stay until the end: the garbage collector need not visit them, while they are made or later."""
+    """Modules and tests stay until the end: the garbage collector need not visit them while they are made."""
     gc.disable()
     try:
         return (yield)
     finally:
-        gc.freeze()
         gc.enable()
 
 
