@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import treeanova
-from tests.support.training import fit, shifted
+from tests.support.training import fit, shifted, shifted_seed
 from treeanova import AdditiveClassifier, AdditiveRegressor
 from treeanova._members import features_of, folds_of, mean_of_outputs, side_by_side
 from treeanova.data.features import Labels
@@ -105,9 +105,8 @@ def test_of_deeper_members_the_orders_up_to_two_are_kept():
 def test_a_member_stops_at_the_best_round_of_its_fold():
     X, y = rows_and_outcome()
     model = fit(few(estimator=None, max_order=1), X, y)
-    rng = np.random.RandomState(0)
     rows, outcome = shifted(X), shifted(y)
-    folds = folds_of(None, len(y), 3, rng)
+    folds = folds_of(None, len(y), 3, np.random.RandomState(shifted_seed(0)))
     member = model._members[0]
     held_out = folds == 0
     losses = []
@@ -228,10 +227,11 @@ def test_weights_enter_the_density_as_repetitions():
 
 def test_rows_without_weight_are_left_out():
     X, y = rows_and_outcome()
-    is_used = np.arange(len(y)) < 200
-    zero = fit(few(), X, y, sample_weight=is_used * 1.0)
-    absent = fit(few(), shifted(X)[is_used], shifted(y)[is_used], sample_weight=np.ones(200))
-    assert zero.decomposition_ == absent.decomposition_
+    weights = (shifted(np.arange(len(y))) < 200).astype(float)
+    others = np.arange(len(y)) >= 200
+    one = fit(few(), X, y, sample_weight=weights)
+    other = fit(few(), X + 100 * others[:, None], y - 50 * others, sample_weight=weights)
+    assert one.decomposition_ == other.decomposition_
 
 
 def test_standard_errors_are_those_of_the_jackknife(regressor):
@@ -329,7 +329,7 @@ def test_members_side_by_side_have_the_terms_that_each_has(regressor, simplified
 def test_a_simplified_model_is_judged_by_members_that_did_not_see_the_row(simplified):
     """The loss of the whole model, as the simplification states it, is that of the members on their held-out folds."""
     X, y = (shifted(one) for one in rows_and_outcome())
-    folds = folds_of(None, len(y), 3, np.random.RandomState(0))
+    folds = folds_of(None, len(y), 3, np.random.RandomState(shifted_seed(0)))
     each = [treeanova.decompose(member, X, density="empirical") for member in simplified._members]
     intercept = np.mean([fx.intercept for fx in each])
     terms = np.array([fx.explain(X).values.sum(axis=1) for fx in each])

@@ -15,6 +15,7 @@ import dataclasses
 import decimal
 import functools
 import itertools
+import math
 from collections.abc import Callable, Hashable, Iterator
 from typing import ClassVar, NamedTuple
 
@@ -412,7 +413,7 @@ def _short_end(bound: float, digits: int) -> End:
         rounding = _SINGLE_ROUNDING if may_be_single and n_digits <= _SINGLE_DIGITS else _DOUBLE_ROUNDING
         if abs(number - bound) <= rounding * abs(bound):
             return End(f"{number:.{max(n_digits, digits)}g}", excluded=number > bound)
-    if 2 * bound == round(2 * bound):  # between large integers
+    if not math.isfinite(bound) or 2 * bound == round(2 * bound):  # between large integers
         return End(f"{bound:.17g}", excluded=False)
     below = decimal.Context(prec=digits, rounding=decimal.ROUND_FLOOR).create_decimal_from_float(bound)
     return End(f"{float(below):.{digits}g}", excluded=False)  # on the same side of all numbers of so few digits
