@@ -66,7 +66,7 @@ class Answers(Predictions):
         return rows_of_density(self._function, self.density, self._settings.random_state)
 
     def _ranking(self, by: str = "term", groups: Mapping[str, Collection[str]] | None = None) -> Ranking:
-        """Rank terms or features (`by`), with terms of the same families of features added up."""
+        """Rank terms, or features (`by`); with `groups`, terms of the same families of features are added up."""
         families = families_of(groups, self.schema.names)
         with single_threaded():
             sums = Sums(self._function, self.density, self._cell_weights, lambda: self._density_rows)
@@ -309,7 +309,7 @@ class Answers(Predictions):
         return {self._names(key): table[..., 0] if self._has_one_output else table for key, table in errors.items()}
 
     def _errors_of_tables(self, n_resamples: int, rng: np.random.Generator, progress: Progress) -> dict[Key, Floats]:
-        """Return bootstrap standard deviations; with m of n rows in memory, those of m rows times √(m / n)."""
+        """Return bootstrap standard deviations of tables; with m of n rows in memory, those of m times √(m / n)."""
         function, density, statistics = self._function, self.density, self.density.statistics
         if statistics is None or not len(statistics.sample):
             raise ValueError("standard_errors() needs the rows of the density, got none; decompose with X.")
@@ -331,7 +331,7 @@ class Answers(Predictions):
         effects = function.effects
         if not statistics.is_complete:
             density = density.with_fixed_tuning
-        totals = {key: np.zeros((2, *values.shape)) for key, values in effects.terms.items()}  # of changes, squares
+        totals = {key: np.zeros((2, *values.shape)) for key, values in effects.terms.items()}  # of changes and squares
         with one_step(progress, "tables before purification"):
             raw = function.source.tables_to_purify(function.terms)
         for _ in counted(progress, "bootstrap resamples", range(n_resamples), n_resamples):
@@ -516,7 +516,7 @@ class Answers(Predictions):
             None if max_steps is None else checked_whole("max_steps", max_steps, 1, "leave it out for no limit"),
             checked_share("min_bin", min_bin),
             bool(round_cuts),
-            {self._positions((name,)): sign for name, sign in checked_signs(monotone, self.schema.names).items()},
+            {self._key_of((name,)): sign for name, sign in checked_signs(monotone, self.schema.names).items()},
             checked_whole("cv", cv, 2, "5 is the default"),
             checked_seed(random_state),
         )
@@ -532,27 +532,32 @@ class Answers(Predictions):
             )
 
     def _edited(self, terms: TermSet, density: Density, edit: str) -> Any:
-        raise NotImplementedError  # a Decomposition makes it
+        raise NotImplementedError  # implemented by `Decomposition`, which this module cannot import
 
     def _keys(self, argument: str, terms: Collection[str | Collection[str]]) -> frozenset[Key]:
+        """Return the keys of terms that an argument lists by name or names."""
         if isinstance(terms, str):
             raise TypeError(f"`{argument}` must be a list of terms, got {terms!r}; pass [{terms!r}].")
-        return frozenset(self._positions(self.terms.names_of(term)) for term in terms)
+        return frozenset(self._key_of(self.terms.names_of(term)) for term in terms)
 
 
 def ranking_of(fx: Answers, by: str = "term") -> Ranking:
+    """Return the ranking of terms, or of features (`by`), for the rooms of this package."""
     return fx._ranking(by)  # noqa: SLF001  the one way in
 
 
 def moments_of(fx: Answers) -> Moments:
+    """Return variances and covariances of all components, for the rooms of this package."""
     return fx._moments  # noqa: SLF001
 
 
 def table_weights_of(fx: Answers) -> Mapping[Key, Floats]:
+    """Return weights of the cells of each table by key, for the rooms of this package."""
     return fx._cell_weights  # noqa: SLF001
 
 
 def density_rows_of(fx: Answers) -> Points:
+    """Return codes and weights of some thousand rows that represent the density, for the rooms of this package."""
     return fx._density_rows  # noqa: SLF001
 
 
@@ -588,6 +593,7 @@ def has_readable_raw_form(ranking: Sequence[Standing]) -> bool:
 
 
 def _strong_clause(ranking: Sequence[Standing], reference: str) -> str:
+    """Say how many terms have at least 1 % of the variance of `reference`, such as "the score's"."""
     terms = [term for term in ranking if not term.is_remainder]
     if not terms:
         return "No term is listed"
@@ -599,6 +605,7 @@ def _strong_clause(ranking: Sequence[Standing], reference: str) -> str:
 
 
 def _strongest_clause(ranking: Sequence[Standing]) -> str:
+    """Name the strongest term and the strongest interaction, or say where interactions are."""
     terms = [term for term in ranking if not term.is_remainder]
     interaction = next((term for term in terms if term.order > 1), None)
     strongest = f"the strongest is {_with_variance(terms[0])}" if len(terms) > 1 else ""
@@ -606,17 +613,18 @@ def _strongest_clause(ranking: Sequence[Standing]) -> str:
         is_first = terms[0] is interaction
         return strongest if is_first else f"{strongest}, the strongest interaction {_with_variance(interaction)}"
     sums = " and ".join(f"the {_with_variance(term)}" for term in ranking if term.is_remainder)
-    left = f"interactions are in {sums}" if sums else "there are no interactions"
-    return "; ".join(filter(None, (strongest, left)))
+    interactions = f"interactions are in {sums}" if sums else "there are no interactions"
+    return "; ".join(filter(None, (strongest, interactions)))
 
 
 def _with_variance(term: Standing) -> str:
+    """Return a label and a share of variance, such as "a × b (12%)"."""
     label = term.label.strip("()") if term.is_remainder else term.label
     return f"{label} ({percent(term.variance)})"
 
 
 def _moved_share_clause(before: float, after: float) -> str:
-    """Say how purification changed the share of pairs; empty if raw terms cancel: shares are not parts of a whole."""
+    """Say how purification changed the share of pairs; empty if hardly, or if shares are no parts of a whole."""
     if abs(after - before) < _LEAST_MOVE or not 0 <= before <= 1:
         return ""
     way = "lowered" if after < before else "raised"
@@ -649,19 +657,19 @@ def caveats(fx: Answers) -> list[str]:
 
 
 def is_in_one_cell(density: Density) -> bool:
-    """Whether all terms are zero at the rows of a density, and are not ranked at others."""
+    """Whether all rows of a density are in one cell, where every term is zero, and terms are not ranked at others."""
     return density.is_one_cell and not density.ranks_on_population
 
 
-def one_cell_words(density: str) -> str:
+def one_cell_words(density_name: str) -> str:
     return (
-        f"all rows of the density {density!r} are in one cell of the model, so that every term is zero at these rows; "
-        "pass the rows of a population as `X`, or density=Reference(row) to compare with one row"
+        f"all rows of the density {density_name!r} are in one cell of the model, so that every term is zero at these "
+        "rows; pass the rows of a population as `X`, or density=Reference(row) to compare with one row"
     )
 
 
 def plain_summary(fx: Answers, model_name: str) -> dict[str, Any]:
-    """Return the summary as plain data that JSON can hold."""
+    """Return density, features, ranked terms and certificate as plain data that JSON can hold."""
     statistics, ranking = fx.density.statistics, ranking_of(fx)
     columns = columns_of(ranking.table(backend_of_tables(fx)))
     features = [list(term.features) or None for terms in ranking.standings.values() for term in terms]
@@ -687,6 +695,7 @@ def plain_summary(fx: Answers, model_name: str) -> dict[str, Any]:
 
 
 def summary_text(fx: Answers, model_name: str, top: int) -> str:
+    """Return headline, table of at most `top` terms and caveats, per output, as plain text."""
     statistics = fx.density.statistics
     rows = "" if statistics is None else f", {rows_words(statistics.n_rows)}"
     scale = printable(scale_of(fx.schema))
@@ -699,6 +708,7 @@ def summary_text(fx: Answers, model_name: str, top: int) -> str:
 
 
 def _table_of_strongest(terms: Sequence[Standing], top: int) -> str:
+    """Format the first `top` of ranked terms as a text table, with sums of the others."""
     rows = [
         {
             "term": term.label,
@@ -722,6 +732,7 @@ def _notes_on_sums(terms: Sequence[Standing], n_shown: int) -> str:
 
 
 def html_summary(fx: Answers) -> str:
+    """Return the summary that notebooks show: caveats, and per output a headline and a table of terms."""
     words = f"{len(fx.terms)} terms · density {fx.density.name} · {scale_of(fx.schema)}"
     intro = " · ".join(html.escape(line) for line in (words, *caveats(fx)) if line)
     blocks = [f"<p><strong>Decomposition</strong> · {intro}</p>"]
@@ -733,6 +744,7 @@ def html_summary(fx: Answers) -> str:
 
 
 def _html_table(terms: Sequence[Standing]) -> str:
+    """Return ranked terms as an HTML table with bars of their variances, the longest 8 em."""
     largest = max((term.variance for term in terms), default=0.0) or 1.0
     shown, omitted = terms[:_MOST_ROWS], terms[_MOST_ROWS:]
     rows = "".join(_html_row(html.escape(term.label), [term], 8 * term.variance / largest) for term in shown)
@@ -745,6 +757,7 @@ def _html_table(terms: Sequence[Standing]) -> str:
 
 
 def _html_row(label_html: str, terms: Sequence[Standing], bar_ems: float) -> str:
+    """Return a row of the table: a label, variance and share added up over terms, and a bar of a length in em."""
     measures = (sum(term.variance for term in terms), sum(term.share for term in terms))
     cells = "".join(f'<td style="text-align:right">{percent(measure)}</td>' for measure in measures)
     bar = f'<div style="background:{MAIN};height:.7em;width:{max(0.0, bar_ems):.2f}em"></div>'

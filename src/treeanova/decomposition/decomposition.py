@@ -46,7 +46,7 @@ from treeanova.terms.source import AdditiveModel, Settings, Source
 from treeanova.terms.terms import Scope, TermSet
 from treeanova.views import scale_of
 
-_SAME = object()
+_SAME = object()  # for arguments that are left out where None has a meaning
 # What a file that does not fit may raise.
 _DAMAGE = LookupError, ValueError, TypeError, AttributeError, ImportError, ArithmeticError, MemoryError, RecursionError
 
@@ -94,13 +94,16 @@ class Decomposition(Answers):
         return self._with(terms=dataclasses.replace(terms, weights=weights), scope=scope, certificate=certificate)
 
     def _weights_on(self, key: Key, binnings: Sequence[Binning] | None) -> Floats:
-        """Return weights of the cells of a term on given bins: those of its table if the bins are the same."""
-        ours = self._function.effects.binnings.get(key)
-        is_same = ours is None if binnings is None else ours is not None and all(map(Binning.equals, ours, binnings))
-        return self._table_weights(key) if is_same else self._shown_density.table(key, binnings)
+        """Return weights of a term's cells on merged bins, or the grid's (None): its table's if that has these bins."""
+        of_table = self._function.effects.binnings.get(key)
+        if binnings is None or of_table is None:
+            has_these_bins = binnings is of_table
+        else:
+            has_these_bins = all(map(Binning.equals, of_table, binnings))
+        return self._table_weights(key) if has_these_bins else self._shown_density.table(key, binnings)
 
     def _with(self, *, certificate: Certificate, model: Any = _SAME, **changes: Any) -> Decomposition:
-        """Return the same with another source, terms or scope, and without cached moments."""
+        """Return the same with another source, terms or scope (fields of `Function`), and without cached moments."""
         function = dataclasses.replace(self._function, **changes)
         model = self.model if model is _SAME else model
         return Decomposition(function, self.density, certificate, self._settings, model)
@@ -176,7 +179,7 @@ class Decomposition(Answers):
         orders = None if order is None else self._checked_orders(order)
         names = None if features is None else self._checked_names(features)
         keys = None if terms is None else self._keys("terms", terms)
-        return self._with_keys(
+        return self._selected(
             lambda key: (
                 (orders is None or len(key) in orders)
                 and (names is None or names.issuperset(self._names(key)))
@@ -206,11 +209,12 @@ class Decomposition(Answers):
         >>> list(fx.drop("x1").terms)
         [('x0',)]
         """
-        lists = ((entry,) if isinstance(entry, str) else entry for entry in features)
-        names = self._checked_names([name for entry in lists for name in entry])
-        return self._with_keys(lambda key: names.isdisjoint(self._names(key)))
+        lists = ([entry] if isinstance(entry, str) else entry for entry in features)
+        names = self._checked_names([name for listed in lists for name in listed])
+        return self._selected(lambda key: names.isdisjoint(self._names(key)))
 
     def _checked_orders(self, order: int | Collection[int]) -> set[int]:
+        """Return one or several orders as a set; raise ValueError if one is not from 1 to the number of features."""
         orders = {order} if isinstance(order, str) or not isinstance(order, Iterable) else set(order)
         n_features = len(self.schema.names)
         for number in orders:
@@ -221,6 +225,7 @@ class Decomposition(Answers):
         return orders
 
     def _checked_names(self, features: Collection[str]) -> set[str]:
+        """Return one or several names of features as a set; raise ValueError if the model lacks one."""
         names = {features} if isinstance(features, str) else set(features)
         unknown = names - set(self.schema.names)
         if unknown:
@@ -235,12 +240,13 @@ class Decomposition(Answers):
         """Number of the model's terms, also after a selection."""
         return self._function.scope.n_terms or len(self._function.components)
 
-    def _with_keys(self, is_selected: Callable[[Key], bool]) -> Decomposition:
+    def _selected(self, is_selected: Callable[[Key], bool]) -> Decomposition:
         terms = self._function.terms.keep(is_selected)
         scope, source = Scope(n_terms=self._n_terms_of_model, edits=self.history), AdditiveModel(terms)
         return self._with(source=source, terms=terms, scope=scope, certificate=self._certificate_of(terms))
 
     def _certificate_of(self, terms: TermSet) -> Certificate:
+        """Return what the certificate says about some of its terms."""
         names = {self._names(key) for key in terms.effects.terms}
         return self.certificate.of_terms(names, len(terms.keys_at_rows), has_rests=bool(terms.unlisted_orders))
 
@@ -324,26 +330,25 @@ class Decomposition(Answers):
         ('x0 × x1 times 0.5',)
         """
         check_editable(self._function)
-        named: dict[Names, float] = {}
+        factors: dict[Names, float] = {}
         for name, value in factors_of(term, factor).items():
             names = self.terms.names_of(name)
-            if names in named:
+            if names in factors:
                 raise ValueError(f"`term` must name each term once, got {label_of(names)!r} twice; leave one out.")
-            named[names] = value
-        by_key = {self._positions(name): value for name, value in named.items()}
+            factors[names] = value
+        by_key = {self._key_of(names): value for names, value in factors.items()}
         terms = scaled_terms(self._function.terms, by_key, self._names)
-        labels = labels_of(named, self.schema.names)
-        edits = (f"{label} times {value:g}" for label, value in zip(labels, named.values(), strict=True))
+        labels = labels_of(factors, self.schema.names)
+        edits = (f"{label} times {value:g}" for label, value in zip(labels, factors.values(), strict=True))
         history = (*self.history, *edits)
         certificate = dataclasses.replace(self.certificate, edits=history)
         scope = Scope(n_terms=self._n_terms_of_model, edits=history)
         return self._with(source=AdditiveModel(terms), terms=terms, scope=scope, certificate=certificate, model=None)
 
     def _edited(self, terms: TermSet, density: Density, edit: str) -> Decomposition:
-        """Return other terms, which have tables and weights, and an edit that says how they were made."""
+        """Return a decomposition of new terms, all with tables and weights; `edit` says in `history` what was done."""
         history = (*self.history, edit)
-        of_terms = self._certificate_of(terms)
-        certificate = measured_again(of_terms, self._names, terms.effects.terms, terms.weights)
+        certificate = measured_again(self._certificate_of(terms), self._names, terms.effects.terms, terms.weights)
         certificate = dataclasses.replace(certificate, higher=None, edits=history)
         scope = Scope(n_terms=self._n_terms_of_model, edits=history)
         function = dataclasses.replace(self._function, source=AdditiveModel(terms), terms=terms, scope=scope)
@@ -481,6 +486,7 @@ class Decomposition(Answers):
         codec.write(path, *pack(self._saved(self.density, self._moments_to_save(with_rows=rows)), rows=rows))
 
     def _saved(self, density: Density, moments: Moments | None) -> Saved:
+        """Return what a file or pickle holds, with a density that can be saved."""
         function = self._function
         return Saved(
             function.source, function.terms, density, self.certificate, function.scope, self._settings, moments
@@ -495,7 +501,7 @@ class Decomposition(Answers):
         return _decomposition_of, (self._saved(density, self._moments_to_save()),)
 
     def _moments_to_save(self, *, with_rows: bool = True) -> Moments | None:
-        """Return moments for a file; None if they take long and follow from its rows, or if rows are gone."""
+        """Return moments of terms for a file; None if they take long and follow from its rows, or if rows are gone."""
         is_computed = "_moments" in self.__dict__ or self._saved_moments is not None
         if with_rows and not is_computed and self.statistics is not None and moments_take_long(self._function):
             return None
@@ -512,10 +518,10 @@ class Decomposition(Answers):
 
 
 def statistics_for(source: Source, kind: Density, X: Any, sample_weight: Any) -> Statistics | None:
-    """Count what a source needs under a kind of density; None without data."""
+    """Count the rows of X as a source needs it under a kind of density; None without X."""
     if X is None:
         return None
-    score = source.score if kind.is_empirical and source.is_sum_of_terms else None
+    score = source.score if kind.is_empirical and source.is_sum_of_terms else None  # whose moments are counted too
     return statistics_of(X, source.grid, sample_weight, source.needed_tables(), score)
 
 
@@ -559,7 +565,7 @@ def purified_again(fx: Decomposition, density: Density, progress: Progress = qui
 
 
 def _with_scope_of(original: Decomposition, fx: Decomposition) -> Decomposition:
-    """Return `fx` with the scope and edits of `original` if that has not all terms of its model."""
+    """Return `fx` with the scope and edits of `original` if that is a selection of terms, or edited."""
     scope = dataclasses.replace(function_of(original).scope, order=None)
     if not scope.is_part:
         return fx
@@ -572,6 +578,7 @@ def simplify_bag(
     fx: Decomposition, X: Any, y: Any, members: Members, *, sample_weight: Any, max_terms: int | None, max_order: int
 ) -> Simplification:
     """Simplify the mean of a bag by the rows of its training: each is judged by the member that did not see it."""
+    # the defaults of keep, drop, max_steps, min_bin, round_cuts, monotone, cv and random_state of `simplify`
     options = SimplifyOptions(max_terms, max_order, frozenset(), frozenset(), None, 0.0, False, {}, 5, 0)
     held = held_rows(fx.schema, X, y, loss=None, group=None, sample_weight=sample_weight)
     return fx._simplify(held._replace(members=members), options)  # noqa: SLF001
@@ -615,6 +622,7 @@ def mean(decompositions: Iterable[Decomposition], *, progress: bool | Progress |
 
 
 def check_decompositions(argument: str, members: Iterable[Any]) -> None:
+    """Raise TypeError if an element of an argument is no decomposition."""
     for fx in members:
         if not isinstance(fx, Decomposition):
             kind = type(fx).__name__
@@ -622,7 +630,7 @@ def check_decompositions(argument: str, members: Iterable[Any]) -> None:
 
 
 def _combined(members: Sequence[Decomposition], factors: Sequence[float], progress: Progress = quiet) -> Decomposition:
-    """Purify a weighted sum of models, on the union of their bins, under the density of the first."""
+    """Purify the sum of models times factors, on the union of their bins, under the density of the first."""
     # With equal densities and bins, its terms are weighted sums of terms: purification is linear.
     functions = [function_of(fx) for fx in members]
     with one_step(progress, "sum of the models"):
@@ -670,7 +678,7 @@ def load(path: str | os.PathLike[str]) -> Decomposition:
 
 
 def _decomposition_of(saved: Saved) -> Decomposition:
-    """Return the decomposition in a file; raise ValueError if its moments belong to other terms."""
+    """Return the decomposition of what a file holds; raise ValueError if its moments belong to other terms."""
     source, terms, density, certificate, scope, settings, moments = saved
     function = Function(source, terms, scope, settings.n_jobs)
     n_components = len(function.components)

@@ -29,7 +29,7 @@ from treeanova.core.progress import Progress, reporting
 from treeanova.data.columns import frame, free_name, printable, table_text
 from treeanova.data.sources import Batch, Batches, Selection, batches_of
 from treeanova.data.streams import frames_in_list, some_rows
-from treeanova.decomposition.function import Deferred, rest_label
+from treeanova.decomposition.function import Deferred, label_of_unlisted
 from treeanova.decomposition.importance import families_of, summed
 from treeanova.decomposition.result import Result, aligned_rows, rows_of_output
 from treeanova.views import rows_words
@@ -135,7 +135,7 @@ class Explanation(Result):
         labels = labels_of(self.terms, self.features)
         columns: dict[str, Floats] = {label: self.values[:, i] for i, label in enumerate(labels)}
         for order, values in self.others.items():
-            columns[free_name(rest_label(order), columns)] = values
+            columns[free_name(label_of_unlisted(order), columns)] = values
         if self.remainder is not None:
             columns[free_name("remainder", columns)] = self.remainder
         return columns

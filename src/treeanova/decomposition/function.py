@@ -55,14 +55,16 @@ def per_output(values: Floats) -> float | Floats:
     return float(values[0]) if len(values) == 1 else values
 
 
-def check_same_outputs(who: str, schemas: Iterable[Schema]) -> None:
+def check_same_outputs(argument: str, schemas: Iterable[Schema]) -> None:
+    """Raise ValueError, which names the argument that holds the models, if their outputs or links differ."""
     kinds = dict.fromkeys(f"{', '.join(schema.outputs)} ({schema.link})" for schema in schemas)
     if len(kinds) > 1:
         got = " and ".join(kinds)
-        raise ValueError(f"{who} must have the same outputs and link, got {got}; take models of one kind.")
+        raise ValueError(f"{argument} must have the same outputs and link, got {got}; take models of one kind.")
 
 
 def labels_by_key(keys: Sequence[Key], names: Sequence[str]) -> dict[Key, str]:
+    """Return the label of each term, such as "a × b", by its key; `names` are those of all features."""
     return dict(zip(keys, labels_of([[names[j] for j in key] for key in keys], names), strict=True))
 
 
@@ -77,6 +79,7 @@ class Function:
 
     @property
     def grid(self) -> Grid:
+        """The grid of codes of rows; that of the tables, `effects.grid`, may have merged bins."""
         return self.terms.grid
 
     @property
@@ -85,15 +88,16 @@ class Function:
 
     @property
     def has_remainder(self) -> bool:
-        """Whether part of the score is in no term: it is then an exact remainder."""
+        """Whether part of the score is in no term, after truncation or by merged bins: an exact remainder."""
         return self.scope.order is not None or (not self.scope.is_part and self.terms.leaves_rest)
 
     @property
     def unlisted_orders(self) -> tuple[int, ...]:
-        """Orders with unlisted terms, which are added up by order."""
+        """Orders with unlisted terms, which are added up by order; a selection of terms (`is_part`) has none."""
         return () if self.scope.is_part else self.terms.unlisted_orders
 
     def score(self, rows: Rows) -> Floats:
+        """Return the model's score at rows, shape (n_rows, n_outputs)."""
         return self.source.score(rows, self.n_jobs)
 
     def at(self, codes: BinIndices, keys: Sequence[Key]) -> Floats:
@@ -101,11 +105,11 @@ class Function:
         return self.terms.at(codes, keys, self.n_jobs)
 
     def has_term(self, key: Key) -> bool:
-        """Whether a term is listed, or part of the sum of its order."""
-        return key in self._listed or (len(key) in self.unlisted_orders and self.terms.can_evaluate(key))
+        """Whether a term is listed, or part of the sum of unlisted terms of its order."""
+        return key in self._listed_keys or (len(key) in self.unlisted_orders and self.terms.can_evaluate(key))
 
     @functools.cached_property
-    def _listed(self) -> frozenset[Key]:
+    def _listed_keys(self) -> frozenset[Key]:
         return frozenset(self.terms.keys)
 
     def unlisted_sums_at(self, codes: BinIndices, listed: Mapping[Key, Floats]) -> Floats:
@@ -113,7 +117,7 @@ class Function:
         return self.terms.unlisted_sums_at(codes, listed, self.n_jobs)
 
     def unlisted_shares_at(self, codes: BinIndices) -> Floats:
-        """Return how features share the unlisted terms, each term equally: shape (n_rows, n_features, n_outputs)."""
+        """Share each unlisted term equally among its features: sums, shape (n_rows, n_features, n_outputs)."""
         return self.terms.unlisted_shares_at(codes, self.n_jobs)
 
     @property
@@ -125,11 +129,11 @@ class Function:
         return components_at(self, codes, self.components)
 
     def table_weights_at(self, statistics: Statistics, key: Key) -> Floats:
-        """Return the share of rows in each cell of a table, from statistics on the grid of the tables."""
+        """Return the share of rows in each cell of a term's table, from statistics on the grid of the tables."""
         return statistics.counts(key, self.effects.binnings.get(key))
 
 
-def rest_label(order: int) -> str:
+def label_of_unlisted(order: int) -> str:
     return f"other terms of order {order}"
 
 
@@ -146,18 +150,18 @@ class Components:
 
     @property
     def orders(self) -> list[int]:
-        """Order of each component; for a remainder, its lowest order."""
+        """Order of each component; for a remainder, its lowest: one above all others."""
         orders = [*map(len, self.keys), *self.unlisted_orders]
         return orders + [max(orders, default=0) + 1] * self.has_remainder
 
     def labels(self, names: Sequence[str]) -> list[str]:
         """Return labels of all components, given the names of all features."""
-        return self.labelled([*labels_by_key(self.keys, names).values()])
+        return self.with_labels_of_sums([*labels_by_key(self.keys, names).values()])
 
-    def labelled(self, labels: Sequence[str]) -> list[str]:
-        """Append labels of sums and a remainder to those of listed terms, or of groups of them."""
+    def with_labels_of_sums(self, labels: Sequence[str]) -> list[str]:
+        """Append labels of sums of unlisted terms and of a remainder to those of listed terms, or of groups of them."""
         extended = list(labels)
-        for label in [*map(rest_label, self.unlisted_orders), *["remainder"] * self.has_remainder]:
+        for label in [*map(label_of_unlisted, self.unlisted_orders), *["remainder"] * self.has_remainder]:
             extended.append(free_name(label, extended))
         return extended
 
@@ -191,27 +195,28 @@ def components_at(function: Function, codes: BinIndices, components: Components)
 
 def _terms_and_sums_at(function: Function, codes: BinIndices, components: Components) -> Floats:
     """Return listed terms, then sums by order, (n_rows, n_terms + n_sums, n_outputs); zero if the model lacks one."""
+    # Components may be those of several models: a term that another model lists is taken out of this model's sums.
     keys = components.keys
-    places = [i for i, key in enumerate(keys) if function.has_term(key)]
-    at_places = function.at(codes, [keys[i] for i in places])
+    indices = [i for i, key in enumerate(keys) if function.has_term(key)]
+    values_of_terms = function.at(codes, [keys[i] for i in indices])
     n_sums = len(components.unlisted_orders)
-    if len(places) == len(keys) and not n_sums:
-        return at_places
+    if len(indices) == len(keys) and not n_sums:
+        return values_of_terms
     values = each_in_one_piece(len(codes), len(keys) + n_sums, function.terms.n_outputs)
-    values[:, places] = at_places
+    values[:, indices] = values_of_terms
     if not function.unlisted_orders:
         return values
-    listed = {keys[i]: values[:, i] for i in places}
-    in_sums = [key for key in listed if key not in set(function.terms.keys)]  # which the model itself does not list
-    sums = function.unlisted_sums_at(codes, listed)
+    by_key = {keys[i]: values[:, i] for i in indices}
+    listed_by_others = [key for key in by_key if key not in set(function.terms.keys)]
+    sums = function.unlisted_sums_at(codes, by_key)
     for i, order in enumerate(function.unlisted_orders):
-        place = len(keys) + components.unlisted_orders.index(order)
-        values[:, place] = sums[:, i] - sum(listed[key] for key in in_sums if len(key) == order)
+        sum_index = len(keys) + components.unlisted_orders.index(order)
+        values[:, sum_index] = sums[:, i] - sum(by_key[key] for key in listed_by_others if len(key) == order)
     return values
 
 
 def mean_components(function: Function, statistics: Statistics, components: Components) -> Floats:
-    """Return means (n_components, n_outputs) over rows encoded as for the model: tables by counts, others at rows."""
+    """Return means of components over all rows, (n_components, n_outputs): tables by counts, others at rows."""
     keys = components.keys
     means = np.zeros((len(components), function.terms.n_outputs))
     counts = statistics.on(function.effects.grid)
@@ -250,7 +255,7 @@ def _means_at_rows(function: Function, statistics: Statistics, components: Compo
     codes, weights = all_rows_in_bins(statistics, function.grid)
     total = np.zeros((len(components), function.terms.n_outputs))
     for rows in components.blocks(len(codes), function.terms.n_outputs):
-        total += np.einsum("npk,n->pk", _terms_and_sums_at(function, codes[rows], components), weights[rows])
+        total += np.einsum("nck,n->ck", _terms_and_sums_at(function, codes[rows], components), weights[rows])
     return total
 
 
@@ -276,7 +281,7 @@ class ValuesAtRows(NamedTuple):
     others: Mapping[int, Floats]  # sums of unlisted terms, by order
     shares: Deferred | None  # of features in `others`
     intercept: Floats
-    leaves_rest: bool  # whether these are not all terms
+    leaves_rest: bool  # whether these are not all terms, so that a remainder is left
 
 
 def values_at_rows(function: Function, rows: Rows, keys: Sequence[Key], max_order: int | None) -> ValuesAtRows:
@@ -294,32 +299,35 @@ def values_at_rows(function: Function, rows: Rows, keys: Sequence[Key], max_orde
 
 
 def values_against(function: Function, rows: Rows, references: Rows, max_order: int | None) -> ValuesAtRows:
-    """Evaluate terms against references, at which they are zero; their means add up to the change of the score."""
-    grid, scope, n_jobs = function.grid, function.scope, function.n_jobs
-    model = function.source.anchored(distinct_points(references.bins(grid)))
-    limit = scope.order
-    all_keys, sums = (function.terms.keys, function.unlisted_orders) if model.keys is None else (model.keys, ())
+    """Evaluate changes that features make against reference rows, alone and together, averaged over references."""
+    # `intercept` is the mean score of the references. A tree model lists the terms of the function and adds up others.
+    grid, limit, n_jobs = function.grid, function.scope.order, function.n_jobs
+    anchored = function.source.anchored(distinct_points(references.bins(grid)))
+    all_keys = function.terms.keys if anchored.keys is None else anchored.keys
+    all_orders = function.unlisted_orders if anchored.keys is None else ()
     keys = [key for key in all_keys if _is_up_to(len(key), max_order) and _is_up_to(len(key), limit)]
-    orders = tuple(order for order in sums if _is_up_to(order, max_order))
+    orders = tuple(order for order in all_orders if _is_up_to(order, max_order))
     codes = rows.bins(grid)
-    values = model.at(codes, keys, n_jobs)
+    values = anchored.at(codes, keys, n_jobs)
     listed = [(key, values[:, i]) for i, key in enumerate(keys) if len(key) in orders]
     unlisted: dict[int, Floats] = {}
     if orders:
-        totals = model.totals_at(codes, orders, n_jobs)
+        totals = anchored.totals_at(codes, orders, n_jobs)
         unlisted = {order: totals[:, i] for i, order in enumerate(orders)}
         for key, at_key in listed:
             unlisted[len(key)] -= at_key
 
-    def shares_of_others() -> Floats:
-        shares = model.shares_at(codes, orders, n_jobs)
+    def shares_of_unlisted() -> Floats:
+        shares = anchored.shares_at(codes, orders, n_jobs)
         for key, at_key in listed:
             shares[:, list(key)] -= (at_key / len(key))[:, None]
         return _without_single_output(shares)
 
     intercept = function.score(references).mean(axis=0)
-    leaves_rest = limit is not None or len(keys) + len(orders) < len(all_keys) + len(sums)
-    return ValuesAtRows(keys, values, unlisted, Deferred(shares_of_others) if orders else None, intercept, leaves_rest)
+    leaves_rest = limit is not None or len(keys) + len(orders) < len(all_keys) + len(all_orders)
+    return ValuesAtRows(
+        keys, values, unlisted, Deferred(shares_of_unlisted) if orders else None, intercept, leaves_rest
+    )
 
 
 def _is_up_to(order: int, limit: int | None) -> bool:
@@ -327,13 +335,14 @@ def _is_up_to(order: int, limit: int | None) -> bool:
 
 
 def _without_single_output(shares: Floats) -> Floats:
+    """Drop the last axis of shares (n_rows, n_features, n_outputs) if there is one output."""
     return shares[:, :, 0] if shares.shape[2] == 1 else shares
 
 
 def combined_source(
     functions: Sequence[Function], factors: Sequence[float], models: Sequence[Any], statistics: Statistics | None
 ) -> Source:
-    """Return the source of a weighted sum; models are read again if a deep ensemble needs their trees."""
+    """Return the source of a sum of models times factors; `models` are read again if a deep ensemble needs trees."""
     schemas = [function.source.grid.schema for function in functions]
     check_same_outputs("decompositions", schemas)
     objectives = {schema.objective for schema in schemas}
@@ -342,15 +351,15 @@ def combined_source(
     sources = [function.source for function in functions]
     if any(source.forest is not None or source.raw().keys_at_rows for source in sources):
         forests = [_forest_of(function, model) for function, model in zip(functions, models, strict=True)]
-        stated = [forest.with_schema(dataclasses.replace(forest.schema, objective=objective)) for forest in forests]
-        forest = weighted_sum_of_forests(*_merge_equal_forests(with_common_schema(stated), factors))
-        sets = leaves_of(forest)
-        layout = choose_layout(sets, budget=DEFAULT_BUDGET)
-        return source_of_forest(forest, sets, layout, None if statistics is None else statistics.on(sets.grid))
-    terms = [source.raw().effects for source in sources]
-    summands = [effects.with_schema(dataclasses.replace(effects.schema, objective=objective)) for effects in terms]
-    grid, old_bins = union([effects.grid for effects in summands])
-    on_union = [effects.on_union(grid, bins) for effects, bins in zip(summands, old_bins, strict=True)]
+        summands = [forest.with_schema(dataclasses.replace(forest.schema, objective=objective)) for forest in forests]
+        forest = weighted_sum_of_forests(*_merge_equal_forests(with_common_schema(summands), factors))
+        leaves = leaves_of(forest)
+        layout = choose_layout(leaves, budget=DEFAULT_BUDGET)
+        return source_of_forest(forest, leaves, layout, None if statistics is None else statistics.on(leaves.grid))
+    raw = [source.raw().effects for source in sources]
+    tables = [effects.with_schema(dataclasses.replace(effects.schema, objective=objective)) for effects in raw]
+    grid, old_bins = union([effects.grid for effects in tables])
+    on_union = [effects.on_union(grid, bins) for effects, bins in zip(tables, old_bins, strict=True)]
     return AdditiveModel(TermSet(weighted_sum(on_union, factors)))
 
 
@@ -358,12 +367,12 @@ def with_common_schema(forests: Sequence[Forest]) -> list[Forest]:
     """Return the forests with one schema; their trees must read categories by the same codes."""
     schema = common_schema([forest.schema for forest in forests])
     for forest in forests:
-        for ours, theirs in zip(schema.features, forest.schema.features, strict=True):
-            if ours.encoder.labels != theirs.encoder.labels:
+        for common, feature in zip(schema.features, forest.schema.features, strict=True):
+            if common.encoder.labels != feature.encoder.labels:
                 raise ValueError(
-                    f"feature {ours.name!r} must have the same categories in the same order for deep ensembles to be "
-                    f"combined, got {list(ours.encoder.labels or ())} and {list(theirs.encoder.labels or ())}; train "
-                    "the models on the same columns."
+                    f"feature {common.name!r} must have the same categories in the same order for deep ensembles to be "
+                    f"combined, got {list(common.encoder.labels or ())} and {list(feature.encoder.labels or ())}; "
+                    "train the models on the same columns."
                 )
     return [forest.with_schema(schema) for forest in forests]
 
@@ -378,11 +387,11 @@ def _merge_equal_forests(forests: Sequence[Forest], factors: Sequence[float]) ->
     distinct: list[Forest] = []
     totals: list[float] = []
     for forest, factor in zip(forests, factors, strict=True):
-        place = next((i for i, other in enumerate(distinct) if are_equal(other, forest)), len(distinct))
-        if place == len(distinct):
+        index = next((i for i, other in enumerate(distinct) if are_equal(other, forest)), len(distinct))
+        if index == len(distinct):
             distinct.append(forest)
             totals.append(0.0)
-        totals[place] += factor
+        totals[index] += factor
     return distinct, totals
 
 
@@ -451,7 +460,7 @@ _MAX_FEATURES = 12  # of 2^12 terms
 
 
 def response_effects(function: Function) -> Effects:
-    """Return the response in every cell of all used features; raise ValueError or BudgetError if impossible."""
+    """Return the response in every cell of all used features, one table; raise BudgetError if that is too large."""
     grid, schema = function.grid, function.grid.schema
     if schema.link in SAME_SCALE:
         raise ValueError(

@@ -192,7 +192,7 @@ Sums = tuple[list[str], Ints]  # labels of sums, and the position of each compon
 def _by_family(components: Components, families: Families) -> Sums:
     """Return labels of families, interactions and unlisted terms, and the position of each component's among them."""
     keys, places = families.merged(components.keys)
-    labels = components.labelled(families.labels(keys))
+    labels = components.with_labels_of_sums(families.labels(keys))
     return labels, np.append(places, np.arange(len(keys), len(labels)))
 
 
@@ -201,7 +201,7 @@ def _by_route(components: Components, families: Families, feature: str) -> Sums:
     position = families.names.index(feature)
     keys = [families.key_of_families(key) for key in components.keys]
     places = [0 if key == (position,) else 1 if position in key else 2 for key in keys]
-    labels = components.labelled([f"{feature} by itself", f"interactions of {feature}", "other features"])
+    labels = components.with_labels_of_sums([f"{feature} by itself", f"interactions of {feature}", "other features"])
     return labels, np.array([*places, *range(3, len(labels))], dtype=np.int64)
 
 

@@ -416,7 +416,7 @@ def rank_terms(function: Function, moments: Moments, families: Families, by: str
         labels, features = list(families.names), [(name,) for name in families.names]
         measures = np.einsum("mtk,tf->mfk", measures, feature_shares(keys, len(labels), n_rests=n_sums))
     orders = [*map(len, features), *components.orders[len(components.keys) :]]
-    entries = components.labelled(labels), [*features, *[()] * n_sums], orders
+    entries = components.with_labels_of_sums(labels), [*features, *[()] * n_sums], orders
     return Ranking(by, *entries, function.grid.schema.outputs, *measures)
 
 

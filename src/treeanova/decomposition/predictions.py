@@ -326,7 +326,7 @@ class Predictions:
         names = self.schema.names
         return tuple(names[j] for j in key)
 
-    def _positions(self, names: Names) -> Key:
+    def _key_of(self, names: Names) -> Key:
         return tuple(self.schema.names.index(name) for name in names)
 
     def _table_weights(self, key: Key) -> Floats:
@@ -341,7 +341,7 @@ class Predictions:
         return self.density.population if self.density.ranks_on_population else self.density
 
     def _term(self, names: Names) -> Term:
-        key, effects = self._positions(names), self._function.effects
+        key, effects = self._key_of(names), self._function.effects
         schema = dataclasses.replace(self.schema, features=tuple(self.schema.features[j] for j in key))
         if key not in effects.terms:
             return Term(names, schema, at_rows=functools.partial(self._at_encoded, key))
@@ -360,7 +360,7 @@ class Predictions:
         """Return positions of the features of a term that can be evaluated, listed or not."""
         names = self.terms.features_in(key)
         if all(name in self.schema.names for name in names):
-            positions = tuple(sorted(self._positions(names)))
+            positions = tuple(sorted(self._key_of(names)))
             if not self._function.scope.is_part and self._function.terms.can_evaluate(positions):
                 return positions
             if self.has_remainder and frozenset(names) not in map(frozenset, self.terms):
@@ -368,7 +368,7 @@ class Predictions:
                     f"{label_of(names)} is in the remainder, if it is a term at all; ask the decomposition before "
                     "truncate(), or one without max_order"
                 )
-        return self._positions(self.terms.names_of(names))
+        return self._key_of(self.terms.names_of(names))
 
     def _scores(self, X: Any) -> Floats:
         return self._function.score(Rows.of(X, self.schema))

@@ -16,7 +16,7 @@ from treeanova.core.arrays import Floats, label_of
 from treeanova.data.columns import as_rows, columns_of, encode, encode_rows
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.explanation import Explanation
-from treeanova.decomposition.function import rest_label
+from treeanova.decomposition.function import label_of_unlisted
 from treeanova.decomposition.predictions import Predictions, backend_of_tables, function_of
 from treeanova.decomposition.validation import Validation
 from treeanova.model.effects import respond
@@ -260,7 +260,7 @@ def _bars_of_row(explained: Explanation, texts: Mapping[str, str], output_index:
     values = np.append(values, [np.atleast_1d(rest[0])[output_index] for rest in explained.rests.values()])
     remainder = ["remainder"] if explained.remainder is not None else []
     names = [label_of(texts[name] for name in term) for term in explained.terms]
-    names += [*map(rest_label, explained.others), *remainder]
+    names += [*map(label_of_unlisted, explained.others), *remainder]
     order = np.argsort(-np.abs(values), kind="stable")[: np.count_nonzero(values) or None]
     return Bars([names[i] for i in order], {"value": values[order]})
 

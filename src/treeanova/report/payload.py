@@ -32,7 +32,7 @@ from treeanova.decomposition.answers import (
 from treeanova.decomposition.bags import Bag, errors_by_term
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.explanation import Explanation
-from treeanova.decomposition.function import rest_label
+from treeanova.decomposition.function import label_of_unlisted
 from treeanova.decomposition.importance import Standing, is_rest, key_of_rest
 from treeanova.decomposition.predictions import Term, function_of, tables_of
 from treeanova.decomposition.validation import Validation
@@ -519,7 +519,9 @@ class Payload:
         tables = self._tables([names for names in self.ranked if names in has_table][:max_terms], maker, progress)
         standing = self._standing_by_ranking()
         sums = {
-            key_of_rest(rest_label(order)) for fx in self.pure.values() for order in function_of(fx).unlisted_orders
+            key_of_rest(label_of_unlisted(order))
+            for fx in self.pure.values()
+            for order in function_of(fx).unlisted_orders
         }
         plain = []
         for names in self.ranked:
