@@ -10,7 +10,7 @@ import pytest
 import treeanova
 from tests.support.same_answers import assert_same_answers, boosted_model, mixed_rows
 from tests.support.training import fit
-from treeanova.data.sources import DaskTable, batches_of, merged_by_name
+from treeanova.data.sources import DaskTable, batches_of, merge_by_name
 from treeanova.data.streams import Selection
 
 pd = pytest.importorskip("pandas")
@@ -139,4 +139,4 @@ def test_results_are_merged_by_name_in_any_order():
         lambda one, two: str(int(one) + int(two)).encode(),
     )
     assert found == {"rows 0": b"1401", "rows 1": b"1599"}
-    assert merged_by_name({"a": b"1"}, {"b": b"2"}, lambda one, two: b"") == {"a": b"1", "b": b"2"}
+    assert merge_by_name({"a": b"1"}, {"b": b"2"}, lambda one, two: b"") == {"a": b"1", "b": b"2"}

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from treeanova.data.sources import batches_of_part, merged_by_name
+from treeanova.data.sources import batches_of_part, merge_by_name
 from treeanova.data.streams import ALL_COLUMNS
 
 
 def test_parts_are_merged_by_name():
     first, second = {"a": b"1", "b": b"2"}, {"b": b"3", "c": b"4"}
-    assert merged_by_name(first, second, lambda one, two: one + two) == {"a": b"1", "b": b"23", "c": b"4"}
+    assert merge_by_name(first, second, lambda one, two: one + two) == {"a": b"1", "b": b"23", "c": b"4"}
 
 
 def test_batches_of_a_partition_have_its_number():

@@ -22,12 +22,12 @@ from treeanova.data.dates import date_column, units_of_dates, with_dates
 from treeanova.data.features import Feature, Schema
 
 _LIBRARIES = ("pandas", "polars", "pyarrow")
-_LONGEST_CELL = 60
-_LONGEST_TABLE = 60
+_LONGEST_CELL = 60  # characters
+_LONGEST_TABLE = 60  # rows that are printed
 
 
 def encode(X: Any, schema: Schema) -> Floats:
-    """Return the encoded matrix of shape (n_rows, n_features), column by column in memory."""
+    """Encode user data as float64, (n_rows, n_features), for the model: numbers, positions of categories, NaN."""
     # Tables (of any library that narwhals supports) are matched by name, in any order and ignoring other columns, if
     # they have the names of the model or of the user. Without such names, they are matched by name if their columns are
     # exactly x0, x1, ..., and by position otherwise. Arrays and sparse matrices are matched by position.
@@ -51,7 +51,7 @@ def encode(X: Any, schema: Schema) -> Floats:
 
 
 def column_named(X: Any, name: str, schema: Schema) -> npt.NDArray[Any]:
-    """Return the column that the argument `group` names: any column of a table, or a feature of a matrix."""
+    """Return the raw column that the argument `group` names: any column of a table, or a feature of a matrix."""
     if not scipy.sparse.issparse(X) and not isinstance(X, np.ndarray) and nw.dependencies.is_into_dataframe(X):
         table = as_table(X)
         names = [str(column) for column in table.columns]
@@ -78,7 +78,7 @@ def with_labels(schema: Schema, X: Any) -> Schema:
 
 
 def without_column(X: Any, name: str, schema: Schema | None = None) -> tuple[Any, npt.NDArray[Any]]:
-    """Return a table without a column, and the column; with a schema, the table has the model's columns only."""
+    """Split a column, such as the target, off a table; with a schema, return only the model's columns beside it."""
     table = as_table(X) if nw.dependencies.is_into_dataframe(X) else None
     if table is None or name not in table.columns:
         got = "an array" if table is None else f"the columns {', '.join(map(repr, table.columns))}"
@@ -108,18 +108,19 @@ def _raw_columns(data: Any, schema: Schema) -> tuple[Sequence[npt.NDArray[Any]],
         return [feature.encoder.of_array(array[:, j]) for j, feature in enumerate(schema.features)], len(array)
     table = as_table(data)
     positions = column_positions(table.columns, schema)
-    columns = [_of_feature(table[:, j], feature) for feature, j in zip(schema.features, positions, strict=True)]
+    columns = [_raw_feature_column(table[:, j], feature) for feature, j in zip(schema.features, positions, strict=True)]
     return columns, len(table)
 
 
-def _of_feature(series: nw.Series[Any], feature: Feature) -> npt.NDArray[Any]:
+def _raw_feature_column(series: nw.Series[Any], feature: Feature) -> npt.NDArray[Any]:
+    """Return a table's column as the feature's encoder takes it: dates, numbers, or objects with the right nulls."""
     dates = date_column(series) if feature.encoder.date_unit else None
     if dates is not None:
         return dates
-    encoder, kind = feature.encoder, series.implementation
-    may_hold_none = encoder.tells_none and series.dtype == nw.Boolean and not kind.is_pandas_like()
-    column = objects(series.to_list()) if may_hold_none else encoder.of_table(raw_column(series), feature.name)
-    return encoder.with_nulls(column) if kind.is_pyarrow() else column
+    encoder, library = feature.encoder, series.implementation
+    may_hold_none = encoder.tells_none and series.dtype == nw.Boolean and not library.is_pandas_like()
+    column = object_column(series.to_list()) if may_hold_none else encoder.of_table(raw_column(series), feature.name)
+    return encoder.with_nulls(column) if library.is_pyarrow() else column
 
 
 def as_table(data: Any) -> nw.DataFrame[Any]:
@@ -131,10 +132,10 @@ def as_table(data: Any) -> nw.DataFrame[Any]:
     return nw.from_native(data, eager_only=True)
 
 
-def rows_at(X: Any, numbers: npt.NDArray[np.int64]) -> Any:
+def rows_at(X: Any, row_index: npt.NDArray[np.int64]) -> Any:
     if scipy.sparse.issparse(X):
-        return X.tocsr()[numbers]
-    return nw.to_native(as_table(X)[numbers]) if nw.dependencies.is_into_dataframe(X) else np.asarray(X)[numbers]
+        return X.tocsr()[row_index]
+    return nw.to_native(as_table(X)[row_index]) if nw.dependencies.is_into_dataframe(X) else np.asarray(X)[row_index]
 
 
 def n_rows_of(X: Any) -> int:
@@ -158,13 +159,13 @@ def _not_in_memory_error(data: Any) -> TypeError:
 
 
 def check_nameless(data: Any, name: str = "X") -> None:
-    """Raise TypeError for data that has names of columns and is no data frame: numpy would forget the names."""
-    of_dtype = getattr(getattr(data, "dtype", None), "fields", None)  # of structs
+    """Raise TypeError for data with names of columns that is not a data frame: numpy would forget the names."""
+    struct_fields = getattr(getattr(data, "dtype", None), "fields", None)
     row = data[0] if isinstance(data, (list, tuple)) and len(data) else None
-    of_rows = nw.dependencies.is_into_series(row) or isinstance(row, Mapping) or hasattr(row, "_fields")
-    if of_rows or of_dtype or hasattr(data, "columns") or hasattr(data, "column_names"):
-        kind = type(row if of_rows else data)
-        got = f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}{' for a row' if of_rows else ''}"
+    row_has_names = nw.dependencies.is_into_series(row) or isinstance(row, Mapping) or hasattr(row, "_fields")
+    if row_has_names or struct_fields or hasattr(data, "columns") or hasattr(data, "column_names"):
+        kind = type(row if row_has_names else data)
+        got = f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}{' for a row' if row_has_names else ''}"
         raise TypeError(
             f"`{name}` must be a data frame, or have no names of columns, got {got}; make a data frame of it, as by "
             "pandas.DataFrame(rows), pyarrow.Table.from_batches([batch]), series.struct.unnest() or frame.to_native()."
@@ -211,7 +212,7 @@ def _as_matrix(data: Any, schema: Schema) -> npt.NDArray[Any]:
 
 
 def _sparse_columns(data: Any, schema: Schema) -> list[Floats]:
-    """Return columns of a sparse matrix, with absent entries as the library reads them."""
+    """Return the columns of a sparse matrix, dense; absent entries are `schema.absent`, as the library reads them."""
     _check_width(data.shape[1], schema)
     if schema.absent is None:
         raise ValueError(
@@ -228,12 +229,12 @@ def _sparse_columns(data: Any, schema: Schema) -> list[Floats]:
     return columns
 
 
-def column_positions(columns: Sequence[Any], schema: Schema, beside: Collection[str] = ()) -> list[int]:
-    """Return where each feature is among the columns; those in `beside` are features only if matched by name."""
+def column_positions(columns: Sequence[Any], schema: Schema, reserved: Collection[str] = ()) -> list[int]:
+    """Return each feature's position in `columns`; `reserved` ones (weights, target) are features only by name."""
     names = [str(name) for name in columns]
     if schema.named:
         return _positions_by_name(names, schema)
-    return _positions_without_names(_as_model_spells(names, schema), schema, set(beside))
+    return _positions_without_names(_as_model_spells(names, schema), schema, set(reserved))
 
 
 def _as_model_spells(names: list[str], schema: Schema) -> list[str]:
@@ -274,26 +275,26 @@ def blanks_around(missing: Collection[str], columns: Iterable[str]) -> str:
     return f"the column {shown} has blanks around its name, rename it" if padded_names else ""
 
 
-def _positions_without_names(names: list[str], schema: Schema, beside: set[str]) -> list[int]:
-    """Return positions for a model without names: columns with the names shown for it, or all others."""
+def _positions_without_names(names: list[str], schema: Schema, reserved: set[str]) -> list[int]:
+    """Return positions for a model that stores no names: columns with the displayed names, else all not reserved."""
     features = set(schema.names)
-    if has_features(set(names) - (beside - features), schema):
+    if has_features(set(names) - (reserved - features), schema):
         return [names.index(name) for name in schema.names]
-    left = [name for name in names if name not in beside]
-    if features.intersection(left):
+    unreserved = [name for name in names if name not in reserved]
+    if features.intersection(unreserved):
         if schema.given:
             raise ValueError(
                 f"`X` must have all of the names {', '.join(map(repr, schema.names))} or none, got {', '.join(names)}; "
                 "rename its columns."
             )
-        check_beside(left, schema, beside)
-    _check_width(len(left), schema)
-    return [names.index(name) for name in left]
+        check_reserved(unreserved, schema, reserved)
+    _check_width(len(unreserved), schema)
+    return [names.index(name) for name in unreserved]
 
 
-def check_beside(names: Collection[str], schema: Schema, beside: Collection[str]) -> None:
-    """Raise ValueError if columns are matched by position and one in `beside` has the name of a feature."""
-    both = sorted({*beside}.intersection(schema.names))
+def check_reserved(names: Collection[str], schema: Schema, reserved: Collection[str]) -> None:
+    """Raise ValueError if some columns have features' names and so does a reserved one: matching is ambiguous."""
+    both = sorted({*reserved}.intersection(schema.names))
     if both and set(names).intersection(schema.names):
         raise ValueError(
             f"`X` must have no columns but features and those named beside them, where {both[0]!r} is the name "
@@ -302,7 +303,7 @@ def check_beside(names: Collection[str], schema: Schema, beside: Collection[str]
 
 
 def has_features(names: Collection[str], schema: Schema) -> bool:
-    """Whether columns match the names shown for a model without names: the user's, or x0, x1, ..."""
+    """Whether columns have the displayed names of a model that stores none: the user's, or x0, x1, ..."""
     # With made-up names there may be no other column, because x1, x2, x3 may be features of a table x0, x1, x2, x3.
     return set(schema.names) <= set(names) if schema.given else set(schema.names) == set(names)
 
@@ -316,16 +317,18 @@ def raw_column(series: nw.Series[Any]) -> npt.NDArray[Any]:
         dense = series.to_numpy()
         if dense.dtype.kind in "biuf":
             return dense
-    return objects(series.to_list())
+    return object_column(series.to_list())
 
 
-def objects(values: Sequence[Any]) -> npt.NDArray[Any]:
+def object_column(values: Sequence[Any]) -> npt.NDArray[Any]:
+    """Return a 1-d array of dtype object; numpy alone would convert values or add axes."""
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return column
 
 
 def _numbers(series: nw.Series[Any]) -> npt.NDArray[Any]:
+    """Return a column of numbers or booleans as numpy; float64 with NaN if some are null."""
     if series.dtype == nw.Decimal:  # text is read as the nearest float; pyarrow's own cast may miss it
         return series.cast(nw.String).cast(nw.Float64).to_numpy()
     is_missing = series.is_null().to_numpy()
@@ -340,7 +343,7 @@ def _numbers(series: nw.Series[Any]) -> npt.NDArray[Any]:
 
 
 def in_plain_type(series: nw.Series[Any]) -> nw.Series[Any]:
-    """Return a column of Arrow whose type narwhals does not know as numbers, if it holds numbers in another form."""
+    """Decode an Arrow column whose type narwhals does not know: run-end encoded, extension type or decimal."""
     native = series.to_native()
     is_arrow = hasattr(native, "type") or type(native.dtype).__name__ == "ArrowDtype"
     if series.dtype != nw.Unknown or not is_arrow:
@@ -372,7 +375,7 @@ class Table:
         for name, column in columns.items():
             values = np.asarray(column)
             is_plain = values.dtype.kind in "biufM"
-            self._columns[name] = values if is_plain else objects(list(column))
+            self._columns[name] = values if is_plain else object_column(list(column))
 
     @property
     def columns(self) -> list[str]:
@@ -400,7 +403,7 @@ class Table:
 
 
 def installed_library() -> str | None:
-    """Return the library for results of rows without one: pandas, else polars, else pyarrow, else None."""
+    """Return the library for result tables if X is not a data frame: pandas, else polars, pyarrow or None."""
     return next((name for name in _LIBRARIES if _is_installed(name)), None)
 
 
@@ -409,13 +412,14 @@ def _is_installed(library: str) -> bool:
 
 
 def backend_of(data: Any) -> str | None:
-    """Return the name of the library of a data frame, else of the one installed for results."""
+    """Return the name of the data frame library of user data, else of the one installed for results."""
     if nw.dependencies.is_into_dataframe(data):
         return str(nw.get_native_namespace(as_table(data)).__name__)
     return installed_library()
 
 
 def free_name(name: str, taken: Collection[str]) -> str:
+    """Put brackets around a column's name until it is not in `taken`."""
     while name in taken:
         name = f"({name})"
     return name
@@ -430,6 +434,7 @@ def frame(columns: Mapping[str, Sequence[Any] | Any], backend: str | None) -> An
 
 
 def columns_of(table: Any) -> dict[str, list[Any]]:
+    """Return the columns of any table, by name, as lists of plain values."""
     if isinstance(table, Table):
         return table.to_dict()
     if isinstance(table, Mapping):
@@ -470,7 +475,7 @@ def _cell(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text that cannot move the cursor."""
+    """Replace control characters, which could move the cursor of a terminal."""
     return "".join("�" if unicodedata.category(character)[0] == "C" else character for character in text)
 
 
@@ -484,7 +489,7 @@ def is_number(text: str) -> bool:
 
 
 def as_rows(rows: Any, schema: Schema, *, name: str, backend: str | None = None) -> Any:
-    """Return rows, at least one, as a table or matrix; errors name the argument `name`."""
+    """Return one row (mapping, Series, sequence) or several as a table or matrix; errors name the argument `name`."""
     if isinstance(rows, Mapping):
         named = {str(key): value for key, value in rows.items()}
         spelling = next((names for names in schema.spellings if set(names) <= set(named)), None)
@@ -503,7 +508,7 @@ def as_rows(rows: Any, schema: Schema, *, name: str, backend: str | None = None)
 
 
 def _two_axes(rows: Any, name: str) -> Any:
-    """Return a table or matrix unchanged; a Series or a sequence as one row."""
+    """Return a table or matrix unchanged, a Series or a sequence as a matrix of one row; `name` is for errors."""
     if getattr(rows, "ndim", None) == 1 and hasattr(rows, "to_frame"):
         rows = rows.to_frame().T.infer_objects() if hasattr(rows, "index") else rows.to_list()
     if len(getattr(rows, "shape", ())) == 2:

@@ -48,7 +48,7 @@ class DateNumber(Encoder):
 
 
 def _as_dates(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a column of date objects as numpy's dates in UTC; other columns unchanged."""
+    """Return a raw column of date objects as numpy's dates in UTC; other columns unchanged."""
     if column.dtype.kind != "O":
         return column
     values = [None if is_missing(value) else value for value in column]
@@ -66,7 +66,7 @@ def _utc_datetime(value: Any) -> np.datetime64:
 
 
 def _dates_as_numbers(column: npt.NDArray[Any], unit: str, name: str) -> npt.NDArray[Any]:
-    """Return dates as integers, or as floats with NaN if some are missing; other columns unchanged."""
+    """Return dates as whole numbers of `unit`, as floats with NaN if some are missing; other columns unchanged."""
     if column.dtype.kind != "M":
         return column
     is_absent = np.isnat(column)
@@ -95,7 +95,7 @@ def date_column(series: nw.Series[Any]) -> npt.NDArray[Any] | None:
 
 
 def with_dates(schema: Schema, dates: Mapping[str, str]) -> Schema:
-    """Mark features as dates; `dates` has units by name."""
+    """Mark features as dates, so users can pass dates; `dates` maps names of features to units of time."""
     for name, unit in dates.items():
         if name not in schema.names or unit not in UNITS:
             wrong = f"the unit {unit!r}" if name in schema.names else f"no feature {name!r}"
@@ -120,7 +120,7 @@ def _is_plain_number(feature: Feature) -> bool:
 def units_of_dates(
     schema: Schema, columns: Sequence[npt.NDArray[Any] | None], thresholds: Callable[[int], Floats]
 ) -> dict[str, str]:
-    """Return units, by feature name, of numeric features with columns of dates: thresholds lie among the dates."""
+    """Find the unit of time in which thresholds lie among the dates of X, for each date column; by feature name."""
     # `columns` has numpy's dates, or None, for each feature; `thresholds(j)` are those of feature j. A unit is taken if
     # no other fits: neighbouring units differ by a factor of 1,000 or more. Features without thresholds have any unit.
     units = {}
@@ -129,7 +129,7 @@ def units_of_dates(
             continue
         if np.isnat(column).all() and len(thresholds(j)):  # missing values may have any type
             continue
-        fitting = [unit for unit in UNITS if _fits(column, unit, thresholds(j))]
+        fitting = [unit for unit in UNITS if _contains_thresholds(column, unit, thresholds(j))]
         if len(fitting) != 1 and len(thresholds(j)):
             fit = "no unit of time fits" if not fitting else "several units of time fit"
             raise TypeError(
@@ -140,7 +140,7 @@ def units_of_dates(
     return units
 
 
-def _fits(column: npt.NDArray[Any], unit: str, thresholds: Floats) -> bool:
+def _contains_thresholds(column: npt.NDArray[Any], unit: str, thresholds: Floats) -> bool:
     """Whether all thresholds lie among the dates in this unit, or at most as far beyond as the dates are apart."""
     dates = column[~np.isnat(column)]
     if not len(dates):
@@ -152,11 +152,13 @@ def _fits(column: npt.NDArray[Any], unit: str, thresholds: Floats) -> bool:
 
 
 def days_since_1970(numbers: npt.ArrayLike, unit: str) -> Floats:
+    """Convert dates that are numbers of `unit` in the model to days since 1970."""
     days = np.asarray(numbers, dtype=np.float64) * (_MICROSECONDS[unit] / _DAY)
     return days - _DAYS_BEFORE_1970 if unit == "ordinal" else days
 
 
 def numbers_on_days(days: npt.ArrayLike, unit: str) -> Floats:
+    """Convert days since 1970 to the model's numbers of `unit`."""
     days_of_unit = np.asarray(days, dtype=np.float64) + (_DAYS_BEFORE_1970 if unit == "ordinal" else 0)
     return days_of_unit * (_DAY / _MICROSECONDS[unit])
 

@@ -28,6 +28,7 @@ class _Value:
     """Equality of dataclasses by their fields, where NaN equals NaN; for classes declared with ``eq=False``."""
 
     def _comparable(self) -> tuple[object, ...]:
+        """Return the values of the fields that count for equality, None for NaN."""
         compared = [field.name for field in dataclasses.fields(self) if field.compare]  # type: ignore[arg-type]
         values = [getattr(self, name) for name in compared]
         return tuple(None if isinstance(value, float) and np.isnan(value) else value for value in values)
@@ -70,7 +71,7 @@ class Encoder(_Value, abc.ABC):
         return column
 
     def of_array(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return a column of an array as `encode` takes it."""
+        """Prepare a matrix's column for `encode`."""
         return column
 
     def with_nulls(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -102,6 +103,7 @@ def _as_float(column: npt.NDArray[Any], name: str, *, takes_underscores: bool = 
 
 
 def _remedy_for(sample: Sequence[Any]) -> str:
+    """Return the remedy for an error about values that are not numbers; dates have one more."""
     is_date = any(isinstance(value, dt.date | np.datetime64) for value in sample)
     return f"convert it as for training{', or name it in `dates` of decompose()' if is_date else ''}"
 
@@ -136,16 +138,16 @@ def _is_number(value: Any, takes_underscores: bool) -> bool:
     return True
 
 
-def singles(values: npt.ArrayLike) -> npt.NDArray[np.float32]:
-    """Return float32, infinite for numbers that are too large."""
+def as_float32(values: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """Cast to float32, infinite for numbers that are too large."""
     with np.errstate(over="ignore"):
         return np.asarray(values).astype(np.float32)
 
 
-def _as_single(column: npt.NDArray[Any], name: str) -> npt.NDArray[np.float32]:
-    """Cast directly to float32; a column of objects only if all of it is missing."""
+def _column_as_float32(column: npt.NDArray[Any], name: str) -> npt.NDArray[np.float32]:
+    """Cast a raw column to float32; TypeError for text and other objects unless all are missing."""
     if column.dtype.kind in "biuf":
-        return singles(column)
+        return as_float32(column)
     sample = [value for value in column if not is_missing(value)]
     if sample:
         # XGBoost would use the codes of a category column as numbers, whatever its labels; they are unknown here.
@@ -156,8 +158,8 @@ def _as_single(column: npt.NDArray[Any], name: str) -> npt.NDArray[np.float32]:
     return np.full(len(column), np.nan, dtype=np.float32)
 
 
-def _as_spelled(column: npt.NDArray[Any], name: str) -> Floats:
-    """Return numbers, or text that spells them in Python (EBMs); next to text, all values are text: True is a word."""
+def _as_ebm_numbers(column: npt.NDArray[Any], name: str) -> Floats:
+    """Return numbers as EBMs read them: text as by float(); next to text all values are text, so True is refused."""
     _check_numbers_or_text(column, name)
     if column.dtype.kind != "O":
         return _as_float(column, name, takes_underscores=True)
@@ -184,7 +186,7 @@ class Numeric(Encoder):
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
         if self.cast == "float32":
-            single = _as_single(column, name)
+            single = _column_as_float32(column, name)
             # Large integers would be rounded twice if they were cast to float64 first.
             values = (column if column.dtype.kind == "f" else single).astype(np.float64)
             return np.where(single == np.float32(self.missing), np.nan, values)
@@ -193,7 +195,7 @@ class Numeric(Encoder):
                 f"column {name!r} must be float64, got {column.dtype}, in which the pipeline's transformers round "
                 "otherwise; convert it with astype('float64')."
             )
-        values = _as_spelled(column, name) if self.cast == "text" else _as_float(column, name)
+        values = _as_ebm_numbers(column, name) if self.cast == "text" else _as_float(column, name)
         return values if np.isnan(self.missing) else np.where(values == self.missing, np.nan, values)
 
 
@@ -224,8 +226,9 @@ class IntegerCategory(Encoder):
         return self.names if self.names is not None else tuple(self.code_values)
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """Return positions among the codes, `n_categories` for numbers that are not codes, NaN if missing."""
         if self.cast == "float32":
-            values, missing = _as_single(column, name).astype(np.float64), float(np.float32(self.missing))
+            values, missing = _column_as_float32(column, name).astype(np.float64), float(np.float32(self.missing))
         else:
             values, missing = _as_float(column, name), self.missing
         is_absent = np.isnan(values) | (values == missing)
@@ -269,19 +272,20 @@ class Labels(Encoder):
         return self.none != "missing"
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """Return positions of labels, NaN if missing; other labels are `len(names)`, or NaN if `is_ordered`."""
         if self.numbers_are_codes and column.dtype.kind in "biuf":
             if any(isinstance(label, (int, float)) for label in self.names) and could_be_labels(self.names):
                 raise _ambiguous_numbers_error(column, name)
             encoder: Encoder = Numeric() if self.is_ordered else IntegerCategory(len(self.names))
             return encoder.encode(column, name)
-        values, inverse = _SPELLINGS[self.spelling](column, name)
+        values, value_index = _SPELLINGS[self.spelling](column, name)  # distinct values, and each row's among them
         code_of = {label: float(code) for code, label in enumerate(self.names)}
         unseen = np.nan if self.is_ordered else float(len(self.names))
         pairs = [(value, is_missing(value) or value in self.missing) for value in values]
         codes = [np.nan if is_absent else code_of.get(value, unseen) for value, is_absent in pairs]
         if self.spelling == "value":
             self._check_types([value for value, is_absent in pairs if not is_absent and value not in code_of], name)
-        encoded = np.array(codes, dtype=np.float64)[inverse]
+        encoded = np.array(codes, dtype=np.float64)[value_index]
         return self._with_none(encoded, column, name) if column.dtype == object else encoded
 
     def of_table(self, column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
@@ -291,7 +295,7 @@ class Labels(Encoder):
         return column
 
     def of_array(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return numbers as numbers where they may be codes, whatever the type of the array."""
+        """Return a matrix's column of objects that are all numbers, which are codes, as float64; others unchanged."""
         is_objects = self.numbers_are_codes and column.dtype == object
         has_numbers = is_objects and all(
             value is None or isinstance(value, (numbers.Real, np.bool_)) for value in column
@@ -299,13 +303,14 @@ class Labels(Encoder):
         return column.astype(np.float64) if has_numbers else column
 
     def with_nulls(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Replace None, a null of a file or an Arrow table, by NaN if `null_is_nan`."""
         if not self.null_is_nan or column.dtype != object:
             return column
         is_null = np.array([value is None for value in column], dtype=bool)
         return np.where(is_null, np.nan, column)
 
     def _check_types(self, unseen: Sequence[Any], name: str) -> None:
-        """Raise TypeError for a text that spells a label that is a number, and for a number that a label spells."""
+        """Raise TypeError if a value differs from a label only in its type: "3" and 3 are the same number."""
         labels = {_spelled_number(label): label for label in self.names}
         for value in unseen:
             number = _spelled_number(value)
@@ -316,7 +321,7 @@ class Labels(Encoder):
                 )
 
     def _with_none(self, encoded: Floats, column: npt.NDArray[Any], name: str) -> Floats:
-        """Return codes in which None is what `none` says; `encoded` has it as missing. Refuse NA if `refuses_na`."""
+        """Give None, missing in `encoded`, the code that the field `none` says; refuse pandas' NA if `refuses_na`."""
         if self.refuses_na and any(type(value).__name__ in {"NAType", "NaTType"} for value in column):
             raise TypeError(
                 f"column {name!r} must have NaN or None where it is missing, got pandas' NA or NaT, which encoders "
@@ -354,6 +359,7 @@ def _distinct_texts(column: npt.NDArray[Any], name: str) -> _TextsAndRows:
 
 
 def _text(value: Any, name: str) -> str:
+    """Return a label in the spelling "text"; TypeError for floats and other objects."""
     if isinstance(value, str):
         return value
     if isinstance(value, bytes):
@@ -497,12 +503,12 @@ def check_texts(schema: Schema) -> None:
 
 
 def have_same_categories(old: Schema, new: Schema) -> bool:
-    """Whether the categories of all features have the same numbers in two schemas."""
+    """Whether the categories of all features have the same codes in two schemas."""
     pairs = zip(old.features, new.features, strict=True)
-    return all(_have_same_numbers(one.encoder.labels, other.encoder.labels) for one, other in pairs)
+    return all(_have_same_codes(one.encoder.labels, other.encoder.labels) for one, other in pairs)
 
 
-def _have_same_numbers(labels: Sequence[Hashable] | None, other_labels: Sequence[Hashable] | None) -> bool:
+def _have_same_codes(labels: Sequence[Hashable] | None, other_labels: Sequence[Hashable] | None) -> bool:
     """Whether categories have the same codes by both lists of labels: equal ones, or the codes as one of them."""
     if labels is None or other_labels is None or labels == other_labels:
         return True
@@ -510,16 +516,17 @@ def _have_same_numbers(labels: Sequence[Hashable] | None, other_labels: Sequence
 
 
 def recoded_column(column: Floats, old: Feature, new: Feature, *, unseen_by_both: bool = False) -> Floats | None:
-    """Turn codes of `old` into those of `new`; None if `new` may know unseen ones, ruled out by `unseen_by_both`."""
+    """Turn codes of categories by `old` into codes by `new`; None if `new` may know labels that `old` has not seen."""
+    # Only the caller can rule that out, by `unseen_by_both`.
     old_labels, new_labels = old.encoder.labels, new.encoder.labels
-    if old_labels is None or new_labels is None or _have_same_numbers(old_labels, new_labels):
+    if old_labels is None or new_labels is None or _have_same_codes(old_labels, new_labels):
         return column
     positions = {label: float(code) for code, label in enumerate(new_labels)}
     unseen = np.nan if set(new_labels) - set(old_labels) and not unseen_by_both else float(len(new_labels))
-    codes = np.array([*(positions.get(label, float(len(new_labels))) for label in old_labels), unseen])
+    new_codes = np.array([*(positions.get(label, float(len(new_labels))) for label in old_labels), unseen])
     is_present = ~np.isnan(column)
     recoded = np.full(column.shape, np.nan)
-    recoded[is_present] = codes[column[is_present].astype(np.int64)]
+    recoded[is_present] = new_codes[column[is_present].astype(np.int64)]
     return None if np.isnan(recoded[is_present]).any() else recoded
 
 

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Floats, Ints
-from treeanova.data.columns import blanks_around, check_beside, columns_of, has_features, objects, raw_column
+from treeanova.data.columns import blanks_around, check_reserved, columns_of, has_features, object_column, raw_column
 from treeanova.data.features import Feature, Schema, is_missing
 from treeanova.data.streams import naming
 
@@ -130,13 +130,14 @@ def _read_csv(path: pathlib.Path, library: str, is_text: Callable[[str], bool]) 
 
 
 def _split_off_header(content: bytes, file_name: str) -> tuple[bytes, bytes]:
+    """Return the first line of a CSV file, which has the names of its columns, and the other lines."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise TableError(f"{file_name} must be text in UTF-8, got UTF-16; save it as UTF-8.")
     content = content.removeprefix(codecs.BOM_UTF8)
     if b"\n" not in content:
         content = content.replace(b"\r", b"\n")  # line ends of old Macs
     content = content.lstrip(b"\n\r") if content[:1] in b"\n\r" else content
-    ends = _places_outside_quotes(content, b"\n", _quotes(content, file_name))
+    ends = _outside_quotes(content, b"\n", _quote_positions(content, file_name))
     end = int(ends[0]) + 1 if len(ends) else len(content)
     return content[:end], content[end:]
 
@@ -165,10 +166,11 @@ def _parse_header(line: bytes, file_name: str) -> tuple[list[str], str]:
 def _checked_rows(content: bytes, separator: str, n_columns: int, file_name: str) -> bytes:
     """Drop blank lines and raise TableError for rows of wrong length, which libraries treat differently."""
     content = content if content.endswith(b"\n") or not content else content + b"\n"
-    quotes = _quotes(content, file_name, separator.encode())
-    ends = _places_outside_quotes(content, b"\n", quotes)
+    quotes = _quote_positions(content, file_name, separator.encode())
+    ends = _outside_quotes(content, b"\n", quotes)
     starts = np.concatenate([[0], ends[:-1] + 1]).astype(np.int64)
-    n_cells = np.diff(np.searchsorted(_places_outside_quotes(content, separator.encode(), quotes), ends), prepend=0) + 1
+    separators = _outside_quotes(content, separator.encode(), quotes)
+    n_cells = np.diff(np.searchsorted(separators, ends), prepend=0) + 1
     is_blank = np.zeros(len(ends), dtype=bool)
     for row in np.flatnonzero(n_cells == 1):  # of one column all rows, of several only blank ones and wrong ones
         is_blank[row] = not content[starts[row] : ends[row]].strip()
@@ -186,14 +188,14 @@ def _checked_rows(content: bytes, separator: str, n_columns: int, file_name: str
     return b"".join(content[start : end + 1] for start, end in pieces)
 
 
-def _quotes(content: bytes, file_name: str, separators: bytes = b",;\t|") -> Ints:
-    """Return the places of quotes, which open and close cells in turn; raise TableError for one within a cell."""
-    quotes = _places_of(content, b'"')
+def _quote_positions(content: bytes, file_name: str, separators: bytes = b",;\t|") -> Ints:
+    """Return byte positions of quotes, which open and close cells in turn; TableError for one within a cell."""
+    quotes = _byte_positions(content, b'"')
     text = np.frombuffer(content, dtype=np.uint8)
-    around = np.frombuffer(b'"\n\r' + separators, dtype=np.uint8)
-    before = text[quotes[::2] - 1][quotes[::2] > 0]
-    after = text[np.minimum(quotes[1::2] + 1, len(text) - 1)][quotes[1::2] + 1 < len(text)]
-    if len(quotes) % 2 or not (np.isin(before, around).all() and np.isin(after, around).all()):
+    allowed = np.frombuffer(b'"\n\r' + separators, dtype=np.uint8)
+    before_opening = text[quotes[::2] - 1][quotes[::2] > 0]
+    after_closing = text[np.minimum(quotes[1::2] + 1, len(text) - 1)][quotes[1::2] + 1 < len(text)]
+    if len(quotes) % 2 or not (np.isin(before_opening, allowed).all() and np.isin(after_closing, allowed).all()):
         raise TableError(
             f"{file_name} must have quotes around whole cells only, got others; double the quotes within a cell, and "
             "put the cell in quotes."
@@ -201,16 +203,18 @@ def _quotes(content: bytes, file_name: str, separators: bytes = b",;\t|") -> Int
     return quotes
 
 
-def _places_outside_quotes(content: bytes, character: bytes, quotes: Ints) -> Ints:
-    places = _places_of(content, character)
-    return places[np.searchsorted(quotes, places) % 2 == 0]
+def _outside_quotes(content: bytes, character: bytes, quotes: Ints) -> Ints:
+    """Return byte positions of a character, a separator or a line end, that is not within a quoted cell."""
+    positions = _byte_positions(content, character)
+    return positions[np.searchsorted(quotes, positions) % 2 == 0]  # after an even number of quotes
 
 
-def _places_of(content: bytes, character: bytes) -> Ints:
+def _byte_positions(content: bytes, character: bytes) -> Ints:
     return np.flatnonzero(np.frombuffer(content, dtype=np.uint8) == character[0])
 
 
 def _csv_by_polars(content: bytes, separator: str, names: list[str], text_columns: list[str]) -> Any:
+    """Read CSV without its header; `names` are those of its columns, of which `text_columns` stay text."""
     polars = importlib.import_module("polars")
 
     def read(words: list[str]) -> Any:
@@ -282,7 +286,7 @@ _INDEX_NAMES = ("__index_level_0__", f"{UNNAMED}0")
 
 
 def text_columns(schema: Schema | None) -> Callable[[str], bool]:
-    """Return a function that tells by its name whether a column stays text; all do if they are matched by position."""
+    """Return a function of a column's name: whether it has labels and so stays text; all do if matched by position."""
     if schema is None:
         return lambda _: False
     labels = {
@@ -330,7 +334,7 @@ def _columns_without_names(names: list[str], schema: Schema, file_name: str, dro
         names = [name for name in names if name not in _INDEX_NAMES]
     if has_features(names, schema):
         return list(schema.names)
-    check_beside(names, schema, dropped)
+    check_reserved(names, schema, dropped)
     if len(names) != n_features:
         raise ValueError(
             f"{file_name} must have {n_features} columns, because the model has no names for them, got {len(names)}: "
@@ -339,7 +343,7 @@ def _columns_without_names(names: list[str], schema: Schema, file_name: str, dro
     return names
 
 
-def _fitted(column: nw.Series[Any], feature: Feature, library: str) -> nw.Series[Any]:
+def _feature_column(column: nw.Series[Any], feature: Feature, library: str) -> nw.Series[Any]:
     """Return a column of a file as a feature needs it: numbers and dates parsed, labels as the model has them."""
     if not _has_labels(feature):
         if column.dtype not in {nw.String, nw.Object}:
@@ -360,12 +364,12 @@ def _fitted(column: nw.Series[Any], feature: Feature, library: str) -> nw.Series
     with_none = [None if is_missing(cell) or cell in not_labels else cell for cell in cells]
     reading = _best_reading(with_none, feature)
     if isinstance(reading, list) and library != "pyarrow":  # in whose tables nulls get their meaning when they are read
-        reading = feature.encoder.with_nulls(objects(reading)).tolist()
+        reading = feature.encoder.with_nulls(object_column(reading)).tolist()
     return _series(column.name, reading, library)
 
 
 def _best_reading(cells: list[Any], feature: Feature) -> Reading:
-    """Return the first reading whose values a feature knows all, else the one with the largest known share."""
+    """Read a file's cells as labels of a feature: in the first way in which it knows all, else in the best one."""
     best: Reading = cells
     best_share = -np.inf
     for reading in _readings(cells):
@@ -410,27 +414,21 @@ def _readings(cells: list[Any]) -> Iterator[Reading]:
     """Yield ways to read cells, likeliest first: unchanged, as text, as numbers, as booleans, as codes."""
     yield cells
     yield [None if cell is None else str(cell).strip() for cell in cells]
-    numbers = _as_numbers(cells)
-    for values in (numbers, _as_booleans(cells)):
-        if values is not None:
-            yield values
-    if numbers is not None:
-        yield _with_nan(numbers)
+    floats, booleans = _as_floats(cells), _as_booleans(cells)
+    if floats is not None:
+        yield [int(number) if number is not None and number.is_integer() else number for number in floats]
+    if booleans is not None:
+        yield booleans
+    if floats is not None:
+        yield _with_nan(floats)
 
 
 def _with_nan(numbers: Sequence[float | None]) -> Floats:
     return np.array([np.nan if number is None else number for number in numbers], dtype=np.float64)
 
 
-def _as_numbers(cells: list[Any]) -> list[int | float | None] | None:
-    """Return cells as numbers, whole ones as integers; None if a cell is not a number."""
-    numbers = _as_floats(cells)
-    if numbers is None:
-        return None
-    return [int(number) if number is not None and number.is_integer() else number for number in numbers]
-
-
 def _as_floats(cells: list[Any]) -> list[float | None] | None:
+    """Return cells as floats, None if missing; None if a cell does not spell a number."""
     if any(isinstance(cell, str) and ("_" in cell or not cell.isascii()) for cell in cells):
         return None  # Python would take 1_000 for a number, and digits of all scripts
     try:
@@ -440,6 +438,7 @@ def _as_floats(cells: list[Any]) -> list[float | None] | None:
 
 
 def _as_booleans(cells: list[Any]) -> list[bool | None] | None:
+    """Return cells as booleans, None if missing; None if a cell is neither true nor false."""
     texts = [None if cell is None else str(cell).strip() for cell in cells]
     if not all(text is None or text in _BOOLEANS for text in texts):
         return None
@@ -447,11 +446,11 @@ def _as_booleans(cells: list[Any]) -> list[bool | None] | None:
 
 
 def _share_known(reading: Reading, feature: Feature) -> float:
-    """Return the share of distinct values that a feature knows; -1 if it refuses them."""
+    """Return the share of distinct values that a feature's encoder knows; -1 if it refuses them."""
     if isinstance(reading, np.ndarray):
         column: npt.NDArray[Any] = np.unique(reading[~np.isnan(reading)])
     else:
-        column = objects(list({(type(cell), cell): cell for cell in reading if cell is not None}.values()))
+        column = object_column(list({(type(cell), cell): cell for cell in reading if cell is not None}.values()))
     try:
         encoded = feature.encoder.encode(feature.encoder.of_table(column, feature.name), feature.name)
     except (TypeError, ValueError):
@@ -511,18 +510,19 @@ def read_table(
     table = table.drop(dropped)
     if schema is not None:
         names = _model_columns(table.columns, schema, source.name, dropped)
-        columns = [_fitted(table[name], feature, library) for name, feature in zip(names, schema.features, strict=True)]
+        pairs = zip(names, schema.features, strict=True)
+        columns = [_feature_column(table[name], feature, library) for name, feature in pairs]
         if _kind_of(source) == "csv":
             with naming(source.name):
-                _refuse_words(columns, schema)
+                _check_numbers_in_text(columns, schema)
         table = table.select(names).with_columns(*columns)
     elif _kind_of(source) == "csv":
         table = table.with_columns(*(_typed_column(table[name], library) for name in table.columns))
     return nw.to_native(table)
 
 
-def _refuse_words(columns: Sequence[nw.Series[Any]], schema: Schema) -> None:
-    """Encode columns of numbers that are still text, which the encoder refuses: here the file is known."""
+def _check_numbers_in_text(columns: Sequence[nw.Series[Any]], schema: Schema) -> None:
+    """Raise TypeError for text in columns of numbers; encoding does that, but only here is the file known."""
     for column, feature in zip(columns, schema.features, strict=True):
         if column.dtype == nw.String and not _has_labels(feature):
             feature.encoder.encode(feature.encoder.of_table(raw_column(column), feature.name), feature.name)

@@ -3,9 +3,9 @@
 Each file is checked against its own schema: a column that is missing in one file is an error, not a column of missing
 values. Files given by paths are also read by their own schemas, those of a dataset of pyarrow by its schema.
 
-Workers get a function and the number of their part of the rows, and return named parts as bytes. The engine merges the
-parts of one name, two at a time, in any order. In Spark, each partition returns one row per part. Parts of 64
-neighbouring partitions are merged first, so that no task holds the parts of all partitions.
+Workers get a function and the number of their partition, and return what they counted as named parts, which are bytes.
+The engine merges the parts of one name, two at a time, in any order. In Spark, each partition returns one row per part.
+Parts of 64 neighbouring partitions are merged first, so that no task holds the parts of all partitions.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from treeanova.data.streams import ALL_COLUMNS, ROWS_PER_BATCH, Batch, Batches, 
 
 _SUFFIXES = (".parquet", ".pq", ".parq")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-_PARTS = "name string, part binary, place long"
+_PARTS = "name string, part binary, place long"  # Spark's schema of named parts; a place is a partition or a group
 __all__ = ["ROWS_PER_BATCH", "Batch", "Batches", "Distributed", "Selection", "batches_of"]
 Work = Callable[[Iterable[Batch]], Mapping[str, bytes]]
-"""Returns named parts for the batches of a partition."""
+"""Counts the batches of a partition; returns named parts."""
 Merge = Callable[[bytes, bytes], bytes]
 Map = Callable[[Any], Any]
 """Takes a table and returns float64 columns."""
@@ -79,11 +79,11 @@ class Files(Batches):
 
     @functools.cached_property
     def n_rows(self) -> int | None:
-        counts = self._counts
-        return sum(count for count in counts if count is not None) if None not in counts else None
+        counts = self._n_rows_by_file
+        return None if None in counts else sum(count for count in counts if count is not None)
 
     @functools.cached_property
-    def _counts(self) -> list[int | None]:
+    def _n_rows_by_file(self) -> list[int | None]:
         """Number of rows of each file, if its footer states it."""
         counts: list[int | None] = []
         for number, fragment in enumerate(self.fragments):
@@ -94,16 +94,18 @@ class Files(Batches):
     def reads(self, file: pathlib.Path) -> bool:
         systems = ((fragment, getattr(fragment, "filesystem", None)) for fragment in self.fragments)
         local = (fragment for fragment, system in systems if getattr(system, "type_name", "") == "local")
-        is_one = any(is_same_file(file, pathlib.Path(fragment.path)) for fragment in local)
-        return is_one or any(would_read(path, file) for path in self.locations)
+        is_fragment = any(is_same_file(file, pathlib.Path(fragment.path)) for fragment in local)
+        return is_fragment or any(would_read(path, file) for path in self.locations)
 
     def in_memory(self) -> Any:
+        """Return all rows as one table of pyarrow."""
         tables = [batch.table for batch in self]
         if not tables:
             raise ValueError("`X` must have at least one row, got 0 rows; pass other files.")
         return _pyarrow().concat_tables(tables, promote_options="permissive")
 
     def column(self, name: str) -> nw.Series[Any]:
+        """Read one column of all files."""
         selection = Selection(Schema((), named=True), keep=(name,))
         tables = [batch.kept for batch in self.reading(selection)]
         table = _pyarrow().concat_tables(tables, promote_options="permissive")
@@ -112,20 +114,20 @@ class Files(Batches):
     def _file_name(self, number: int) -> str:
         return str(getattr(self.fragments[number], "path", "") or f"part {number + 1}")
 
-    def _first(self) -> Any:
+    def _first_table(self) -> Any:
         all_tables = (self._read_tables(number, self._schema_of(number)[1]) for number in range(len(self.fragments)))
         return next((table for tables in all_tables for table in tables if n_rows_of(table)), None)
 
-    def _tables(self) -> Iterator[Batch]:
+    def _read_batches(self) -> Iterator[Batch]:
         first_row = 0
-        for number, n_rows in enumerate(self._counts):
+        for number, n_rows in enumerate(self._n_rows_by_file):
             if n_rows == 0:
                 continue
             name = self._file_name(number)
             _, names = self._schema_of(number)
             with streams.naming(name):
                 columns = self.selection.names_to_read(names)
-            if self.n_rows is None:
+            if self.n_rows is None:  # then rows are counted, and batches numbered, within each file
                 first_row = 0
             for table in self._read_tables(number, columns):
                 yield Batch(table, name, number if self.n_rows is None else 0, first_row)
@@ -145,11 +147,12 @@ class Files(Batches):
         return schema, [name for name in schema.names if name in {*physical.names, *keys}]
 
     def _read_tables(self, number: int, columns: Sequence[str]) -> Iterator[Any]:
+        """Yield tables of pyarrow with these columns of one file; errors name it."""
         schema, _ = self._schema_of(number)
         batches = self.fragments[number].to_batches(
             schema=schema, columns=list(columns), batch_size=streams.ROWS_PER_BATCH, batch_readahead=2
         )
-        remaining = streams.gathered(batches)
+        remaining = streams.tables_of_arrow_batches(batches)
         while True:
             with _naming_file(self._file_name(number)):
                 table = next(remaining, None)
@@ -180,6 +183,7 @@ def parquet_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str
 
 
 def dataset_files(dataset: Any) -> Files:
+    """Return the rows of a pyarrow Dataset, all read by its schema."""
     try:
         fragments = list(dataset.get_fragments())
     except ValueError as error:  # of a dataset with a filter, which hides its files
@@ -191,7 +195,7 @@ def dataset_files(dataset: Any) -> Files:
 
 
 def would_read(location: str, file: pathlib.Path) -> bool:
-    """Whether a path, a folder or a pattern stands for a file, or would once that is written."""
+    """Whether a path, a folder or a pattern of Parquet files stands for `file`, or would once it is written."""
     source, target = pathlib.Path(os.path.realpath(location)), pathlib.Path(os.path.realpath(file))
     if source.is_dir():
         return source in target.parents and _is_data(target, source)
@@ -206,7 +210,7 @@ def _is_pattern(path: str) -> bool:
 
 
 def _is_matched(segments: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether a pattern matches a path or a folder that it is in."""
+    """Whether a pattern of file names, in segments, matches a path or one of its folders."""
     if not pattern:
         return True
     if pattern[0] == "**":
@@ -215,6 +219,7 @@ def _is_matched(segments: Sequence[str], pattern: Sequence[str]) -> bool:
 
 
 def _parquet_paths(path: str) -> list[pathlib.Path]:
+    """Return the Parquet files that a path, a folder or a pattern stands for; an error if there are none."""
     if pathlib.Path(path).is_dir():
         data_files = [file for file in pathlib.Path(path).rglob("*") if _is_data(file, pathlib.Path(path))]
         rule = "a folder with Parquet files"
@@ -244,18 +249,18 @@ def _matched_files(pattern: str) -> list[pathlib.Path]:
 
 
 def _is_data(file: pathlib.Path, folder: pathlib.Path) -> bool:
-    """Whether a file holds rows: names that begin with . or _ do not."""
+    """Whether a file in a folder is Parquet and holds rows: names that begin with . or _ do not."""
     segments = file.relative_to(folder).parts
     return file.suffix.lower() in _SUFFIXES and not any(segment.startswith((".", "_")) for segment in segments)
 
 
 def batches_of_part(tables: Iterable[Any], number: int, selection: Selection) -> Iterator[Batch]:
-    """Yield the batches of one partition, as workers read them; rows are counted within it."""
-    return streams.select(streams.numbered(tables, f"partition {number}", number), selection)
+    """Yield the tables of partition `number` as batches with the selected columns; rows are counted within it."""
+    return streams.select(streams.cut_into_batches(tables, f"partition {number}", number), selection)
 
 
-def merged_by_name(first: Mapping[str, bytes], second: Mapping[str, bytes], merge: Merge) -> dict[str, bytes]:
-    """Return all parts of both mappings; two parts of one name are merged."""
+def merge_by_name(first: Mapping[str, bytes], second: Mapping[str, bytes], merge: Merge) -> dict[str, bytes]:
+    """Return the parts that two workers counted, by name; two parts of one name are merged."""
     both = {name: merge(payload, second[name]) if name in second else payload for name, payload in first.items()}
     return both | {name: payload for name, payload in second.items() if name not in first}
 
@@ -277,7 +282,7 @@ class DaskTable(Batches):
         return len(self.table)
 
     @memo
-    def _first(self) -> Any:
+    def _first_table(self) -> Any:
         if self.reads_selection:
             return self.table.head(_HEAD_ROWS, npartitions=-1)
         return self.table[:_HEAD_ROWS].compute()
@@ -292,17 +297,17 @@ class DaskTable(Batches):
             return list(self.table.to_delayed())
         return list(self.table[[self.table.columns[names.index(name)] for name in columns]].to_delayed())
 
-    def _tables(self) -> Iterator[Batch]:
+    def _read_batches(self) -> Iterator[Batch]:
         for number, partition in enumerate(self.partitions()):
-            yield from streams.numbered([partition.compute()], f"partition {number}", number)
+            yield from streams.cut_into_batches([partition.compute()], f"partition {number}", number)
 
     def reduced(self, work: Work, merge: Merge) -> dict[str, bytes]:
         """Merge what `work` returns for the batches of each partition, by name, in a tree of tasks."""
         delayed = importlib.import_module("dask").delayed
-        shared = delayed((work, self.selection_of_tables), traverse=False)
+        shared = delayed((work, self.selection_of_tables), traverse=False)  # sent to each worker once
         of_part = delayed(_work_on_partition)
         results = [of_part(shared, partition, number) for number, partition in enumerate(self.partitions())]
-        merge_two = delayed(functools.partial(merged_by_name, merge=merge))
+        merge_two = delayed(functools.partial(merge_by_name, merge=merge))
         while len(results) > 1:
             pairs = itertools.zip_longest(results[::2], results[1::2])
             results = [one if two is None else merge_two(one, two) for one, two in pairs]
@@ -327,6 +332,7 @@ def _work_on_partition(shared: tuple[Work, Selection], table: Any, number: int) 
 
 
 def _map_partition(table: Any, work: Map) -> Any:
+    """Return the columns of `work` for one Dask partition as a pandas frame with its index."""
     pandas = importlib.import_module("pandas")
     return pandas.DataFrame(work(table), index=getattr(table, "index", None))
 
@@ -343,24 +349,24 @@ class SparkTable(Batches):
         return int(self.table.count())
 
     @memo
-    def _first(self) -> Any:
+    def _first_table(self) -> Any:
         return self.table.limit(_HEAD_ROWS).toArrow()
 
     def _selected_table(self) -> Any:
         escaped = (name.replace("`", "``") for name in self.selection.names_to_read(self.table.columns))
         return self.table.select(*(f"`{name}`" for name in escaped))
 
-    def _tables(self) -> Iterator[Batch]:
+    def _read_batches(self) -> Iterator[Batch]:
         pyarrow = importlib.import_module("pyarrow")
         rows = self._selected_table().toLocalIterator()
         schema = self._selected_table().limit(0).toArrow().schema
         chunks = iter(lambda: [row.asDict() for row in itertools.islice(rows, ROWS_PER_BATCH)], [])
-        return streams.numbered(pyarrow.Table.from_pylist(chunk, schema) for chunk in chunks)
+        return streams.cut_into_batches(pyarrow.Table.from_pylist(chunk, schema) for chunk in chunks)
 
     def reduced(self, work: Work, merge: Merge) -> dict[str, bytes]:
         """Merge what `work` returns for each partition, by name: first of neighbouring partitions, then of all."""
         functions = importlib.import_module("pyspark.sql.functions")
-        frame = self._selected_table().mapInArrow(_spark_counter(work, self.selection_of_tables), _PARTS)
+        frame = self._selected_table().mapInArrow(_spark_worker(work, self.selection_of_tables), _PARTS)
         for place in (f"place div {_MERGED_AT_ONCE}", "0L"):
             frame = frame.withColumn("place", functions.expr(place))
             frame = frame.groupBy("name", "place").applyInArrow(_spark_merger(merge), _PARTS)
@@ -385,19 +391,19 @@ Distributed = DaskTable | SparkTable
 # Functions for workers. Spark counts the arguments of a function, so closures bind what they need.
 
 
-def _spark_counter(work: Work, selection: Selection) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Return a function for `mapInArrow`: a row of name, part and partition number for each part of `work`."""
+def _spark_worker(work: Work, selection: Selection) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """Return a function for Spark's `mapInArrow`: it counts a partition and yields a row for each named part."""
 
     def count(batches: Iterator[Any]) -> Iterator[Any]:
         number = importlib.import_module("pyspark").TaskContext.get().partitionId()
-        for name, payload in work(batches_of_part(streams.gathered(batches), number, selection)).items():
+        for name, payload in work(batches_of_part(streams.tables_of_arrow_batches(batches), number, selection)).items():
             yield _part_row(name, payload, number)
 
     return count
 
 
 def _spark_merger(merge: Merge) -> Callable[[Any], Any]:
-    """Return a function for `applyInArrow`: the parts in a table of one name merged to one row."""
+    """Return a function for Spark's `applyInArrow`: it merges a table of parts of one name to one row."""
 
     def merge_group(table: Any) -> Any:
         payloads = (scalar.as_py() for scalar in table["part"])
@@ -408,6 +414,7 @@ def _spark_merger(merge: Merge) -> Callable[[Any], Any]:
 
 
 def _part_row(name: str, payload: bytes, partition: int) -> Any:
+    """Return a named part as one row of Arrow with the columns `_PARTS`."""
     pyarrow = importlib.import_module("pyarrow")
     types = (pyarrow.string(), pyarrow.binary(), pyarrow.int64())
     columns = [pyarrow.array([value], kind) for value, kind in zip((name, payload, partition), types, strict=True)]
@@ -415,11 +422,11 @@ def _part_row(name: str, payload: bytes, partition: int) -> Any:
 
 
 def _spark_mapper(work: Map, names: Sequence[str], unused: Sequence[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    """Return a function for `mapInArrow`: the columns of `work`, then the columns `unused` unchanged."""
+    """Return a function for Spark's `mapInArrow`: it yields the columns of `work`, then `unused` ones unchanged."""
 
     def explain(batches: Iterator[Any]) -> Iterator[Any]:
         pyarrow = importlib.import_module("pyarrow")
-        for table in streams.gathered(batches):
+        for table in streams.tables_of_arrow_batches(batches):
             columns = [*map(pyarrow.array, work(table).values()), *(table[name] for name in unused)]
             yield from pyarrow.table(columns, names=names).to_batches()
 
@@ -468,7 +475,8 @@ def duckdb_relation(relation: Any) -> Stream:
 
 
 def arrow_tables(stream: Any) -> Iterator[Any]:
-    return streams.gathered(importlib.import_module("pyarrow").RecordBatchReader.from_stream(stream))
+    """Yield the tables of an object with ``__arrow_c_stream__``."""
+    return streams.tables_of_arrow_batches(importlib.import_module("pyarrow").RecordBatchReader.from_stream(stream))
 
 
 def batches_of(X: Any) -> Batches | None:
@@ -487,7 +495,7 @@ def batches_of(X: Any) -> Batches | None:
         return parquet_files(X)
     if not isinstance(X, Sequence):
         return _batches_of_object(X)
-    return streams.frames_in_list(X) if is_list and all(map(streams.is_frame, X)) else None
+    return streams.frames_in_list(X) if is_list and all(map(streams.is_frame_or_matrix, X)) else None
 
 
 _LIBRARIES: tuple[tuple[str, str, Callable[[Any], Batches]], ...] = (
@@ -501,6 +509,7 @@ _LIBRARIES: tuple[tuple[str, str, Callable[[Any], Batches]], ...] = (
 
 
 def _batches_of_object(X: Any) -> Batches | None:
+    """Return the rows of an engine's table, of an Arrow stream or of an iterable of frames; None for others."""
     for module, name, read in _LIBRARIES:
         owner = getattr(sys.modules.get(module), name, None)
         if owner is not None and isinstance(X, owner):

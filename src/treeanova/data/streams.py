@@ -80,24 +80,25 @@ class Selection:
     keep: tuple[str, ...] = ()  # columns to pass on, such as an identifier of the rows
 
     def model_names(self, names: Sequence[str]) -> list[str]:
-        """Return those of a table's columns that the model takes, in its order; all but `beside` without a schema."""
-        unknown = sorted(self.beside - set(names))
+        """Return the names of the model's columns among `names`, in its order; all but `reserved` without a schema."""
+        unknown = sorted(self.reserved - set(names))
         if unknown:
             raise ValueError(
                 f"`X` must have the columns that are named, got none named {', '.join(map(repr, unknown))}; "
                 f"{blanks_around(unknown, names) or 'check the names of weights, targets and columns to keep'}."
             )
         if self.schema is None:
-            return [name for name in names if name not in self.beside]
-        left = [name for name in names if self.schema.named or name not in self.drop]
-        return [left[j] for j in column_positions(left, self.schema, self.beside)]
+            return [name for name in names if name not in self.reserved]
+        candidates = [name for name in names if self.schema.named or name not in self.drop]
+        return [candidates[j] for j in column_positions(candidates, self.schema, self.reserved)]
 
     def names_to_read(self, names: Sequence[str]) -> list[str]:
+        """Return the names of a table's columns that must be read: the model's, those to keep and the weights."""
         return list(dict.fromkeys([*self.model_names(names), *self._weight_and_kept]))
 
     @property
-    def beside(self) -> set[str]:
-        """Names of columns that are not the model's, unless it has them by name."""
+    def reserved(self) -> set[str]:
+        """Columns with another role (left out, kept, weights): not the model's, unless it stores their names."""
         return {*self.drop, *self._weight_and_kept}
 
     @property
@@ -116,6 +117,7 @@ class Batches(abc.ABC):
 
     @property
     def n_rows(self) -> int | None:
+        """The number of all rows, or None if only reading would tell."""
         return None
 
     @property
@@ -128,33 +130,35 @@ class Batches(abc.ABC):
         return False
 
     def reading(self, selection: Selection) -> Self:
+        """Return the same rows with other columns to read."""
         return dataclasses.replace(self, selection=selection)  # type: ignore[type-var]
 
     @abc.abstractmethod
-    def _tables(self) -> Iterator[Batch]:
+    def _read_batches(self) -> Iterator[Batch]:
         """Yield batches with at least the selected columns, not much longer than `ROWS_PER_BATCH`."""
 
     @abc.abstractmethod
-    def _first(self) -> Any:
+    def _first_table(self) -> Any:
         """Return the first table that has rows, with all its columns; None or an empty one without rows."""
 
     def head(self, schema: Schema | None = None) -> Any:
         """Return the first table that has rows, with all columns that may be the model's; None without rows."""
-        table, beside = self._first(), self.selection.beside
+        table, reserved = self._first_table(), self.selection.reserved
         if table is None or not n_rows_of(table):
             return None
-        if not beside or not nw.dependencies.is_into_dataframe(table):
+        if not reserved or not nw.dependencies.is_into_dataframe(table):
             return table
         frame = as_table(table)
         spellings = () if schema is None else schema.spellings
-        beside = beside.difference(*(names for names in spellings if set(names) <= set(frame.columns)))
-        return frame.select([name for name in frame.columns if name not in beside]).to_native()
+        reserved = reserved.difference(*(names for names in spellings if set(names) <= set(frame.columns)))
+        return frame.select([name for name in frame.columns if name not in reserved]).to_native()
 
     def for_model(self, schema: Schema | None, weight: str | None = None) -> Self:
+        """Return the same rows with the columns of a model, and weights from the column `weight`."""
         return self.reading(dataclasses.replace(self.selection, schema=schema, weight=weight))
 
     def __iter__(self) -> Iterator[Batch]:
-        return select(self._tables(), self.selection_of_tables)
+        return select(self._read_batches(), self.selection_of_tables)
 
     @property
     def selection_of_tables(self) -> Selection:
@@ -164,7 +168,7 @@ class Batches(abc.ABC):
 
 def select(batches: Iterable[Batch], selection: Selection) -> Iterator[Batch]:
     """Yield batches that have rows, with the selected columns; check that each column keeps its kind of values."""
-    kinds: dict[str, tuple[str, str]] = {}
+    kinds: dict[str, tuple[str, str]] = {}  # by feature name: the kind of values, and the batch where it was first seen
     for batch in batches:
         if batch.n_rows:
             with naming(batch.source):
@@ -174,8 +178,9 @@ def select(batches: Iterable[Batch], selection: Selection) -> Iterator[Batch]:
 
 
 def _with_selected_columns(batch: Batch, selection: Selection) -> Batch:
+    """Return a batch whose table has the model's columns; weights and kept columns get fields of their own."""
     if not nw.dependencies.is_into_dataframe(batch.table):
-        named = sorted(selection.beside)
+        named = sorted(selection.reserved)
         if named:
             raise TypeError(
                 f"`X` must have names of columns to find {', '.join(map(repr, named))}, got a matrix; pass data frames."
@@ -195,7 +200,7 @@ def _with_selected_columns(batch: Batch, selection: Selection) -> Batch:
 
 
 def _check_kinds(batch: Batch, schema: Schema | None, kinds: dict[str, tuple[str, str]]) -> None:
-    """Raise TypeError if a column, unless all missing, changes its kind; `kinds` has each kind and its first source."""
+    """Raise TypeError if a column changes its kind of values; add new kinds to `kinds` by name, with their source."""
     if schema is None or not nw.dependencies.is_into_dataframe(batch.table):
         return
     table = as_table(batch.table)
@@ -233,7 +238,7 @@ def _kind_of(column: nw.Series[Any], feature: Feature) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Stream(Batches):
-    """Rows of a function that returns tables: of a query, of frames in a list, or of an iterator."""
+    """Rows that a function reads table by table: of a query, of frames in a list, or of an iterator."""
 
     read: Callable[[Sequence[str] | None], Iterable[Any]]  # takes names of columns, or None for all
     names: Sequence[str] | None = None
@@ -250,25 +255,25 @@ class Stream(Batches):
     def reads(self, file: pathlib.Path) -> bool:
         return any(is_same_file(file, source) for source in self.files())
 
-    def _first(self) -> Any:
+    def _first_table(self) -> Any:
         if self.preview is not None:
             return self.preview()
         return next((table for table in self.read(None) if n_rows_of(table)), None)
 
-    def _tables(self) -> Iterator[Batch]:
-        return numbered(self.read(None if self.names is None else self.selection.names_to_read(self.names)))
+    def _read_batches(self) -> Iterator[Batch]:
+        return cut_into_batches(self.read(None if self.names is None else self.selection.names_to_read(self.names)))
 
 
-def numbered(tables: Iterable[Any], source: str = "batch {}", partition: int = 0) -> Iterator[Batch]:
-    """Cut tables into batches that are not too long; `source` is their name, perhaps with {} for a number."""
+def cut_into_batches(tables: Iterable[Any], source: str = "batch {}", partition: int = 0) -> Iterator[Batch]:
+    """Yield tables as batches, long ones in pieces; `source` names each in errors, with {} for its number."""
     frames = (as_frame(table, source.format(i)) for i, table in enumerate(tables, start=1))
     first_row = 0
-    for i, table in enumerate(itertools.chain.from_iterable(map(_pieces_of, frames)), start=1):
+    for i, table in enumerate(itertools.chain.from_iterable(map(_pieces_of_table, frames)), start=1):
         yield Batch(table, source.format(i), partition, first_row)
         first_row += n_rows_of(table)
 
 
-def is_frame(entry: Any) -> bool:
+def is_frame_or_matrix(entry: Any) -> bool:
     is_matrix = scipy.sparse.issparse(entry) or (isinstance(entry, np.ndarray) and entry.ndim == 2)
     return is_matrix or nw.dependencies.is_into_dataframe(entry) or _is_arrow_batch(entry)
 
@@ -279,9 +284,10 @@ def _is_arrow_batch(entry: Any) -> bool:
 
 
 def as_frame(entry: Any, source: str) -> Any:
+    """Return an item of a user's iterable as a frame or matrix; TypeError, which names `source`, for others."""
     if _is_arrow_batch(entry):
         return sys.modules["pyarrow"].Table.from_batches([entry])
-    if not is_frame(entry):
+    if not is_frame_or_matrix(entry):
         raise TypeError(
             f"{source}: `X` must be an iterable of data frames or matrices, got {type(entry).__qualname__}; put rows "
             "together to a frame first."
@@ -289,8 +295,8 @@ def as_frame(entry: Any, source: str) -> Any:
     return entry
 
 
-def _pieces_of(table: Any) -> Iterator[Any]:
-    """Yield pieces of at most twice the usual size."""
+def _pieces_of_table(table: Any) -> Iterator[Any]:
+    """Yield a table, in pieces of `ROWS_PER_BATCH` rows if it has more than twice as many."""
     n_rows = n_rows_of(table)
     if n_rows <= 2 * ROWS_PER_BATCH:
         yield table
@@ -333,8 +339,8 @@ def read_once(tables: Iterable[Any]) -> Stream:
     return Stream(read, preview=preview, is_rereadable=False)
 
 
-def gathered(batches: Iterable[Any]) -> Iterator[Any]:
-    """Join record batches of pyarrow to tables of at least the usual size, except the last."""
+def tables_of_arrow_batches(batches: Iterable[Any]) -> Iterator[Any]:
+    """Join record batches of pyarrow to tables of at least `ROWS_PER_BATCH` rows, except the last."""
     pyarrow = importlib.import_module("pyarrow")
     waiting: list[Any] = []
     for batch in batches:

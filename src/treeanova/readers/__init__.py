@@ -121,6 +121,7 @@ class LibraryReader:
         return (*json, *self.suffixes, *(("folder",) if self.names_in_folder else ()))
 
     def recognises(self, model: Any) -> bool:
+        """Whether a model, or the file or folder at a path, is of this library."""
         if not isinstance(model, pathlib.Path):
             names = (cls.__module__.partition(".")[0] for cls in type(model).__mro__)
             return next((name for name in names if name in _NAMES), None) == self.library
@@ -151,6 +152,7 @@ _NAMES = {reader.library for reader in LIBRARIES}
 
 
 def readable_models() -> str:
+    """Return a list of libraries and files for error messages."""
     names = ", ".join(reader.title for reader in LIBRARIES)
     files = ", ".join(f"{'/'.join(reader.files)} ({reader.title})" for reader in LIBRARIES if reader.files)
     return f"models of {names} and wrappers of scikit-learn, and files {files}"
@@ -171,7 +173,7 @@ def _parsed_keys(path: pathlib.Path, _changed: int, _size: int) -> frozenset[str
 
 
 def unpickled(model: Any, *, trusted: bool) -> Any:
-    """Load the pickle or file of skops that `model` is the path of; return any other model or path unchanged."""
+    """Load the pickle or skops file that `model` is the path of; return any other model or path unchanged."""
     path = pathlib.Path(model) if isinstance(model, (str, pathlib.Path)) else None
     if path is None or path.suffix.lower() not in _SUFFIXES | {_SKOPS} or not is_file_or_folder(path) or path.is_dir():
         return model
@@ -266,6 +268,7 @@ _registered: list[tuple[Callable[[Any], bool], Callable[[Any], Forest | Effects]
 
 @contextlib.contextmanager
 def _adding_note(note: str) -> Iterator[None]:
+    """Add a note to errors of a user's function."""
     try:
         yield
     except Exception as error:
@@ -368,6 +371,7 @@ def read(model: Any, *, for_rows: bool = False, X: Any = None) -> Forest | Effec
 
 
 def _library_reader(model: Any) -> LibraryReader:
+    """Return the reader of a model or path; UnsupportedModelError or ModelFileError if there is none."""
     reader = next((reader for reader in LIBRARIES if reader.recognises(model)), None)
     if reader is not None:
         return reader

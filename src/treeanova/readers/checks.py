@@ -78,6 +78,7 @@ def damage_reported(kind: str, path: pathlib.Path | None = None) -> Iterator[Non
 
 
 def damaged(finding: str) -> ModelFileError:
+    """Return the error for a file that breaks a rule of its format; `finding` says which and what it has."""
     return ModelFileError(f"{finding}; file damaged?")
 
 
@@ -107,8 +108,10 @@ def decimal_number(value: object) -> float:
 def parsed_json(data: str | bytes, *, allows_nan: bool = False) -> Any:
     """Return the content of a JSON text; ValueError also for repeated names, of which parsers take either."""
     # NaN, Infinity and numbers beyond the largest are not JSON; XGBoost writes and reads them, CatBoost stops there.
-    number = None if allows_nan else _finite_number
-    return json.loads(data, object_pairs_hook=_dict_without_repeats, parse_constant=number, parse_float=number)
+    parse_number = None if allows_nan else _finite_number
+    return json.loads(
+        data, object_pairs_hook=_dict_without_repeats, parse_constant=parse_number, parse_float=parse_number
+    )
 
 
 def _finite_number(text: str) -> float:
@@ -132,6 +135,7 @@ def check_values(rule: str, values: npt.NDArray[Any], is_valid: Bools) -> None:
 
 
 def check_size(what: str, size: int, max_size: int) -> None:
+    """Raise UnsupportedModelError if `what`, in words, would have more than `max_size` entries in memory."""
     if size > max_size:
         raise UnsupportedModelError(
             f"the model's {what} must have at most {max_size:,} entries, got {size:,}; train a smaller model."
@@ -155,7 +159,7 @@ def block_starts(sizes: Ints) -> Ints:
 
 
 def stacked_trees(sizes: Ints, left: Ints, right: Ints) -> dict[str, Ints]:
-    """Return arguments of `assemble` for consecutive trees; children are numbered in their tree, -1 at leaves."""
+    """Return arguments of `assemble` for consecutive trees of `sizes` nodes; `left` and `right` count in each tree."""
     roots = block_starts(sizes)
     first = np.repeat(roots, sizes)
     is_leaf = left < 0
@@ -168,8 +172,8 @@ def stacked_trees(sizes: Ints, left: Ints, right: Ints) -> dict[str, Ints]:
 
 
 def category_tables(what: str, n_entries: Ints, node: Ints, code: Ints, max_entries: int) -> tuple[Ints, Bools]:
-    """Return where each node's table of categories starts, -1 without one, and whether its entries are in its set."""
-    # `node` and `code` are members of sets; the last of the `n_entries` of each table is for unseen categories.
+    """Return arguments `category_start` and `category_left` of `assemble`: a table of categories for each node."""
+    # A node has `n_entries`, the last for unseen categories, or 0 without a table; `code[i]` goes left at `node[i]`.
     check_size(what, int(n_entries.sum()), max_entries)
     start = block_starts(n_entries)
     is_member = np.zeros(n_entries.sum(), dtype=bool)
@@ -195,7 +199,7 @@ def is_older(library: str, version: Sequence[int]) -> bool:
 
 
 def read_live(library: str, read: Callable[[], Read], predict: Callable[[Read], Predict]) -> Read:
-    """Read the model of a loaded library; check it if the library's version is not tested."""
+    """Read a model in memory; if its library's version is not tested, compare scores with the library's own."""
     # `predict` gives a function from encoded rows to the library's raw prediction.
     version = version_numbers(str(getattr(importlib.import_module(library), "__version__", "")))
     if not (is_newer(library, version) or is_older(library, version)):
@@ -208,7 +212,7 @@ def read_live(library: str, read: Callable[[], Read], predict: Callable[[Read], 
 def read_stored(
     library: str, version: Sequence[int], read: Callable[[], Read], load: Callable[[Any, Read], Predict | None]
 ) -> Read:
-    """Read the model of a file; check it by the installed library if the file is later than tested."""
+    """Read the model of a file; if its version is later than tested, compare scores with the installed library's."""
     # `load` takes the library's module and gives a function from encoded rows to its raw prediction for the file's
     # model, or None if the installed library is older than the file, because it may misread the file in the same way.
     if not is_newer(library, version):
@@ -246,6 +250,7 @@ def _untested(library: str, version: Sequence[int]) -> str:
 
 
 def _uncheckable_error(library: str, version: Sequence[int], reason: str) -> UnsupportedModelError:
+    """Return the error for a file of an untested version whose library cannot predict for comparison."""
     name = library.partition(" ")[0]
     return UnsupportedModelError(
         f"{_untested(library, version)} and must be compared with {name}'s own predictions, but {reason}; install the "
@@ -314,7 +319,7 @@ def _estimator_score(model: Any, result: Forest | Effects, rows: Floats) -> Any:
 
 
 def raw_rows(schema: Schema, rows: Floats) -> npt.NDArray[Any]:
-    """Return encoded rows as the library takes them: labels for codes, and for the last code a label of no category."""
+    """Decode encoded rows to what a library takes: labels for codes, and for unseen ones a label of no category."""
     raw = rows.astype(object)
     for j, feature in enumerate(schema.features):
         if feature.encoder.labels is not None:

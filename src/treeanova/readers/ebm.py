@@ -54,7 +54,7 @@ class BinnedFeature:
 
 
 def bins_of(model: Any, feature: int, order: int) -> Any:
-    """Return a feature's bins for terms of an order: cuts, or the bin of each category; else UnsupportedModelError."""
+    """Return the entry of `bins_` for a feature in terms of an order: cuts, or a dict of categories and their bins."""
     levels = model.bins_[feature] if 0 <= feature < len(model.bins_) else []
     if not levels:
         raise _bad_bins_error(feature, "none")
@@ -81,8 +81,8 @@ def _bad_bins_error(feature: int, problem: str) -> UnsupportedModelError:
     )
 
 
-def n_places(bins: Any) -> int:
-    """Return the length of a tensor's axis for these bins, the first for missing values, the last for unseen ones."""
+def n_tensor_bins(bins: Any) -> int:
+    """Return the length of a tensor's axis: an entry of `bins_`, one bin for missing values, one for unseen ones."""
     return max(bins.values(), default=0) + 2 if isinstance(bins, Mapping) else len(bins) + 3
 
 
@@ -91,7 +91,7 @@ def bin_feature(model: Any, j: int, name: str, tensors: Sequence[Floats]) -> Bin
     terms = {term: tuple(features) for term, features in enumerate(model.term_features_) if j in features}
     if not terms:
         return BinnedFeature(Feature(name, IgnoredColumn()), IntervalAxis(name, 0, np.empty(0)), {}, {})
-    slices = [_equal_slices(tensors[term], features.index(j)) for term, features in terms.items()]
+    slices = [_slice_numbers(tensors[term], features.index(j)) for term, features in terms.items()]
     orders = np.array([len(features) for features in terms.values()])
     bins = [bins_of(model, j, order) for order in orders]
     encoder: Encoder
@@ -106,34 +106,34 @@ def bin_feature(model: Any, j: int, name: str, tensors: Sequence[Floats]) -> Bin
         unsorted = dict.fromkeys(label for term_bins in bins for label in term_bins)
         labels = tuple(sorted(unsorted, key=lambda label: bins[0].get(label, np.inf)))
         encoder = Labels(labels, "short text")
-        unseen = [n_places(term_bins) - 1 for term_bins in bins]
+        unseen = [n_tensor_bins(term_bins) - 1 for term_bins in bins]
         indexes = [
             np.array([*(term_bins.get(label, last) for label in labels), last, 0], dtype=np.int64)
             for term_bins, last in zip(bins, unseen, strict=True)
         ]
     slice_numbers = np.column_stack([numbers[index] for numbers, index in zip(slices, indexes, strict=True)])
     if isinstance(encoder, Labels):
-        unseen_bin, fine_bins = _place_extra(slice_numbers, np.arange(len(labels)), len(labels))
-        missing_bin, fine_bins = _place_extra(slice_numbers, fine_bins, len(labels) + 1)
+        unseen_bin, fine_bins = _bin_of_extra(slice_numbers, np.arange(len(labels)), len(labels))
+        missing_bin, fine_bins = _bin_of_extra(slice_numbers, fine_bins, len(labels) + 1)
         axis = CategoryAxis(name, missing_bin, labels, unseen_bin)
     else:
         is_used = (slice_numbers[1:-1] != slice_numbers[:-2]).any(axis=1)
-        missing_bin, fine_bins = _place_extra(slice_numbers, np.flatnonzero(np.append(True, is_used)), len(cuts) + 1)
+        missing_bin, fine_bins = _bin_of_extra(slice_numbers, np.flatnonzero(np.append(True, is_used)), len(cuts) + 1)
         axis = IntervalAxis(name, missing_bin, np.nextafter(cuts[is_used], -np.inf))
     tensor_index = {term: index[fine_bins] for term, index in zip(terms, indexes, strict=True)}
     by_order = {int(k): _order_binning(axis, slice_numbers[fine_bins][:, orders == k]) for k in np.unique(orders)}
     return BinnedFeature(Feature(name, encoder), axis, tensor_index, by_order)
 
 
-def _equal_slices(tensor: Floats, axis: int) -> Ints:
-    """Number the bins of an axis; bins whose slices have the same bits share a number."""
+def _slice_numbers(tensor: Floats, axis: int) -> Ints:
+    """Return a number for each bin of a tensor's axis; bins whose slices have the same bits share a number."""
     numbers: dict[bytes, int] = {}
     rows = np.moveaxis(tensor, axis, 0)
     return np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in rows], dtype=np.int64)
 
 
 def _order_binning(axis: Axis, slice_numbers: Ints) -> Binning:
-    """Return the bins that some of the terms distinguish, by the slice numbers of bins, shape (bins, terms)."""
+    """Merge neighbouring bins that no term of an order distinguishes; `slice_numbers` has shape (bins, terms)."""
     if not axis.is_ordered:
         return unmerged(axis.size)
     regular = slice_numbers[: axis.n_regular]
@@ -142,8 +142,9 @@ def _order_binning(axis: Axis, slice_numbers: Ints) -> Binning:
     return binning_by(np.append(coarse, coarse[-1] + 1 + np.arange(axis.n_extra)))
 
 
-def _place_extra(slice_numbers: Ints, fine_bins: Ints, extra: int) -> tuple[int, Ints]:
-    """Return the bin of the fine bin `extra`, a new one only if terms distinguish it from all others, and all bins."""
+def _bin_of_extra(slice_numbers: Ints, fine_bins: Ints, extra: int) -> tuple[int, Ints]:
+    """Find a bin for missing or unseen values, row `extra` of `slice_numbers`; return its position and all bins."""
+    # It shares a bin that no term distinguishes from it; `fine_bins` are the rows of the bins so far.
     equal = np.flatnonzero((slice_numbers[fine_bins] == slice_numbers[extra]).all(axis=1))
     return (int(equal[0]), fine_bins) if len(equal) else (len(fine_bins), np.append(fine_bins, extra))
 
@@ -152,10 +153,11 @@ def read(model: Any) -> Effects:
     """Read a fitted EBM; the sum of the terms is the model's score for every row."""
     # Covers ExplainableBoostingRegressor and -Classifier and their differentially private variants, merged or edited.
     _check_model(model)
-    return checks.read_estimator("interpret", model, _effects_of)
+    return checks.read_estimator("interpret", model, _read_effects)
 
 
-def _effects_of(model: Any) -> Effects:
+def _read_effects(model: Any) -> Effects:
+    """Read a fitted EBM whose attributes have been checked; each term is a tensor on the bins of its order."""
     intercept = np.array(model.intercept_, dtype=np.float64, ndmin=1)
     tensors = [_checked_tensor(model, k, len(intercept)) for k in range(len(model.term_features_))]
     for values in (intercept, *tensors):
@@ -164,7 +166,7 @@ def _effects_of(model: Any) -> Effects:
                 f"the EBM's scores must be finite, got {values[~np.isfinite(values)][0]} (only one class?); train it "
                 "on two classes or more."
             )
-    names, named = _names(model)
+    names, named = _names_and_origin(model)
     features = [bin_feature(model, j, name, tensors) for j, name in enumerate(names)]
     grid = Grid(_schema(model, features, len(intercept), named=named), tuple(feature.axis for feature in features))
     terms, binnings = _terms_and_binnings(model.term_features_, tensors, features)
@@ -207,7 +209,7 @@ def _objective(stated: str, link: str) -> str:
     return objective_text(words, float(parameter.partition("=")[2] or default))
 
 
-def _names(model: Any) -> tuple[Sequence[str], bool]:
+def _names_and_origin(model: Any) -> tuple[Sequence[str], bool]:
     """Return the features' names, and whether they come from the data: for data without names, EBM invents them."""
     names = [str(name) for name in model.feature_names_in_]
     if names == [f"feature_{j:04}" for j in range(len(names))]:
@@ -218,7 +220,7 @@ def _names(model: Any) -> tuple[Sequence[str], bool]:
 def _checked_tensor(model: Any, term: int, n_outputs: int) -> Floats:
     """Return the scores of a term, shape (bins of each feature, outputs); UnsupportedModelError if they do not fit."""
     features = model.term_features_[term]
-    sizes = [n_places(bins_of(model, j, len(features))) for j in features]
+    sizes = [n_tensor_bins(bins_of(model, j, len(features))) for j in features]
     shape = tuple(sizes) if n_outputs == 1 else (*sizes, n_outputs)
     scores = np.asarray(model.term_scores_[term], dtype=np.float64)
     if len(set(features)) < len(features) or scores.shape != shape:
@@ -231,7 +233,7 @@ def _checked_tensor(model: Any, term: int, n_outputs: int) -> Floats:
 def _terms_and_binnings(
     term_features: Sequence[Key], tensors: Sequence[Floats], features: Sequence[BinnedFeature]
 ) -> tuple[dict[Key, Floats], dict[Key, tuple[Binning, ...]]]:
-    """Return by key the tables, with merged bins where no term of this order differs, and their binnings."""
+    """Return tables and binnings by key; bins that no term of the key's order distinguishes are merged."""
     indexes: list[list[Ints]] = [
         [features[j].tensor_index[k][np.unique(features[j].binnings[len(key)].bins, return_index=True)[1]] for j in key]
         for k, key in enumerate(term_features)

@@ -72,7 +72,7 @@ class ModelText:
         return next((line.removeprefix(start) for line in reversed(self.tail) if line.startswith(start)), default)
 
     def numbers(self, key: str, sizes: Ints, kind: type[int] | type[float] = int) -> npt.NDArray[Any]:
-        """Return a field of all trees, tree after tree, as int64 or float64; tree i must have sizes[i] numbers."""
+        """Return the field `key` of all trees, joined, as int64 or float64; tree i must have sizes[i] numbers."""
         texts = [tree.get(key, "") for tree in self.trees]
         wrong_text = next((text for text in texts if not _NUMBERS.fullmatch(text)), None)
         if wrong_text is not None:  # Python takes 1_000 and digits of other scripts
@@ -166,12 +166,12 @@ class Splits:
 
 
 def read_splits(text: ModelText, n_splits: Ints, n_sets: Ints, n_features: int) -> Splits:
-    """Return the splits; `n_splits` and `n_sets` are the numbers of splits and of category sets of each tree."""
+    """Return the splits of all trees; `n_splits` and `n_sets` count the splits and category sets of each tree."""
     feature = text.numbers("split_feature", n_splits)
     is_valid = (feature >= 0) & (feature < n_features)
     check_values(f"the model's trees must split on {n_features} features", feature, is_valid)
     decision = text.numbers("decision_type", n_splits)
-    missing_type = decision >> 2
+    missing_type = decision >> 2  # 0: NaN counts as zero, 1: zero is missing too, 2: NaN is missing
     check_values("the model's decision types must be 0 to 11", decision, (decision >= 0) & (missing_type <= 2))
     threshold, is_category = text.numbers("threshold", n_splits, float), decision & 1 > 0
     # All values that LightGBM treats as zero go the same way.
@@ -179,7 +179,7 @@ def read_splits(text: ModelText, n_splits: Ints, n_sets: Ints, n_features: int) 
     bound = np.where((threshold < 0) & (threshold >= -NEAR_ZERO), np.nextafter(-NEAR_ZERO, -np.inf), bound)
     missing_left = np.where(missing_type == _MISSING_AS_ZERO, threshold >= 0, decision & 2 > 0)
     tree = np.repeat(np.arange(len(text.trees)), n_splits)
-    in_tree, set_number = threshold[is_category], np.full(len(threshold), -1)
+    in_tree, set_number = threshold[is_category], np.full(len(threshold), -1)  # numbers of sets in the tree, in all
     is_valid = (in_tree >= 0) & (in_tree < n_sets[tree[is_category]]) & (np.trunc(in_tree) == in_tree)
     check_values("the model's category splits must name sets that exist", in_tree, is_valid)
     set_number[is_category] = block_starts(n_sets)[tree[is_category]] + in_tree.astype(np.int64)
@@ -196,7 +196,7 @@ def read_splits(text: ModelText, n_splits: Ints, n_sets: Ints, n_features: int) 
 
 
 def read_members(text: ModelText, splits: Splits, n_sets: Ints) -> Members:
-    """Return pairs of a split (its position) and a code in its category set, as two arrays."""
+    """Return all members of category sets, bits of the field cat_threshold, as arrays of splits and of codes."""
     sizes = np.where(n_sets > 0, n_sets + 1, 0)
     boundaries = text.numbers("cat_boundaries", sizes)
     first = block_starts(sizes)[n_sets > 0]
@@ -221,6 +221,7 @@ def read_members(text: ModelText, splits: Splits, n_sets: Ints) -> Members:
 
 
 def feature_names(text: ModelText) -> list[str]:
+    """Return the field feature_names; ModelFileError unless there is one name per feature."""
     names = text.header.get("feature_names", "").split(" ")
     n_features = whole_number(text.header.get("max_feature_idx", "")) + 1
     if len(names) != n_features or len(set(names)) < n_features:
@@ -246,13 +247,13 @@ def encoders_of(text: ModelText, splits: Splits, members: Members, n_features: i
     codes = np.split(keys & 0xFFFFFFFF, np.searchsorted(keys >> 32, np.arange(1, n_features)))
     is_category = in_sets | (np.array([trained is not None for trained, _, _ in columns], dtype=bool) & ~in_numbers)
     return [
-        _encoder(trained or (), labels.get(j), codes[j], is_category=bool(is_category[j]))
+        _encoder_of(trained or (), labels.get(j), codes[j], is_category=bool(is_category[j]))
         for j, (trained, _, _) in enumerate(columns)
     ]
 
 
 def _training_columns(text: ModelText, n_features: int) -> list[TrainingColumn]:
-    """Return for each feature its categories in training (None: numeric), the lowest and the highest value."""
+    """Return what the field feature_infos says of each feature: categories (None: numeric), lowest, highest value."""
     infos = text.header.get("feature_infos", "").split(" ")
     if len(infos) != n_features:
         raise damaged(f"`feature_infos` must have {n_features} entries, got {len(infos)}")
@@ -272,7 +273,7 @@ def _training_columns(text: ModelText, n_features: int) -> list[TrainingColumn]:
 
 
 def _pandas_labels(text: ModelText, columns: list[TrainingColumn]) -> dict[int, tuple[Hashable, ...]]:
-    """Return labels of the features that were category columns of pandas."""
+    """Return labels by feature for category columns of pandas, from the field pandas_categorical."""
     # The text lists labels in column order without names. Usually these columns are the model's category features; if
     # not, the lists are placed in order if there is only one way to do so; otherwise the model is refused.
     lists = json.loads(text.tail_entry("pandas_categorical:", "null")) or []
@@ -287,8 +288,8 @@ def _pandas_labels(text: ModelText, columns: list[TrainingColumn]) -> dict[int, 
     labels: list[tuple[Hashable, ...]] = [tuple(one) for one in lists]
     categories = [j for j, (codes, _, _) in enumerate(columns) if codes is not None]
     candidates = categories if len(labels) <= len(categories) else list(range(len(columns)))
-    first = _place(labels, columns, candidates)
-    last = _place(labels[::-1], columns, candidates[::-1])[::-1]
+    first = _earliest_columns(labels, columns, candidates)
+    last = _earliest_columns(labels[::-1], columns, candidates[::-1])[::-1]
     if len(first) < len(labels) or first != last:
         raise UnsupportedModelError(
             f"the model was trained on a table with {len(labels)} category columns and does not tell which they are: "
@@ -297,8 +298,10 @@ def _pandas_labels(text: ModelText, columns: list[TrainingColumn]) -> dict[int, 
     return dict(zip(first, labels, strict=True))
 
 
-def _place(labels: Sequence[Sequence[Hashable]], columns: list[TrainingColumn], candidates: Sequence[int]) -> list[int]:
-    """Return the earliest candidates that can hold the lists of labels, in order; fewer if some have no place."""
+def _earliest_columns(
+    labels: Sequence[Sequence[Hashable]], columns: list[TrainingColumn], candidates: Sequence[int]
+) -> list[int]:
+    """Return the first of the candidate columns that can hold each list of labels; fewer if some have no place."""
     # Earliest from the left and from the right enclose all placements, so they agree only if there is just one.
     places: list[int] = []
     for j in candidates:
@@ -309,7 +312,9 @@ def _place(labels: Sequence[Sequence[Hashable]], columns: list[TrainingColumn], 
     return places
 
 
-def _encoder(trained: Sequence[int], labels: tuple[Hashable, ...] | None, codes: Ints, *, is_category: bool) -> Encoder:
+def _encoder_of(
+    trained: Sequence[int], labels: tuple[Hashable, ...] | None, codes: Ints, *, is_category: bool
+) -> Encoder:
     """Return a feature's encoder; `trained` are codes in training, `codes` those in splits."""
     if labels is not None:
         if codes.max(initial=-1) >= len(labels):
@@ -344,10 +349,10 @@ def forest_of(text: ModelText, classes: Any) -> Forest:
         "category tables",
         np.where(splits.is_category, n_categories[splits.feature] + 1, 0),
         members[0],
-        _positions(splits.feature[members[0]], members[1], encoders),
+        _positions_of_codes(splits.feature[members[0]], members[1], encoders),
         _MAX_ENTRIES,
     )
-    left, right = (_children(text, key, splits.tree, n_leaves) for key in ("left_child", "right_child"))
+    left, right = (_child_positions(text, key, splits.tree, n_leaves) for key in ("left_child", "right_child"))
     n_splits = len(splits.tree)
     at_leaves = np.full(int(n_leaves.sum()), -1)
     label = np.arange(len(at_leaves)) - np.repeat(block_starts(n_leaves), n_leaves)
@@ -363,13 +368,13 @@ def forest_of(text: ModelText, classes: Any) -> Forest:
         zero_missing=np.concatenate([splits.zero_missing, at_leaves > 0]),
         category_start=np.concatenate([category_start, at_leaves]),
         category_left=category_left,
-        values=_values(text, n_leaves, n_outputs),
+        values=_leaf_values(text, n_leaves, n_outputs),
         leaf_label=np.concatenate([np.zeros(n_splits, dtype=np.int64), label]),
     )
 
 
-def _children(text: ModelText, key: str, tree: Ints, n_leaves: Ints) -> Ints:
-    """Return positions of children; the text has numbers of splits of the tree, or of leaves as -1 - number."""
+def _child_positions(text: ModelText, key: str, tree: Ints, n_leaves: Ints) -> Ints:
+    """Return positions of children among all nodes; the field has numbers in the tree, of leaves as -1 - number."""
     child = text.numbers(key, n_leaves - 1)
     n_in_tree = n_leaves[tree]
     check_values("the model's trees must link nodes that exist", child, (child < n_in_tree - 1) & (child >= -n_in_tree))
@@ -377,8 +382,8 @@ def _children(text: ModelText, key: str, tree: Ints, n_leaves: Ints) -> Ints:
     return np.where(child >= 0, first_split + child, first_leaf - 1 - child)
 
 
-def _values(text: ModelText, n_leaves: Ints, n_outputs: int) -> Floats:
-    """Return leaf values per output, zero at inner nodes; tree i belongs to output i mod n_outputs."""
+def _leaf_values(text: ModelText, n_leaves: Ints, n_outputs: int) -> Floats:
+    """Return values, (nodes, outputs), zero at inner nodes, which come first; tree i has output i mod n_outputs."""
     leaf_value = text.numbers("leaf_value", n_leaves, float)
     if "average_output" in text.header:
         leaf_value /= max(1, len(text.trees) // n_outputs)
@@ -388,12 +393,12 @@ def _values(text: ModelText, n_leaves: Ints, n_outputs: int) -> Floats:
     return np.concatenate([np.zeros((n_splits, n_outputs)), in_column(leaf_value, output, n_outputs)])
 
 
-def _positions(feature: Ints, code: Ints, encoders: list[Encoder]) -> Ints:
-    """Return the position of each code among the categories of its feature."""
+def _positions_of_codes(feature: Ints, code: Ints, encoders: list[Encoder]) -> Ints:
+    """Return the position of each code among the categories of its feature, as the feature's encoder counts them."""
     codes = [e.code_values if isinstance(e, IntegerCategory) else range(len(e.labels or ())) for e in encoders]
     sizes = np.array([len(feature_codes) for feature_codes in codes], dtype=np.int64)
     sorted_keys = np.fromiter(itertools.chain.from_iterable(codes), np.int64, int(sizes.sum()))
-    sorted_keys += np.repeat(np.arange(len(codes)) << 32, sizes)
+    sorted_keys += np.repeat(np.arange(len(codes)) << 32, sizes)  # a feature and a code in one number
     return np.searchsorted(sorted_keys, (feature << 32) + code) - block_starts(sizes)[feature]
 
 
@@ -432,6 +437,7 @@ def _link_and_objective(text: ModelText, n_outputs: int) -> tuple[str, str]:
 
 
 def read(model: Any) -> Forest:
+    """Read a Booster or an estimator from the text that LightGBM writes of it."""
     booster = _booster_of(model)
     try:
         text = booster.model_to_string()
@@ -474,6 +480,7 @@ def _score_of(booster: Any, forest: Forest, rows: Floats) -> Floats:
 
 
 def _booster_of(model: Any) -> Any:
+    """Return the Booster that a model is or has; UnsupportedModelError if it has none or uses it differently."""
     if isinstance(getattr(model, "boosters", None), list):
         raise UnsupportedModelError(
             f"`model` must be one model, got a CVBooster of {len(model.boosters)}; pass one of its `boosters`."

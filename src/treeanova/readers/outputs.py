@@ -32,14 +32,14 @@ def without_first_of_two(scores: Floats) -> Floats:
 
 
 def in_column(values: npt.NDArray[_Number], column: Ints, n_columns: int) -> npt.NDArray[_Number]:
-    """Return a matrix with each value in its column and zeros elsewhere."""
+    """Return a matrix, (len(values), n_columns), with value i in column `column[i]` and zeros elsewhere."""
     matrix = np.zeros((len(values), n_columns), dtype=values.dtype)
     matrix[np.arange(len(values)), column] = values
     return matrix
 
 
 def are_shares(leaf_values: Floats, total: float, intercept: Floats) -> bool:
-    """Whether scores add up to probabilities: the classes of every leaf to its tree's share of 1, and nothing else."""
+    """Whether scores are probabilities: leaf values, (leaves, classes), sum to `total`, and there is no intercept."""
     return bool(not intercept.any() and np.allclose(leaf_values.sum(axis=1), total, rtol=1e-4, atol=0))
 
 
@@ -50,15 +50,15 @@ def plain_labels(classes: npt.ArrayLike) -> tuple[Hashable, ...]:
 
 
 def link_and_objective(name: str, losses: Mapping[str, str]) -> tuple[str, str]:
-    """Return our words for a library's loss, "other" and its name if there are none."""
-    # The table maps a link, or a link and an objective, to names separated by spaces.
+    """Return link and objective, in our words, of the loss that a library calls `name`; else "other" and the name."""
+    # `losses` maps a link, or "link objective", to the library's names, separated by spaces.
     our_words = next((words for words, names in losses.items() if name in names.split()), "other")
     link, _, objective = our_words.partition(" ")
     return link, objective or name
 
 
 def objective_text(name: str, *parameters: float | str) -> str:
-    """Write an objective in the words of `validate(loss=...)`."""
+    """Write an objective and its parameters as in `validate(loss="pinball:0.9")`."""
     return ":".join([name, *(value if isinstance(value, str) else f"{value:.9g}" for value in parameters)])
 
 

@@ -70,12 +70,13 @@ class HashedCategory(Encoder):
         return self.names or tuple(map(str, self.hashes))
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
-        values, inverse = distinct(column)
+        """Return positions of the categories' hashes, `len(hashes)` for unseen ones, NaN for missing ones."""
+        values, value_index = distinct(column)
         positions = {number: float(code) for code, number in enumerate(self.hashes)}
         unseen = float(len(self.hashes))
         texts = (None if is_missing(value) else _as_text(value, name) for value in values)
         codes = [np.nan if text is None else positions.get(category_hash(text), unseen) for text in texts]
-        return np.array(codes, dtype=np.float64)[inverse]
+        return np.array(codes, dtype=np.float64)[value_index]
 
     def labelled(self, column: npt.NDArray[Any], name: str) -> HashedCategory:
         """Return the encoder with names for those of its hashes that values of the column have."""
@@ -103,14 +104,14 @@ def _as_text(value: object, name: str) -> bytes:
 
 def forest_of(model: Model) -> Forest:
     """Build the forest of a decoded model: its splits read and, where they combine features, unfolded."""
-    flats = sorted(column.flat for column in (*model.numeric, *model.categorical))
-    position = {flat: place for place, flat in enumerate(flats)}
+    flat_indices = sorted(column.flat for column in (*model.numeric, *model.categorical))
+    position = {flat: place for place, flat in enumerate(flat_indices)}
     nodes, inner = model.nodes, model.nodes.left >= 0
     used = np.unique(nodes.split[inner])
     splits, known_hashes = read_splits(model, position, used)
     is_valid = (used >= 0) & (used < len(splits.feature) - 1)
     check_values("the model's trees must use splits that exist", used, is_valid)
-    schema = _schema(model, flats, known_hashes)
+    schema = _schema(model, flat_indices, known_hashes)
     missing_left = {position[feature.flat]: not feature.missing_right for feature in model.numeric}
     n_bins = {position[feature.flat]: len(known_hashes[feature.index]) + 1 for feature in model.categorical}
     nodes, splits = unfold(nodes, splits, missing_left, n_bins)
@@ -136,27 +137,32 @@ def forest_of(model: Model) -> Forest:
     )
 
 
-def _schema(model: Model, flats: Sequence[int], known_hashes: Mapping[int, Ints]) -> Schema:
-    """Return the schema; `flats` are the features' numbers, `known_hashes` the categories of categorical ones."""
+def _schema(model: Model, flat_indices: Sequence[int], known_hashes: Mapping[int, Ints]) -> Schema:
+    """Return the schema; `flat_indices` are the numbers of columns, `known_hashes` those of categorical features."""
     features = {column.flat: Feature(column.name, Numeric()) for column in model.numeric}
     for column in model.categorical:
         hashes = tuple(known_hashes[column.index].tolist())
         labels = tuple(model.category_names.get(number, str(number)) for number in hashes)
         features[column.flat] = Feature(column.name, HashedCategory(hashes, labels), accepts_missing=False)
-    names = [features[flat].name for flat in flats]
-    named = all(names) and len(set(names)) == len(names) and names != [str(flat) for flat in flats]
-    if len(set(flats)) != len(flats) or not 0 <= min(flats, default=0) <= max(flats, default=0) < _MAX_COLUMNS:
-        raise damaged(f"the model's features must be numbered from 0, each once, got {str(flats)[:40]}")
-    if not named and flats != list(range(len(flats))):
+    names = [features[flat].name for flat in flat_indices]
+    named = all(names) and len(set(names)) == len(names) and names != [str(flat) for flat in flat_indices]
+    if (
+        len(set(flat_indices)) != len(flat_indices)
+        or not 0 <= min(flat_indices, default=0) <= max(flat_indices, default=0) < _MAX_COLUMNS
+    ):
+        raise damaged(f"the model's features must be numbered from 0, each once, got {str(flat_indices)[:40]}")
+    if not named and flat_indices != list(range(len(flat_indices))):
         raise UnsupportedModelError(
             "the model has dropped unused features and has no names for the others, so that columns cannot be matched; "
             "read it before drop_unused_features()."
         )
-    names = names if named else [f"x{flat}" for flat in flats]
+    names = names if named else [f"x{flat}" for flat in flat_indices]
     is_one_of = model.loss.get("type") in _ONE_CLASS_LOSSES and len(model.class_names) == max(2, model.values.shape[1])
     return Schema(
-        features=tuple(dataclasses.replace(features[flat], name=name) for flat, name in zip(flats, names, strict=True)),
-        outputs=_outputs(model),
+        features=tuple(
+            dataclasses.replace(features[flat], name=name) for flat, name in zip(flat_indices, names, strict=True)
+        ),
+        outputs=_names_of_outputs(model),
         link=link_and_objective(str(model.loss.get("type")), _LOSSES)[0],
         named=named,
         classes=plain_labels(model.class_names) if is_one_of else (),
@@ -179,7 +185,7 @@ def _objective(loss: Mapping[str, Any]) -> str:
     return objective_text(name, *map(float, stated.split(","))) if stated else str(loss["type"])
 
 
-def _outputs(model: Model) -> tuple[str, ...]:
+def _names_of_outputs(model: Model) -> tuple[str, ...]:
     n_outputs, loss = model.values.shape[1], model.loss.get("type")
     names: Sequence[object] = ()
     if loss == "RMSEWithUncertainty":
@@ -192,6 +198,7 @@ def _outputs(model: Model) -> tuple[str, ...]:
 
 
 def read(model: Any) -> Forest:
+    """Read a model in memory from the .cbm file that CatBoost writes of it."""
     if not model.is_fitted():
         raise UnsupportedModelError(f"`model` must be fitted, got an unfitted {type(model).__name__}; fit it first.")
     with tempfile.TemporaryDirectory() as folder:
@@ -207,6 +214,7 @@ def read(model: Any) -> Forest:
 
 
 def read_file(path: pathlib.Path) -> Forest:
+    """Read a .cbm or .json file; if its version is not tested, scores are compared with those of CatBoost."""
     data = path.read_bytes()
     match = re.search(rb"Branch: tags/v([0-9.]{1,20})", data)
     version = checks.version_numbers(match[1].decode().rstrip(".")) if match else ()

@@ -96,23 +96,25 @@ class Nodes:
 
 @dataclasses.dataclass(frozen=True)
 class Model:
+    """A decoded model; features are given by their numbers among those of their kind."""
+
     numeric: Sequence[Column]
     categorical: Sequence[Column]
-    one_hot: Sequence[tuple[int, Ints]]
+    one_hot: Sequence[tuple[int, Ints]]  # categorical features, and hashes that splits compare their categories to
     ctrs: Sequence[Ctr]
     nodes: Nodes
-    values: Floats
+    values: Floats  # of leaves, shape (leaves, outputs)
     scale: float
     bias: Floats
     loss: Mapping[str, Any]
     class_names: Sequence[Any]  # of the outputs
     declared: Sequence[Any]  # all classes, if some had no rows in training and so have no output
     threshold: float
-    category_names: Mapping[int, str]
+    category_names: Mapping[int, str]  # texts of categories by their hashes
 
 
 def symmetric_nodes(sizes: Ints, splits: Ints, n_values: int, n_outputs: int) -> Nodes:
-    """Make full binary trees: level d has split d, and a node's place in its level is the leaf number so far."""
+    """Make full binary trees of `sizes` levels; each level has one split, in the order of `splits`, tree by tree."""
     # Raises ModelFileError unless sizes match the numbers of splits and values, before anything is allocated.
     fits = n_outputs > 0 and (sizes >= 0).all() and (sizes <= MAX_DEPTH).all() and sizes.sum() == len(splits)
     if not fits or int((1 << sizes).sum()) * n_outputs != n_values:
@@ -141,13 +143,13 @@ def symmetric_nodes(sizes: Ints, splits: Ints, n_values: int, n_outputs: int) ->
 
 
 def training_note(info: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """Return a note of the model about its training, which may be stored as a JSON text."""
+    """Return an entry of the model's field model_info, such as params of training; it may be a JSON text."""
     note = info.get(key) or {}
     return json.loads(note) if isinstance(note, str) else note
 
 
 def loss_and_classes(info: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `loss`, `class_names`, `declared` and `threshold` of `Model`, as the notes on training have them."""
+    """Return the fields `loss`, `class_names`, `declared` and `threshold` of `Model` from the field model_info."""
     params, classes = training_note(info, "params"), training_note(info, "class_params")
     declared = list(classes.get("class_names") or range(whole_number(classes.get("classes_count") or 0)))
     labels = [int(decimal_number(label)) for label in classes.get("class_to_label") or ()]
@@ -163,7 +165,7 @@ def loss_and_classes(info: Mapping[str, Any]) -> dict[str, Any]:
     return {"loss": loss, "class_names": names, "declared": declared, "threshold": threshold}
 
 
-def text_error() -> UnsupportedModelError:
+def text_features_error() -> UnsupportedModelError:
     return UnsupportedModelError(
         "`model` must have numeric and categorical features, got text or embedding features, whose splits are not on "
         "columns; train without them."
@@ -175,82 +177,88 @@ def category_hash(text: bytes) -> int:
     size = len(text)
     words = [int.from_bytes(text[i : i + 8], "little") for i in range(0, size - 7, 8)]
     if size <= 16:
-        return _hash_to_16(text) & 0xFFFFFFFF
+        return _hash_up_to_16(text) & 0xFFFFFFFF
     tail = [int.from_bytes(text[i : i + 8], "little") for i in range(max(size - 64, size % 8), size, 8)]
     if size <= 32:
         a, b, c, d = words[0] * _K1, words[1], tail[-1] * _K2, tail[-2] * _K0
-        return _mixed_pair(_turn(a - b, 43) + _turn(c, 30) + d, a + _turn(b ^ _K3, 20) - c + size) & 0xFFFFFFFF
+        return (
+            _mixed_pair(_rotate_right(a - b, 43) + _rotate_right(c, 30) + d, a + _rotate_right(b ^ _K3, 20) - c + size)
+            & 0xFFFFFFFF
+        )
     if size <= 64:
-        return _hash_to_64(words, tail, size) & 0xFFFFFFFF
+        return _hash_33_to_64(words, tail, size) & 0xFFFFFFFF
     return _hash_long(words, tail, size) & 0xFFFFFFFF
 
 
-def _turn(value: int, shift: int) -> int:
-    """Rotate 64 bits to the right."""
+def _rotate_right(value: int, shift: int) -> int:
+    """Rotate a 64-bit number to the right, a step of CityHash64."""
     value &= _MASK
     return (value >> shift | value << (64 - shift)) & _MASK
 
 
-def _folded(value: int) -> int:
-    """Mix the high bits of 64 into the low ones."""
+def _fold_high_bits(value: int) -> int:
+    """Mix the high bits of a 64-bit number into the low ones, a step of CityHash64."""
     value &= _MASK
     return value ^ value >> 47
 
 
 def _mixed_pair(low: int, high: int) -> int:
     """Return CityHash64's hash of 16 bytes, given as two numbers."""
-    first = _folded(((low ^ high) & _MASK) * _PAIR)
-    return _folded(((high & _MASK) ^ first) * _PAIR) * _PAIR & _MASK
+    first = _fold_high_bits(((low ^ high) & _MASK) * _PAIR)
+    return _fold_high_bits(((high & _MASK) ^ first) * _PAIR) * _PAIR & _MASK
 
 
-def _hash_to_16(text: bytes) -> int:
+def _hash_up_to_16(text: bytes) -> int:
+    """Return CityHash64 of at most 16 bytes."""
     size = len(text)
     if size > 8:
         first, last = int.from_bytes(text[:8], "little"), int.from_bytes(text[-8:], "little")
-        return _mixed_pair(first, _turn(last + size, size)) ^ last
+        return _mixed_pair(first, _rotate_right(last + size, size)) ^ last
     if size >= 4:
         return _mixed_pair(size + (int.from_bytes(text[:4], "little") << 3), int.from_bytes(text[-4:], "little"))
     if size:
-        return _folded((text[0] + (text[size >> 1] << 8)) * _K2 ^ (size + (text[-1] << 2)) * _K3) * _K2 & _MASK
+        return _fold_high_bits((text[0] + (text[size >> 1] << 8)) * _K2 ^ (size + (text[-1] << 2)) * _K3) * _K2 & _MASK
     return _K2
 
 
 def _mixed_32_bytes(start: int, second: int, third: int, last: int) -> tuple[int, int]:
     """Return the two numbers that CityHash64 makes of 32 bytes; its formulas have no names."""
     end = start + second + third
-    return end + last, _turn(start + last, 52) + _turn(end, 31) + _turn(start, 37) + _turn(start + second, 7)
+    return end + last, _rotate_right(start + last, 52) + _rotate_right(end, 31) + _rotate_right(
+        start, 37
+    ) + _rotate_right(start + second, 7)
 
 
-def _hash_to_64(words: list[int], tail: list[int], size: int) -> int:
+def _hash_33_to_64(words: list[int], tail: list[int], size: int) -> int:
     """Return CityHash64 of 33 to 64 bytes, given as words from the start and from the end."""
     front, front_mix = _mixed_32_bytes(words[0] + (size + tail[-2]) * _K0, words[1], words[2], words[3])
     back, back_mix = _mixed_32_bytes(words[2] + tail[-4], tail[-3], tail[-2], tail[-1])
-    folded = _folded((front + back_mix) * _K2 + (back + front_mix) * _K0)
-    return _folded(folded * _K0 + front_mix) * _K2 & _MASK
+    folded = _fold_high_bits((front + back_mix) * _K2 + (back + front_mix) * _K0)
+    return _fold_high_bits(folded * _K0 + front_mix) * _K2 & _MASK
 
 
 def _weak_hash(words: list[int], a: int, b: int) -> tuple[int, int]:
     """Return CityHash64's weak hash of 32 bytes, two numbers, with the seeds `a` and `b`."""
     start = a + words[0]
     end = start + words[1] + words[2]
-    return (end + words[3]) & _MASK, (_turn(b + start + words[3], 21) + _turn(end, 44) + start) & _MASK
+    return (end + words[3]) & _MASK, (_rotate_right(b + start + words[3], 21) + _rotate_right(end, 44) + start) & _MASK
 
 
 def _hash_long(words: list[int], tail: list[int], size: int) -> int:
     """Return CityHash64 of more than 64 bytes; its state are 56 bytes, v, w, x, y and z."""
     y, z = tail[-2] ^ _K1, tail[-7] ^ _K0
     v, w = _weak_hash(tail[-8:-4], size, y), _weak_hash(tail[-4:], size * _K1, _K0)
-    z += _folded(v[1]) * _K1
-    x = _turn(z + words[0], 39) * _K1
-    y = _turn(y, 33) * _K1
+    z += _fold_high_bits(v[1]) * _K1
+    x = _rotate_right(z + words[0], 39) * _K1
+    y = _rotate_right(y, 33) * _K1
     for i in range(0, (size - 1) // 64 * 8, 8):
-        x = (_turn(x + y + v[0] + words[i + 2], 37) * _K1 & _MASK) ^ w[1]
-        y = (_turn(y + v[1] + words[i + 6], 42) * _K1 & _MASK) ^ v[0]
-        z = _turn((z & _MASK) ^ w[0], 33)
+        x = (_rotate_right(x + y + v[0] + words[i + 2], 37) * _K1 & _MASK) ^ w[1]
+        y = (_rotate_right(y + v[1] + words[i + 6], 42) * _K1 & _MASK) ^ v[0]
+        z = _rotate_right((z & _MASK) ^ w[0], 33)
         v = _weak_hash(words[i : i + 4], v[1] * _K1, x + w[0])
         w = _weak_hash(words[i + 4 : i + 8], z + w[1], y)
         z, x = x, z
-    return _mixed_pair(_mixed_pair(v[0], w[0]) + _folded(y) * _K1 + z, _mixed_pair(v[1], w[1]) + x)
+    return _mixed_pair(_mixed_pair(v[0], w[0]) + _fold_high_bits(y) * _K1 + z, _mixed_pair(v[1], w[1]) + x)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -262,6 +270,7 @@ class _Table:
     n_read: list[int]  # bytes read so far, shared by all tables: a hostile file may refer to the same bytes many times
 
     def _number_at(self, code: str, at: int) -> int:
+        """Read the number at a position of the data; `code` is its format, as in `struct`."""
         if at < 0:
             raise damaged(f"the model's offsets must lie within its file, got {at}")
         return struct.unpack_from(code, self.data, at)[0]
@@ -279,6 +288,7 @@ class _Table:
         return None if place is None else place + self._number_at("<I", place)
 
     def scalar(self, field: int, code: str, default: float) -> float:
+        """Return a field that is a number; `code` is its format, as in `struct`."""
         place = self._place_of_field(field)
         return default if place is None else self._number_at("<" + code, place)
 
@@ -297,23 +307,27 @@ class _Table:
         return self.array(field, np.uint8).tobytes().decode()
 
     def table(self, field: int) -> _Table:
+        """Return a field that is a table itself; ModelFileError if it is absent."""
         at = self._place_of_content(field)
         if at is None:
             raise damaged(f"the model's tables must all be there, got none for field {field}")
         return _Table(self.data, at, self.n_read)
 
     def tables(self, field: int) -> list[_Table]:
+        """Return a field that is a vector of tables, each given by the distance from its place in the vector."""
         start = self._place_of_content(field)
         steps = self.array(field, "<u4").tolist()
         return [_Table(self.data, (start or 0) + 4 + 4 * i + step, self.n_read) for i, step in enumerate(steps)]
 
 
 def _root_table(data: bytes) -> _Table:
+    """Return the first table of FlatBuffers data, which begin with its position."""
     return _Table(data, struct.unpack_from("<I", data)[0], [0])
 
 
 def from_cbm(data: bytes) -> Model:
     """Decode a .cbm file; ModelFileError if it is damaged, UnsupportedModelError for text features."""
+    # Numbers of fields are those of CatBoost's model.fbs.
     if data[:4] != b"CBM1":
         raise damaged(f"a .cbm file must begin with b'CBM1', got {data[:4]!r}")
     end = 8 + struct.unpack_from("<I", data, 4)[0]
@@ -323,8 +337,8 @@ def from_cbm(data: bytes) -> Model:
             f"a .cbm file must be of format {_FORMAT}, got {kind[:40]!r}; save the model as .json, or update treeanova."
         )
     trees = core.table(1)
-    if trees.tables(12) or trees.tables(18):
-        raise text_error()
+    if trees.tables(12) or trees.tables(18):  # features that are texts or embeddings
+        raise text_features_error()
     info = {key: note for table in core.tables(2) if (key := table.text(0)) and (note := table.text(1))}
     ctrs = trees.tables(7)
     tables = _ctr_tables(data[end:]) if ctrs else {}
@@ -348,13 +362,14 @@ def from_cbm(data: bytes) -> Model:
 
 
 def _numeric_column(feature: _Table) -> Column:
+    """Decode a numeric feature of a .cbm file; missing values go right if it has some and treats them "AsTrue", 2."""
     flat, index = int(feature.scalar(2, "i", -1)), int(feature.scalar(1, "i", -1))
     missing_right = bool(feature.scalar(0, "b", 0)) and feature.scalar(5, "b", 0) == 2
     return Column(flat, feature.text(4), index, feature.array(3, "<f4"), missing_right)
 
 
 def _ctr_key(base: _Table) -> _CtrKey:
-    """Return the kind, what is combined (features, borders, categories), and the number of the target's division."""
+    """Return what identifies a CTR's counts: kind, combined elements, and the number of the target's division."""
     # Each of several targets is divided into classes in its own way, and one target may be divided in several ways.
     combination = base.table(0)
     above = combination.array(1, np.dtype([("feature", "<i4"), ("border", "<f4")]))
@@ -365,7 +380,7 @@ def _ctr_key(base: _Table) -> _CtrKey:
 
 
 def _ctr_of_table(feature: _Table, tables: Mapping[_CtrKey, Counts]) -> Ctr:
-    """Decode a CTR; `tables` has the counts of all CTRs."""
+    """Decode a CTR of a .cbm file; `tables` has the counts of all CTRs."""
     ctr = feature.table(0)
     kind, categories, above, equal, _ = key = _ctr_key(ctr.table(0))
     return Ctr(
@@ -397,7 +412,7 @@ def _ctr_tables(data: bytes) -> dict[_CtrKey, Counts]:
 
 
 def _ctr_counts(table: _Table, kind: str) -> Counts:
-    """Return the counts; the keys are in a hash table of pairs (key, row) with empty places."""
+    """Decode the counts of a CTR of a .cbm file, whose keys are in a hash table of pairs (key, row)."""
     buckets = table.array(1, np.uint8).view(np.dtype([("key", "<u8"), ("row", "<u4")]))
     buckets = buckets[buckets["key"] != EMPTY_KEY]
     blob = table.array(2, np.uint8)
@@ -421,7 +436,8 @@ def _nodes_and_values(trees: _Table) -> tuple[Nodes, Floats]:
 
 
 def _step_nodes(sizes: Ints, splits: Ints, steps: npt.NDArray[np.uint32], leaf_at: Ints, n_outputs: int) -> Nodes:
-    """Make nodes from steps; a node that is both a split and a leaf gets an additional node for its leaf."""
+    """Make nodes of trees with `sizes` nodes; `steps` have the distances to the left and right child, 16 bits each."""
+    # Distance 0 means "stop here": a node that stops on one side only gets another node for its leaf.
     n_nodes, n_trees = len(steps), len(sizes)
     if not (n_nodes == len(splits) == len(leaf_at) == sizes.sum() and n_trees and (sizes > 0).all() and n_outputs > 0):
         raise damaged(
@@ -435,14 +451,15 @@ def _step_nodes(sizes: Ints, splits: Ints, steps: npt.NDArray[np.uint32], leaf_a
     last = child.max(axis=0)
     check_values("the model's trees must step to their own nodes", last, last < ends[tree])
     stops = (step == 0).sum(axis=0)
-    half = np.flatnonzero(stops == 1)
-    child[np.where(step[0, half] == 0, 0, 1), half] = n_nodes + np.arange(len(half))
+    split_and_leaf = np.flatnonzero(stops == 1)
+    stopping_side = np.where(step[0, split_and_leaf] == 0, 0, 1)
+    child[stopping_side, split_and_leaf] = n_nodes + np.arange(len(split_and_leaf))
     child[:, stops == 2] = -1
     roots, leaf = ends - sizes, leaf_at // n_outputs
     first = np.minimum.reduceat(np.where(stops > 0, leaf, np.iinfo(np.int64).max), roots)
     label = leaf - first[tree]
-    left, right = np.concatenate([child, np.full((2, len(half)), -1)], axis=1)
-    split, leaf, label = (np.concatenate([array, array[half]]) for array in (splits, leaf, label))
+    left, right = np.concatenate([child, np.full((2, len(split_and_leaf)), -1)], axis=1)
+    split, leaf, label = (np.concatenate([array, array[split_and_leaf]]) for array in (splits, leaf, label))
     return Nodes(roots, split, left, right, leaf, label)
 
 
@@ -450,7 +467,7 @@ def from_json(top: Any) -> Model:
     """Return the model of a parsed .json file; UnsupportedModelError for text features."""
     features, info = top["features_info"], top["model_info"]
     if features.get("text_features") or features.get("embedding_features"):
-        raise text_error()
+        raise text_features_error()
     scale, bias = top.get("scale_and_bias") or (1.0, 0.0)
     bias = _numbers(bias if isinstance(bias, list) else [bias])
     symmetric = "oblivious_trees" in top
@@ -483,6 +500,7 @@ def _numbers_and_name(feature: Mapping[str, Any]) -> tuple[int, str, int]:
 
 
 def _numeric_json(feature: Mapping[str, Any]) -> Column:
+    """Return a numeric feature of a .json file, an entry of float_features."""
     flat, name, index = _numbers_and_name(feature)
     borders, treatment = _numbers(feature.get("borders") or ()), feature.get("nan_value_treatment", "AsIs")
     if not isinstance(feature["has_nans"], bool) or treatment not in _TREATMENTS:

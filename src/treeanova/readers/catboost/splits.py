@@ -35,7 +35,7 @@ _INVERSE = pow(MULTIPLIER, -2, 1 << 64)
 _MAX_COMBINATIONS = 1 << 24
 _HASH = 0xFFFFFFFF
 Words = npt.NDArray[np.uint64]
-Places = Mapping[int, int]  # positions in the schema, by the features' numbers among those of their kind
+Positions = Mapping[int, int]  # positions in the schema, by the features' numbers among those of their kind
 _MAX_SET_ENTRIES = 1 << 28
 # A categorical feature's number, how many splits it has, and a function of known hashes; None where no tree has them.
 _Group = tuple[int, int, Callable[[Ints], Bools] | None]
@@ -52,7 +52,7 @@ def counts_of(ctr: Ctr) -> Counts:
 
 
 def category_hashes(counts: Counts) -> tuple[Ints, Bools]:
-    """Return hashes of the categories of a CTR table, and which of its rows a category can reach."""
+    """Return the category hash of each key of a CTR table, and which keys are those of a category."""
     numbers = (counts.keys * np.uint64(_INVERSE)).astype(np.int64)
     return numbers & 0xFFFFFFFF, (counts.keys != EMPTY_KEY) & (numbers >= -(1 << 31)) & (numbers < 1 << 31)
 
@@ -96,13 +96,15 @@ def _ratio_parts(ctr: Ctr, counts: Counts) -> tuple[Floats, Floats, float]:
 
 @dataclasses.dataclass(frozen=True)
 class Condition:
+    """A split on one or several features, as its answer in each cell of their intervals and categories."""
+
     features: tuple[int, ...]  # positions, ascending
     bounds: tuple[Floats | None, ...]  # upper ends of all intervals but the last; None for categories
     goes_right: Bools  # of each cell: an axis per feature, of its intervals, or of its categories and last unseen ones
 
 
 def known_categories(model: Model, used: Iterable[Ctr]) -> dict[int, Ints]:
-    """Return sorted hashes of the categories that splits can distinguish, for each categorical feature."""
+    """Return sorted hashes of categories that splits distinguish, by categorical feature; `used` are CTRs in trees."""
     hashes: dict[int, list[Ints]] = {feature.index: [np.empty(0, np.int64)] for feature in model.categorical}
     for index, values in model.one_hot:
         if len(np.unique(values & _HASH)) < len(values):
@@ -157,20 +159,20 @@ def _sign_extended(hashes: Ints) -> Words:
 
 
 def conditions_of(
-    ctr: Ctr, borders: Ints, known_hashes: Mapping[int, Ints], number_places: Places, category_places: Places
+    ctr: Ctr, borders: Ints, known_hashes: Mapping[int, Ints], numeric_position: Positions, category_position: Positions
 ) -> list[Condition]:
-    """Return the splits of a CTR on combinations at some borders (positions), as conditions on cells."""
+    """Return a CTR's splits on a combination of features, one for each of its borders at the positions `borders`."""
     axes_of: dict[int, tuple[Floats | None, int]] = {
-        category_places[index]: (None, len(known_hashes[index]) + 1)
+        category_position[index]: (None, len(known_hashes[index]) + 1)
         for index in (*ctr.categories, *(index for index, _ in ctr.equal))
     }
     for index, _ in ctr.above:
         bounds = bound_up_to(sorted({border for other, border in ctr.above if other == index}))
-        axes_of[number_places[index]] = bounds, len(bounds) + 1
+        axes_of[numeric_position[index]] = bounds, len(bounds) + 1
     axes = dict(sorted(axes_of.items()))
     n_cells = int(np.prod([size for _, size in axes.values()], dtype=np.float64))
     check_size("combinations of categories", n_cells, _MAX_COMBINATIONS)
-    values = _cell_values(ctr, axes, known_hashes, number_places, category_places)
+    values = _cell_values(ctr, axes, known_hashes, numeric_position, category_position)
     features, all_bounds = tuple(axes), tuple(bounds for bounds, _ in axes.values())
     return [Condition(features, all_bounds, values > ctr.borders[border]) for border in borders]
 
@@ -179,28 +181,28 @@ def _cell_values(
     ctr: Ctr,
     axes: Mapping[int, tuple[Floats | None, int]],  # bounds, None for categories, and size
     known_hashes: Mapping[int, Ints],
-    number_places: Places,
-    category_places: Places,
+    numeric_position: Positions,
+    category_position: Positions,
 ) -> Singles:
     """Return the CTR's number in each cell; `axes` has each feature's bounds (None: categories) and number of bins."""
     counts = counts_of(ctr)
     row_values, unseen_value = ctr_values(ctr, counts)
 
-    def along(feature: int, values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+    def along(feature: int, values: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:  # its axis, to broadcast
         return values.reshape([-1 if other == feature else 1 for other in axes])
 
     elements, is_unseen = [], np.zeros([size for _, size in axes.values()], dtype=bool)
     for index in ctr.categories:
-        feature = category_places[index]
+        feature = category_position[index]
         elements.append(along(feature, np.append(_sign_extended(known_hashes[index]), np.uint64(0))))
         is_unseen |= along(feature, np.arange(len(known_hashes[index]) + 1) == len(known_hashes[index]))
     for index, border in ctr.above:
-        bounds, size = axes[number_places[index]]
+        bounds, size = axes[numeric_position[index]]
         place = 0 if bounds is None else np.searchsorted(bounds, bound_up_to(border))
-        elements.append(along(number_places[index], (np.arange(size) > place).astype(np.uint64)))
+        elements.append(along(numeric_position[index], (np.arange(size) > place).astype(np.uint64)))
     for index, value in ctr.equal:
         bits = np.append(known_hashes[index] == (value & _HASH), False)
-        elements.append(along(category_places[index], bits.astype(np.uint64)))
+        elements.append(along(category_position[index], bits.astype(np.uint64)))
     row = _rows_with_keys(_keys_of_cells(elements), counts.keys)
     return np.append(row_values, unseen_value)[np.where(is_unseen, -1, row)]
 
@@ -245,13 +247,13 @@ def read_splits(model: Model, position: Mapping[int, int], used: Ints) -> tuple[
     on_categories = _category_splits(model, used)
     used_ctrs = list(_used_ctrs(model, used))
     known_hashes = known_categories(model, [ctr for ctr, _, _ in used_ctrs])
-    number_places, category_places = (
+    numeric_position, category_position = (
         {column.index: position[column.flat] for column in columns} for columns in (model.numeric, model.categorical)
     )
     start, sets = _category_sets(on_categories, known_hashes)
     n_borders = [len(feature.borders) for feature in model.numeric]
     places = [position[feature.flat] for feature in model.numeric]
-    places += [-1 if goes_right is None else category_places[index] for index, _, goes_right in on_categories]
+    places += [-1 if goes_right is None else category_position[index] for index, _, goes_right in on_categories]
     n_others = len(start) + 1
     missing_left = np.repeat(np.array([not feature.missing_right for feature in model.numeric], dtype=bool), n_borders)
     borders = np.concatenate([np.empty(0), *(feature.borders for feature in model.numeric)])
@@ -260,7 +262,9 @@ def read_splits(model: Model, position: Mapping[int, int], used: Ints) -> tuple[
         for ctr, first, used_borders in used_ctrs
         if not ctr.is_simple
         for border, condition in zip(
-            used_borders, conditions_of(ctr, used_borders, known_hashes, number_places, category_places), strict=True
+            used_borders,
+            conditions_of(ctr, used_borders, known_hashes, numeric_position, category_position),
+            strict=True,
         )
     }
     n_splits = [*n_borders, *(n_splits for _, n_splits, _ in on_categories), 1]
@@ -286,7 +290,7 @@ def _used_ctrs(model: Model, used: Ints) -> Iterator[tuple[Ctr, int, Ints]]:
 
 
 def _category_splits(model: Model, used: Ints) -> list[_Group]:
-    """Return for one-hot values and CTRs, in global order, the feature, its number of splits, and who goes right."""
+    """Return the splits by each feature's one-hot values and by each CTR, in their global order."""
     groups: list[_Group] = [
         (index, len(values), functools.partial(_goes_right_by_value, values)) for index, values in model.one_hot
     ]
@@ -307,7 +311,7 @@ def _goes_right_by_value(values: Ints, known_hashes: Ints) -> Bools:
 
 
 def _category_sets(groups: Sequence[_Group], known_hashes: Mapping[int, Ints]) -> tuple[Ints, Bools]:
-    """Return the start of each split's set, -1 for those in no tree, and the sets one after the other."""
+    """Return the sets of categories that go left, joined, and where each split's begins; -1 for those in no tree."""
     widths = [0 if goes_right is None else len(known_hashes[index]) + 1 for index, _, goes_right in groups]
     sizes = np.array([width * n_splits for width, (_, n_splits, _) in zip(widths, groups, strict=True)], dtype=np.int64)
     check_size("category sets", int(sizes.sum()), _MAX_SET_ENTRIES)
@@ -347,7 +351,7 @@ Branch = tuple[int, Sequence[Subtree], int]  # a feature, a subtree for each of 
 def tabulate(
     conditions: Mapping[int, Condition], outcomes: Callable[[Mapping[int, Bools]], Ints], max_cells: int
 ) -> Table | None:
-    """Return the table of outcomes of several conditions; None if it has more cells than `max_cells`."""
+    """Return the outcome of several conditions in each cell of their features; None for more than `max_cells`."""
     # `outcomes` gives a number per cell from the conditions on the cells, which broadcast against each other.
     bounds: dict[int, Floats | None] = {}
     for condition in conditions.values():
@@ -357,7 +361,7 @@ def tabulate(
     bounds = dict(sorted(bounds.items()))
     refined = {number: _on_common_bounds(condition, bounds) for number, condition in conditions.items()}
     class_numbers = {feature: _class_numbers(feature, conditions, refined, bounds) for feature in bounds}
-    first = {j: _merged(range(len(numbers)), numbers, is_category=False) for j, numbers in class_numbers.items()}
+    first = {j: _merge_classes(range(len(numbers)), numbers, is_category=False) for j, numbers in class_numbers.items()}
     if math.prod(map(len, first.values())) > max_cells:
         return None
     # Conditions are evaluated at one value of each class, with an axis for each feature of the table.
@@ -372,7 +376,7 @@ def tabulate(
         classes={
             feature: first[feature]
             if bounds[feature] is not None
-            else _merged([1 << code for code in range(len(numbers))], numbers, is_category=True)
+            else _merge_classes([1 << code for code in range(len(numbers))], numbers, is_category=True)
             for feature, numbers in class_numbers.items()
         },
         outcomes=np.ascontiguousarray(np.broadcast_to(outcomes(on_cells), shape)),
@@ -380,7 +384,7 @@ def tabulate(
 
 
 def _on_common_bounds(condition: Condition, common_bounds: Mapping[int, Floats | None]) -> Bools:
-    """Return a condition's answers on cells with the bounds of all conditions."""
+    """Return whether a condition goes right, in the finer cells with the bounds of all conditions."""
     result = condition.goes_right
     for axis, (feature, bounds) in enumerate(zip(condition.features, condition.bounds, strict=True)):
         finer = common_bounds[feature]
@@ -392,7 +396,7 @@ def _on_common_bounds(condition: Condition, common_bounds: Mapping[int, Floats |
 def _class_numbers(
     feature: int, conditions: Mapping[int, Condition], refined: Mapping[int, Bools], bounds: Mapping[int, Floats | None]
 ) -> list[int]:
-    """Give intervals or categories with the same outcome of all conditions the same class."""
+    """Number the classes of a feature: intervals or categories between which no condition distinguishes share one."""
     slices = [
         np.moveaxis(array, conditions[number].features.index(feature), 0)
         for number, array in refined.items()
@@ -403,7 +407,7 @@ def _class_numbers(
 
 
 def _numbers_of_rows(rows: npt.NDArray[np.generic], *, in_order: bool) -> list[int]:
-    """Number the rows; equal rows (`in_order`: only equal neighbours) share a number."""
+    """Return a number for each row of a matrix; equal rows (`in_order`: only neighbours) share a number."""
     if in_order:
         return [0, *np.cumsum((rows[1:] != rows[:-1]).any(axis=1)).tolist()]
     number_of: dict[bytes, int] = {}
@@ -433,7 +437,7 @@ class _Growth:
         for axis, feature in enumerate(features):
             rows = outcomes.swapaxes(axis, 0).reshape(outcomes.shape[axis], -1)
             numbers = _numbers_of_rows(rows, in_order=self._in_order[feature])
-            places = _merged(range(len(numbers)), numbers, is_category=False)
+            places = _merge_classes(range(len(numbers)), numbers, is_category=False)
             if len(places) < len(numbers):
                 outcomes = outcomes.take(places, axis=axis)
             if len(places) > 1:
@@ -507,6 +511,7 @@ class _Builder:
         self._n_leaves = 0
 
     def nodes(self, roots: Sequence[int]) -> Nodes:
+        """Return old and new nodes as arrays."""
         columns = (roots, self._split, self._left, self._right, self._leaf, self._label)
         return Nodes(*(np.array(column, dtype=np.int64) for column in columns))
 
@@ -533,7 +538,7 @@ class _Builder:
         )
 
     def root(self, node: int) -> int:
-        """Return the root of the unfolded tree: the same if there is nothing to unfold."""
+        """Unfold the tree at a root and return its new root: the same if no split is on a combination of features."""
         root = self.unfolded(node) if self._has_combinations(self._splits_below(node)) else node
         self._grown.clear()
         return root
@@ -613,13 +618,14 @@ class _Builder:
         if isinstance(subtree.content, int):
             return self.unfolded(ends[subtree.content])
         merged = {
-            feature: _merged(classes[feature], new, is_category=bounds[feature] is None)
+            feature: _merge_classes(classes[feature], new, is_category=bounds[feature] is None)
             for feature, new in subtree.merged.items()
         }
         feature, subtrees, _ = subtree.content
         branched, borders = merged.pop(feature), bounds[feature]
 
         def halves(low: int, high: int) -> int:
+            """Append splits that separate classes from `low` to `high`, halving them; return the first."""
             if high - low == 1:
                 return self._append_subtree(bounds, ends, subtrees[low], merged)
             middle = (low + high) // 2
@@ -634,6 +640,7 @@ class _Builder:
         return halves(0, len(branched))
 
     def _append(self, split: int, left: int, right: int, leaf: int = 0, label: int = 0) -> int:
+        """Append a node and return its position."""
         self._split.append(split)
         self._left.append(left)
         self._right.append(right)
@@ -642,8 +649,8 @@ class _Builder:
         return len(self._split) - 1
 
 
-def _merged(old: Sequence[int], new: Sequence[int], *, is_category: bool) -> Sequence[int]:
-    """Merge values of classes by their new numbers: masks of categories are united, of intervals the first is taken."""
+def _merge_classes(old: Sequence[int], new: Sequence[int], *, is_category: bool) -> Sequence[int]:
+    """Merge classes whose `new` numbers are equal: unite masks of categories, or take the first of the intervals."""
     size = max(new) + 1
     if size == len(new):
         return old

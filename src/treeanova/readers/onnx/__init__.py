@@ -56,6 +56,8 @@ _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
 @dataclasses.dataclass(frozen=True)
 class Ensemble:
+    """The attributes of a tree operator; weight i is for `weight_output[i]` at the leaf `weight_node[i]`."""
+
     conditions: Conditions
     roots: Ints
     trees: Ints  # of each node; empty for the newer operator
@@ -69,7 +71,7 @@ class Ensemble:
 
 
 def forest_of(kind: str, attributes: dict[str, Any], *, is_double: bool, n_columns: int | None) -> Forest:
-    """Read the attributes of a tree operator of this kind; `is_double` if it compares in float64."""
+    """Read the attributes of a tree operator of this kind, by name; `is_double` if it compares in float64."""
     unknown = [name for name in attributes if name.removesuffix("_as_tensor") not in _ATTRIBUTES]
     if unknown:
         raise damaged(f"ONNX trees must have known attributes, got {unknown[0]!r:.60}")
@@ -88,7 +90,7 @@ def forest_of(kind: str, attributes: dict[str, Any], *, is_double: bool, n_colum
     schema = Schema(tuple(Feature(f"x{j}") for j in range(n_columns)))
     values = _node_values(ensemble)
     if kind != "TreeEnsemble":
-        _check_scored(ensemble, values, is_classifier=kind == "TreeEnsembleClassifier")
+        _check_weights_of_outputs(ensemble, values, is_classifier=kind == "TreeEnsembleClassifier")
     if kind == "TreeEnsembleClassifier":
         return _classifier_of(dataclasses.replace(schema, classes=_class_labels(attributes)), ensemble, values)
     # onnxruntime applies neither LOGISTIC nor SOFTMAX to a single target, which other runtimes may.
@@ -126,8 +128,8 @@ def _node_values(ensemble: Ensemble) -> Floats:
     return values
 
 
-def _check_scored(ensemble: Ensemble, values: Floats, *, is_classifier: bool) -> None:
-    """Raise UnsupportedModelError if a row may have no score of an output, and onnxruntime's output is no sum then."""
+def _check_weights_of_outputs(ensemble: Ensemble, values: Floats, *, is_classifier: bool) -> None:
+    """Raise UnsupportedModelError if leaves lack weights of an output and onnxruntime would then not return a sum."""
     is_leaf, (_, tree_number) = ensemble.conditions.mode < 0, np.unique(ensemble.trees, return_inverse=True)
     n_weights = np.zeros((tree_number.max() + 1, ensemble.n_outputs), dtype=np.int64)
     np.add.at(n_weights, (tree_number[ensemble.weight_node], ensemble.weight_output), 1)
@@ -157,7 +159,7 @@ def _class_labels(attributes: dict[str, Any]) -> tuple[Hashable, ...]:
 
 
 def _classifier_of(schema: Schema, ensemble: Ensemble, values: Floats) -> Forest:
-    """Return the forest of a classifier, with the link and the outputs by which onnxruntime has probabilities."""
+    """Return the forest of a classifier; link and outputs are such that it has onnxruntime's probabilities."""
     if ensemble.n_outputs < 2:
         raise UnsupportedModelError("an ONNX classifier must have two or more classes, got fewer; train it on more.")
     if ensemble.n_outputs == 2 and not ensemble.weight_output.any():  # one score, of the second class
@@ -339,7 +341,7 @@ def _checked_flags(numbers: npt.NDArray[Any]) -> Bools:
 
 
 def _node_positions(position: dict[tuple[int, int], int], trees: Ints, numbers: Ints, is_linked: Bools) -> Ints:
-    """Return positions of nodes that are named by tree and number; -1 where `is_linked` is false."""
+    """Return positions of nodes from their tree and number in it; -1 where `is_linked` is false."""
     result = np.full(len(trees), -1, dtype=np.int64)
     keys = zip(trees[is_linked].tolist(), numbers[is_linked].tolist(), strict=True)
     try:
@@ -350,7 +352,7 @@ def _node_positions(position: dict[tuple[int, int], int], trees: Ints, numbers: 
 
 
 def _roots_of(conditions: Conditions, trees: Ints) -> Ints:
-    """Return the node of each tree that is no child."""
+    """Return the node of each tree that is not a child."""
     is_child = np.zeros(len(trees), dtype=bool)
     inner = conditions.mode >= 0
     is_child[conditions.true[inner]] = is_child[conditions.false[inner]] = True

@@ -32,7 +32,7 @@ _CODES = {_FLOAT: "<f4", 2: "<u1", 3: "<i1", 6: "<i4", 7: "<i8", _DOUBLE: "<f8"}
 
 @dataclasses.dataclass(frozen=True)
 class Conditions:
-    """Inner nodes and leaves as stored, one entry per node."""
+    """Inner nodes and leaves as an ONNX file has them, one entry per node."""
 
     feature: Ints
     threshold: Floats
@@ -44,7 +44,7 @@ class Conditions:
 
 
 def with_chains(conditions: Conditions, sets: Sequence[Floats]) -> Conditions:
-    """Replace each node that asks whether x is in a set by a chain of equalities."""
+    """Replace each node that asks whether x is in a set (BRANCH_MEMBER) by a chain of equalities; one set per node."""
     asked = np.flatnonzero(conditions.mode == MEMBER)
     if len(asked) != len(sets) or any(not len(members) for members in sets):
         raise damaged(f"ONNX trees must have a set for each of {len(asked)} nodes, got others")
@@ -187,7 +187,7 @@ class _Expansion:
 
 
 def fields(data: bytes) -> Message:
-    """Return values of a message by field number: whole numbers, or bytes.
+    """Decode a protobuf message: return values by field number, whole numbers or bytes.
 
     >>> fields(bytes([8, 150, 1, 18, 2, 72, 105]))
     {1: [150], 2: [b'Hi']}
@@ -215,7 +215,7 @@ def fields(data: bytes) -> Message:
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """Return a number stored as groups of 7 bits, lowest first, and the position after it."""
+    """Decode a protobuf number, groups of 7 bits, lowest first; return it and the position after it."""
     result = 0
     for shift in range(0, 70, 7):
         if position >= len(data):
@@ -229,6 +229,7 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def only_value(message: Message, number: int) -> Value:
+    """Return the value of the field `number`, which may not be repeated."""
     if len(message[number]) > 1:
         raise damaged(f"an ONNX file must hold field {number} once, got it more often")
     return message[number][0]
@@ -255,7 +256,7 @@ def as_text(value: Value) -> str:
 
 
 def integers(values: list[Value]) -> list[int]:
-    """Return whole numbers of a repeated field, one by one or packed."""
+    """Decode the values of a repeated protobuf field of whole numbers, one by one or packed."""
     result: list[int] = []
     for value in values:
         if isinstance(value, int):
@@ -269,7 +270,7 @@ def integers(values: list[Value]) -> list[int]:
 
 
 def floats(values: list[Value], code: str = "f") -> list[float]:
-    """Return numbers of a repeated field of float32 (code "f") or float64 ("d"), one by one or packed."""
+    """Decode the values of a repeated protobuf field of float32 (code "f") or float64 ("d")."""
     data = b"".join(as_bytes(value) for value in values)
     size = struct.calcsize(code)
     if len(data) % size:
@@ -279,6 +280,8 @@ def floats(values: list[Value], code: str = "f") -> list[float]:
 
 @dataclasses.dataclass(frozen=True)
 class Operator:
+    """An operator of the graph; inputs and outputs are names of tensors."""
+
     kind: str  # its name in ONNX
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -287,7 +290,7 @@ class Operator:
 
 def tree_operator(data: bytes) -> tuple[Operator, bool, int | None]:
     """Return the tree operator of a graph, whether its input is float64, and the number of columns, if it is stored."""
-    model = fields(data)
+    model = fields(data)  # its field 7 is the graph, whose fields are 1 operators, 5 constants, 11 inputs, 12 outputs
     if 7 not in model:
         raise damaged("an ONNX file must hold a graph, got none")
     graph = fields(as_bytes(only_value(model, 7)))
@@ -402,7 +405,7 @@ def _check_connected(tree: Operator, operators: Sequence[Operator], outputs: Seq
 
 
 def _input_of_trees(name: str, operators: Sequence[Operator], inputs: dict[str, list[Any]]) -> str:
-    """Return the graph's input that a tree operator sees, if nothing between changes columns."""
+    """Return the graph's input that becomes the tensor `name`, which the trees see; refuse changes in between."""
     makers = {output: operator for operator in operators for output in operator.outputs}
     while name not in inputs:
         maker = makers.get(name)
@@ -430,7 +433,7 @@ def _constants_of_one(graph: Message) -> set[str]:
 
 
 def _check_after(tree: Operator, operators: Sequence[Operator], ones: set[str]) -> None:
-    """Raise UnsupportedModelError if scores are changed after the trees; labels of a classifier may be."""
+    """Raise UnsupportedModelError if operators after the trees change scores; `ones` are constants equal to 1."""
     scores = {tree.outputs[-1]}
     is_found = True
     while is_found:

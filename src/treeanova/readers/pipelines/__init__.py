@@ -34,7 +34,7 @@ import numpy as np
 import scipy.sparse
 
 from treeanova.core.arrays import Arrays, Bools, Floats, Ints
-from treeanova.data.columns import objects
+from treeanova.data.columns import object_column
 from treeanova.data.features import Feature, IgnoredColumn, Numeric, Schema, is_missing
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.effects import Effects
@@ -91,7 +91,7 @@ def _some_rows(X: Any, forest: Forest) -> Any:
 class Nodes:
     """The nodes of a forest that are being split anew; arrays have one entry per node."""
 
-    def __init__(self, forest: Forest, source: Ints) -> None:
+    def __init__(self, forest: Forest, source: Ints) -> None:  # `source` has the raw column of each feature
         self._forest = forest
         is_leaf = forest.feature < 0
         self.feature = np.where(is_leaf, -1, source[forest.feature]) if len(source) else forest.feature.copy()
@@ -103,8 +103,8 @@ class Nodes:
         self._n_codes = 0
         self._several: dict[int, Cuts] = {}
 
-    def split_categories(self, nodes: Ints, kind: Ints, left: Bools, missing_left: Bools) -> None:
-        """Give nodes sets of categories: `left` says for a row per kind who goes left, `kind` is each node's row."""
+    def set_categories(self, nodes: Ints, kind: Ints, left: Bools, missing_left: Bools) -> None:
+        """Give nodes new splits on categories: `left[kind[i]]` says which categories go left at `nodes[i]`."""
         starts = self._n_codes + np.arange(len(left)) * left.shape[1]
         self.start[nodes] = starts[kind]
         self.sets.append(left.ravel())
@@ -112,8 +112,8 @@ class Nodes:
         self.bound[nodes] = 0.0
         self.missing_left[nodes] = missing_left[kind]
 
-    def split_numbers(self, nodes: Ints, kind: Ints, left: Bools, missing_left: Bools, ends: Floats) -> None:
-        """Give nodes thresholds: `left` says for a row per kind which intervals between `ends` go left."""
+    def set_thresholds(self, nodes: Ints, kind: Ints, left: Bools, missing_left: Bools, ends: Floats) -> None:
+        """Give nodes new thresholds: `left[kind[i]]` says which intervals between `ends` go left at `nodes[i]`."""
         changes = left[:, 1:] != left[:, :-1]
         first = changes.argmax(axis=1) if changes.shape[1] else np.zeros(len(changes), dtype=np.int64)
         bound = np.where(changes.any(axis=1), np.append(ends, np.inf)[first], np.inf)
@@ -154,7 +154,7 @@ class Nodes:
 
 
 def _with_chains(arrays: Arrays, several: dict[int, Cuts], roots: Ints) -> Arrays:
-    """Return nodes with one threshold each: a node with several becomes a chain of nodes."""
+    """Return the nodes' arrays with one threshold per node: a node with several becomes a chain of nodes."""
     # The intervals of the chain go to the node's left and right branch in turn, which are copied.
     table = {name: array.tolist() for name, array in arrays.items()}
     downwards: list[int] = roots.tolist()
@@ -222,12 +222,12 @@ class _RawForest:
             self._check_columns_apart()
 
     def _accepting_transformation(self, steps: Sequence[Any]) -> maps.Transformation:
-        """Return the transformation with a usual value of each column, which it accepts."""
+        """Return the transformation with a usual value of each raw column, which the transformers accept."""
         for number in _USUAL_NUMBERS:
             usual = [np.array([number])] * len(self._walk.raw)
             for j, labels in self._labels.items():
                 first = next((label for label in labels if label is not None), np.nan)
-                usual[j] = objects([first]) if j in self._as_objects else np.array([first], dtype=np.float64)
+                usual[j] = object_column([first]) if j in self._as_objects else np.array([first], dtype=np.float64)
             result = maps.Transformation(steps, self._forest.schema, self._names, usual)
             if not result.answers({0: usual[0]})[0].refused[0]:
                 return result
@@ -255,8 +255,8 @@ class _RawForest:
             for output in self._outputs[j].tolist():
                 nodes_of_output, examples, kind = self._splits_on(output)
                 left = self._goes_left(examples, np.append(mapped.values[:, output], mapped.missing[output]))
-                nodes.split_categories(nodes_of_output, kind, left[:, :-1], left[:, -1])
-        accepts_missing = self._split_numbers(nodes)
+                nodes.set_categories(nodes_of_output, kind, left[:, :-1], left[:, -1])
+        accepts_missing = self._set_thresholds(nodes)
         features = tuple(self._feature(j, categories.get(j), accepts_missing) for j in range(len(self._walk.raw)))
         return nodes.forest(
             dataclasses.replace(
@@ -272,7 +272,7 @@ class _RawForest:
             )
         )
 
-    def _split_numbers(self, nodes: Nodes) -> dict[int, bool]:
+    def _set_thresholds(self, nodes: Nodes) -> dict[int, bool]:
         """Split nodes on numeric raw columns; return for each of these whether it accepts missing values."""
         splits = {output: self._splits_on(output) for j in self._numbers for output in self._outputs[j].tolist()}
         thresholds = {output: self._thresholds(examples, output) for output, (_, examples, _) in splits.items()}
@@ -286,11 +286,11 @@ class _RawForest:
                 nodes_of_output, examples, kind = splits[output]
                 left = maps.fill_refused(self._goes_left(examples, answers[j].values[:, output]), answers[j].refused)
                 missing_left = self._goes_left(examples, missing[j].values[:, output])[:, 0]
-                nodes.split_numbers(nodes_of_output, kind, left, missing_left, ends[j][:-1])
+                nodes.set_thresholds(nodes_of_output, kind, left, missing_left, ends[j][:-1])
         return {j: self._accepts(j, missing[j].values[0], missing[j].refused[0]) for j in self._numbers}
 
     def _splits_on(self, output: int) -> tuple[Ints, Ints, Ints]:
-        """Return nodes that split on a column, one node of each kind of split, and each node's kind (a position)."""
+        """Return nodes that split on a column, an example node of each kind of split, and the kind of each node."""
         forest = self._forest
         nodes = np.flatnonzero(forest.feature == output)
         start = forest.category_start[nodes]
@@ -333,7 +333,7 @@ class _RawForest:
             cast = "float64 only" if j in self._computed else "float64"
             return Feature(name, Numeric(cast=cast), accepts_missing[j])
         # No split sees the column; it may hold anything only if no transformer refuses text in it.
-        text, nan = (self._transformation.answers({j: value})[j] for value in (objects(["text"]), _ONE_NAN))
+        text, nan = (self._transformation.answers({j: value})[j] for value in (object_column(["text"]), _ONE_NAN))
         if not text.refused[0]:
             return Feature(name, IgnoredColumn())
         return Feature(name, Numeric(), accepts_missing=not nan.refused[0])
@@ -379,7 +379,7 @@ def _check_last_step(last: Any) -> None:
 
 
 def read_pipeline(pipeline: Any, read: Callable[[Any], Forest | Effects]) -> Forest | Effects:
-    """Read the last step, with names that the steps before it give to its columns."""
+    """Read the last step of a Pipeline, with the names that the steps before it give to its columns."""
     last = pipeline.steps[-1][1]
     _check_last_step(last)
     content = read(last)

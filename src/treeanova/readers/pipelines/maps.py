@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Bools, Floats, Ints
-from treeanova.data.columns import encode, objects
+from treeanova.data.columns import encode, object_column
 from treeanova.data.features import Labels, Schema, is_missing
 from treeanova.errors import UnsupportedModelError
 from treeanova.readers.sklearn import is_sklearn
@@ -31,6 +31,8 @@ Questions = Mapping[int, Floats]  # thresholds of splits on columns of the model
 
 @dataclasses.dataclass
 class RawColumn:
+    """What the transformers that see a raw column know of it."""
+
     labels: dict[Hashable, None] | None = None  # categories that an encoder knows; None for numbers
     as_objects: bool = False  # whether an encoder has seen them in a column of objects (text), not of numbers
     probes: list[float] = dataclasses.field(default_factory=list)  # numbers at which a transformer may jump
@@ -39,6 +41,7 @@ class RawColumn:
     may_turn: bool = False  # whether a transformer is known not to be monotone; it then turns at probes only
 
     def add_labels(self, categories: npt.NDArray[Any]) -> None:
+        """Note the categories that an encoder of the column knows."""
         if categories.dtype.kind not in "biufOSU":
             raise refused(
                 f"an encoder of dates or of other categories ({categories.dtype}); turn these into text first"
@@ -64,11 +67,14 @@ def _kind_of_missing(value: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Origin:
+    """Where a column that transformers made comes from."""
+
     source: int  # the raw column
     is_raw: bool = True  # whether its values are those of the raw column, missing ones perhaps filled
     by_label: bool = False  # whether it is the same for all values that are no known category
 
     def changed(self, *, by_label: bool = False) -> Origin:
+        """Return the origin of a column that a step makes of this one."""
         return Origin(self.source, is_raw=False, by_label=self.by_label or by_label)
 
 
@@ -84,7 +90,7 @@ class Walk:
         if step is None or isinstance(step, str):
             return [] if step == "drop" else columns
         if _is_of_category_encoders(type(step)):
-            return _columns_after_category_encoder(self, step, columns)
+            return _origins_after_category_encoder(self, step, columns)
         kinds = [cls.__name__ for cls in type(step).__mro__ if is_sklearn(cls)]
         kind = next((name for name in kinds if name in _RULES), None)
         if kind is None or not is_sklearn(type(step).transform):
@@ -93,6 +99,7 @@ class Walk:
 
 
 def refused(what: str) -> UnsupportedModelError:
+    """Return the error for a Pipeline with `what`, in words, which cannot be read on raw columns."""
     return UnsupportedModelError(
         f"`model` must see the columns of `X`, or change them one by one, got a Pipeline with {what}; decompose the "
         "final step on the transformed data: decompose(pipeline[-1], pipeline[:-1].transform(X), "
@@ -100,15 +107,16 @@ def refused(what: str) -> UnsupportedModelError:
     )
 
 
-def _columns_after_scaler(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:  # noqa: ARG001
+def _origins_after_scaler(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:  # noqa: ARG001
+    """Return the origins of the columns that a step makes of these, one of each; rules for other steps do the same."""
     return [column.changed() for column in columns]
 
 
-def _columns_after_function(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+def _origins_after_function(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
     if step.func is None:
         return columns
     walk.has_function = True
-    return _columns_after_scaler(walk, step, columns)
+    return _origins_after_scaler(walk, step, columns)
 
 
 def _refusing(reason: str) -> Callable[[Walk, Any, list[Origin]], list[Origin]]:
@@ -120,24 +128,25 @@ def _refusing(reason: str) -> Callable[[Walk, Any, list[Origin]], list[Origin]]:
     return refuse
 
 
-def _columns_after_imputer(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+def _origins_after_imputer(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+    """Return origins of filled columns, which stay raw, then of indicators of missing values, if the step adds them."""
     _note_sentinel(walk, step.missing_values, columns)
     # Columns that were all missing in training are dropped.
     empty = np.array([not isinstance(value, str) and value != value for value in step.statistics_])  # noqa: PLR0124
-    stays = ~empty | step.keep_empty_features
-    filled = [column for column, is_filled in zip(columns, stays, strict=True) if is_filled]
+    is_kept = ~empty | step.keep_empty_features
+    filled = [column for column, keeps in zip(columns, is_kept, strict=True) if keeps]
     indicator = getattr(step, "indicator_", None)
-    return filled if indicator is None else filled + _columns_after_indicator(walk, indicator, columns)
+    return filled if indicator is None else filled + _origins_after_indicator(walk, indicator, columns)
 
 
-def _columns_after_indicator(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+def _origins_after_indicator(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
     _note_sentinel(walk, step.missing_values, columns)
     return [columns[j].changed(by_label=True) for j in step.features_]
 
 
-def _columns_after_binning(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+def _origins_after_binning(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
     if step.encode == "ordinal":
-        return _columns_after_scaler(walk, step, columns)
+        return _origins_after_scaler(walk, step, columns)
     _check_raw(step, columns)
     _add_jumps(walk, columns, step.bin_edges_)
     repeated = zip(columns, step.n_bins_, strict=True)
@@ -174,21 +183,22 @@ def _check_raw(step: Any, columns: Sequence[Origin]) -> None:
         raise refused(f"{type(step).__name__} of values that other steps made")
 
 
-def _columns_after_encoder(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+def _origins_after_encoder(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+    """Note the categories of an encoder and return an origin per column, which depends on the category only."""
     _check_raw(step, columns)
     for column, categories in zip(columns, step.categories_, strict=True):
         walk.raw[column.source].add_labels(categories)
     return [column.changed(by_label=True) for column in columns]
 
 
-def _columns_after_target_encoder(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
-    encoded = _columns_after_encoder(walk, step, columns)
+def _origins_after_target_encoder(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+    encoded = _origins_after_encoder(walk, step, columns)
     n_columns = len(step.classes_) if step.target_type_ == "multiclass" else 1
     return [column for column in encoded for _ in range(n_columns)]
 
 
-def _columns_after_one_hot(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
-    encoded = _columns_after_encoder(walk, step, columns)
+def _origins_after_one_hot(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+    encoded = _origins_after_encoder(walk, step, columns)
     sizes = step._n_features_outs  # noqa: SLF001  get_feature_names_out uses it
     return [column for column, size in zip(encoded, sizes, strict=True) for _ in range(size)]
 
@@ -197,7 +207,8 @@ def _is_of_category_encoders(thing: Any) -> bool:
     return bool(thing.__module__.partition(".")[0] == "category_encoders")
 
 
-def _columns_after_category_encoder(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+def _origins_after_category_encoder(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+    """Return origins after an encoder of the library category_encoders; refuse those that combine columns."""
     kind = type(step).__name__
     if kind not in _ONE_COLUMN | _SEVERAL_COLUMNS or not _is_of_category_encoders(type(step).transform):
         reason = "combines columns" if kind == "HashingEncoder" else "is not known to work column by column"
@@ -234,24 +245,25 @@ def _known_categories(step: Any, name: Hashable) -> npt.NDArray[Any]:
     return np.array([*categories.tolist(), *lumped], dtype=object) if lumped else categories
 
 
-def _columns_after_pipeline(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+def _origins_after_pipeline(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
     for _, inner in step.steps:
         columns = walk.through(inner, columns)
     return columns
 
 
-def _columns_after_union(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+def _origins_after_union(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
     weights = step.transformer_weights or {}
     origins = [_times_weight(walk.through(inner, columns), weights.get(name)) for name, inner in step.transformer_list]
     return [column for origins_of_step in origins for column in origins_of_step]
 
 
 def _times_weight(columns: list[Origin], weight: float | None) -> list[Origin]:
-    """Return columns as they are if a transformer has no weight."""
+    """Mark columns as changed if their transformer has a weight, which multiplies them."""
     return columns if weight is None else [column.changed() for column in columns]
 
 
-def _columns_after_column_transformer(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+def _origins_after_column_transformer(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+    """Return origins in the order in which a ColumnTransformer puts what its transformers make."""
     weights = step.transformer_weights or {}
     n_columns = max((place.stop for place in step.output_indices_.values()), default=0)
     result: list[Origin | None] = [None] * n_columns
@@ -278,12 +290,12 @@ _SEVERAL_COLUMNS = {
 }  # fmt: skip
 _SCALERS = "StandardScaler MinMaxScaler RobustScaler MaxAbsScaler QuantileTransformer PowerTransformer Binarizer"
 _RULES: dict[str, Callable[[Walk, Any, list[Origin]], list[Origin]]] = {
-    **dict.fromkeys(_SCALERS.split(), _columns_after_scaler),
-    "KBinsDiscretizer": _columns_after_binning, "FunctionTransformer": _columns_after_function,
-    "SimpleImputer": _columns_after_imputer, "MissingIndicator": _columns_after_indicator,
-    "OrdinalEncoder": _columns_after_encoder, "TargetEncoder": _columns_after_target_encoder,
-    "OneHotEncoder": _columns_after_one_hot, "Pipeline": _columns_after_pipeline,
-    "FeatureUnion": _columns_after_union, "ColumnTransformer": _columns_after_column_transformer,
+    **dict.fromkeys(_SCALERS.split(), _origins_after_scaler),
+    "KBinsDiscretizer": _origins_after_binning, "FunctionTransformer": _origins_after_function,
+    "SimpleImputer": _origins_after_imputer, "MissingIndicator": _origins_after_indicator,
+    "OrdinalEncoder": _origins_after_encoder, "TargetEncoder": _origins_after_target_encoder,
+    "OneHotEncoder": _origins_after_one_hot, "Pipeline": _origins_after_pipeline,
+    "FeatureUnion": _origins_after_union, "ColumnTransformer": _origins_after_column_transformer,
     "SelectorMixin": lambda _, step, columns: [columns[j] for j in step.get_support(indices=True)],
     **dict.fromkeys(("PCA", "TruncatedSVD", "PolynomialFeatures"), _refusing("combines columns")),
     **dict.fromkeys(("IterativeImputer", "KNNImputer"), _refusing("fills a column from other columns")),
@@ -317,7 +329,7 @@ class Transformation:
         self.last_error: Exception | None = None
 
     def answers(self, queries: Queries) -> dict[int, Answer]:
-        """Return what the model compares for values of raw columns; a row queries all these columns at once."""
+        """Return what the model compares for values of raw columns, by column; one call transforms all at once."""
         if not queries:
             return {}
         n_rows = max(len(values) for values in queries.values())
@@ -384,6 +396,8 @@ class Transformation:
 
 @dataclasses.dataclass(frozen=True)
 class CategoryMap:
+    """What the model compares for each category of a raw column."""
+
     encoder: Labels
     values: Floats  # encoded, of all of the model's columns, one row per category and a last one for unseen ones
     missing: Floats  # the same for NaN
@@ -411,14 +425,14 @@ def category_maps(
     outputs: Mapping[int, Ints],
     nan_nulls: Container[int],
 ) -> dict[int, CategoryMap]:
-    """Ask for the labels of columns, one that is not among them, NaN and, in columns of objects, None."""
+    """Try each label of raw columns, an unseen one, NaN and, in columns of objects, None; return maps by column."""
     queries: dict[int, npt.NDArray[Any]] = {}
     for j, names in labels.items():
         unseen = max(names, default=0) + 1 if is_numeric(names) else "no such category"  # type: ignore[type-var, operator]
         while isinstance(unseen, str) and unseen in names:
             unseen += "!"
         tokens = [*names, unseen, np.nan]
-        queries[j] = objects([*tokens, None]) if j in as_objects else np.array(tokens, dtype=np.float64)
+        queries[j] = object_column([*tokens, None]) if j in as_objects else np.array(tokens, dtype=np.float64)
     answers = transformation.answers(queries)
     result: dict[int, CategoryMap] = {}
     for j, names in labels.items():
@@ -434,7 +448,7 @@ def category_maps(
 
 
 def float_ranks(numbers: Floats) -> Ints:
-    """Return ranks among all floats, 0 for zero; neighbours differ by 1."""
+    """Return the ranks of numbers among all floats, from their bits; 0 for zero, neighbours differ by 1."""
     bits = np.abs(numbers).view(np.int64)
     return np.where(numbers < 0, -bits, bits)
 
@@ -478,7 +492,7 @@ _ASKS_KIND = np.array([np.nan])  # the threshold that asks for changes between n
 
 
 def _sides(answer: Answer, output: Ints, threshold: Floats) -> Ints:
-    """Return 1 up to the threshold, else 0; for a threshold of NaN 0 for numbers, 1 for missing, 2 for refused."""
+    """Return the side of each answer: 1 up to the threshold, else 0; for NaN 1 if missing, 2 if refused, else 0."""
     values = answer.values[np.arange(len(output)), output]
     kind = np.where(answer.refused, 2, np.isnan(values))
     return np.where(np.isnan(threshold), kind, values <= threshold)
@@ -575,7 +589,7 @@ def _changes_nearby(
 
 
 def fill_refused(left: Bools, is_refused: Bools) -> Bools:
-    """Return sides, numbers last, in which refused numbers have the side of the next accepted one."""
+    """Give numbers that transformers refuse the side of the next accepted one; `left` has shape (kinds, numbers)."""
     if not is_refused.any() or is_refused.all():
         return left
     accepted = np.flatnonzero(~is_refused)

@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.core.arrays import Bools, Floats, Ints
-from treeanova.data.features import Encoder, Feature, Labels, Numeric, Schema, singles
+from treeanova.data.features import Encoder, Feature, Labels, Numeric, Schema, as_float32
 from treeanova.errors import UnsupportedModelError
 from treeanova.model.forest import Forest, TreeBuilder, bound_below, bound_up_to
 from treeanova.readers.checks import DECIMAL, check_size, damage_reported, decimal_number
@@ -93,7 +93,7 @@ class DeclaredNumber(Encoder):
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
         numbers = self.number.encode(column, name)
-        values = singles(numbers).astype(np.float64) if self.number.cast == "float32" else numbers
+        values = as_float32(numbers).astype(np.float64) if self.number.cast == "float32" else numbers
         is_missing = np.isnan(values) | np.isin(values, self.missing)
         low, high = np.array(sorted(self.valid) or [(-np.inf, np.inf)]).T
         # The highest end of the intervals that begin at or below each value.

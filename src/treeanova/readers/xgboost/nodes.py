@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import Bools, Floats, Ints
 from treeanova.data import features as encoding
-from treeanova.data.features import Encoder, Feature, IgnoredColumn, IntegerCategory, Numeric, singles
+from treeanova.data.features import Encoder, Feature, IgnoredColumn, IntegerCategory, Numeric, as_float32
 from treeanova.errors import ModelFileError, UnsupportedModelError
 from treeanova.readers import checks
 from treeanova.readers.checks import block_starts, check_size, check_values, damaged, parsed_json, whole_number
@@ -328,7 +328,7 @@ def _joined_arrays(trees: Sequence[Document], key: str, kinds: str = "iu") -> tu
             raise damaged(f"{key} must be a list of {noun}, got {array.dtype}, {array.shape}")
     joined = np.concatenate([np.zeros(0, dtype=np.int8), *arrays])
     lengths = np.array([len(array) for array in arrays], dtype=np.int64)
-    return singles(joined) if "f" in kinds else joined.astype(np.int64), lengths
+    return as_float32(joined) if "f" in kinds else joined.astype(np.int64), lengths
 
 
 def _joined_of_lengths(trees: Sequence[Document], key: str, expected: Ints, kinds: str = "iu") -> npt.NDArray[Any]:
@@ -365,7 +365,7 @@ def _tree_weights(learner: Document, n_trees: int) -> Singles:
             f"weight_drop must be one list of {len(model['trees'])} weights, one per tree, got lists of "
             f"{[len(weights) for weights in stored]}"
         )
-    return singles(stored[0][:n_trees])
+    return as_float32(stored[0][:n_trees])
 
 
 def _at_outputs(leaf: Singles, learner: Document, nodes: Nodes, n_outputs: int) -> Singles:
@@ -442,7 +442,7 @@ def features_of(learner: Document, nodes: Nodes, missing: float, *, counts_bytes
     stored = tree_model(learner).get("cats", {}).get("enc", [])
     if len(stored) not in {0, n_features}:
         raise damaged(f"cats must have {n_features} entries, one per feature, got {len(stored)}")
-    single = float(singles(missing))
+    single = float(as_float32(missing))
     readings = [_readings(category_names)[:: -1 if counts_bytes else 1] for category_names in stored]
     features = []
     for name, count, ways in zip(names, n_codes, readings or [()] * n_features, strict=True):
