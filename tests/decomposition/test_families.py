@@ -7,7 +7,7 @@ import pytest
 
 import treeanova
 from tests.support.training import fit
-from treeanova.decomposition.importance import families_of, summed
+from treeanova.decomposition.importance import families_of, sum_slices
 
 FEATURES = ["job_a", "age", "job_b", "city"]
 
@@ -52,7 +52,7 @@ def test_families_must_be_a_mapping():
 
 def test_sums_by_place():
     values = np.arange(12.0).reshape(3, 2, 2)
-    found = summed(values, np.array([1, 0, 1]), 3)
+    found = sum_slices(values, np.array([1, 0, 1]), 3)
     assert found.tolist() == [values[1].tolist(), (values[0] + values[2]).tolist(), np.zeros((2, 2)).tolist()]
 
 

@@ -182,22 +182,22 @@ def _values_in_bins(fx: Decomposition, term: Term) -> list[Floats]:
     """Return, per feature of a term, an encoded value in each bin: the mean of its rows, or a value at its end."""
     points = []
     for name, axis in zip(term.features, term.axes, strict=True):
-        inside = axis.examples()
+        values = axis.examples()
         j = fx.schema.names.index(name)
         if axis.is_ordered:
             statistics = fx.density.statistics if axis.size == fx.grid.axes[j].size else None
             with contextlib.suppress(NoRowsError):
                 if statistics is not None:
                     means = statistics.bin_means(j)
-                    inside = np.where(np.isfinite(means) & ~np.isnan(inside), means, inside)
-        points.append(inside)
+                    values = np.where(np.isfinite(means) & ~np.isnan(values), means, values)
+        points.append(values)
     return points
 
 
-def _bins_of(member: Decomposition, j: int, feature: Feature, points: Floats) -> BinIndices:
-    """Return a member's bins for encoded values; the member may number categories differently."""
-    recoded = recoded_column(points, feature, member.schema.features[j], unseen_by_both=True)
-    bins = function_of(member).grid.axes[j].index(points if recoded is None else recoded)
+def _bins_of(member: Decomposition, j: int, feature: Feature, values: Floats) -> BinIndices:
+    """Return a member's bins of values encoded as `feature` says; the member may number categories differently."""
+    recoded = recoded_column(values, feature, member.schema.features[j], unseen_by_both=True)
+    bins = function_of(member).grid.axes[j].index(values if recoded is None else recoded)
     if bins.min(initial=0) < 0:
         raise ValueError(
             f"models of a bag must accept all values of {feature.name!r} that the first does, got one that refuses a "
@@ -207,19 +207,22 @@ def _bins_of(member: Decomposition, j: int, feature: Feature, points: Floats) ->
 
 
 def _at_cells(fx: Decomposition, member: Decomposition, term: Term, points: Sequence[Floats]) -> Floats:
-    """Evaluate a member's term at the cells of another decomposition's term; zero if it has no such term."""
+    """Evaluate a member's term in the cells of a term of `fx`, in the shape of its table; zero without such a term.
+
+    `points` has, per feature of the term, an encoded value in each bin.
+    """
     function = function_of(member)
     key = tuple(member.schema.names.index(name) for name in term.features)
     if not function.has_term(key):
         return np.zeros(term.values.shape)
     features = [fx.schema.features[fx.schema.names.index(name)] for name in term.features]
-    bins = [_bins_of(member, *of_feature) for of_feature in zip(key, features, points, strict=True)]
-    cells = [along.ravel() for along in np.meshgrid(*bins, indexing="ij")]
+    bins = [_bins_of(member, *of_axis) for of_axis in zip(key, features, points, strict=True)]
+    cells = np.stack(np.meshgrid(*bins, indexing="ij"), axis=-1).reshape(-1, len(key))  # all combinations of bins
     values = []
-    for start in range(0, len(cells[0]), _CELLS_AT_ONCE):
-        codes = np.zeros((len(cells[0][start : start + _CELLS_AT_ONCE]), len(function.grid.axes)), dtype=np.int32)
-        for j, along in zip(key, cells, strict=True):
-            codes[:, j] = along[start : start + _CELLS_AT_ONCE]
+    for start in range(0, len(cells), _CELLS_AT_ONCE):
+        block = cells[start : start + _CELLS_AT_ONCE]
+        codes = np.zeros((len(block), len(function.grid.axes)), dtype=np.int32)
+        codes[:, list(key)] = block
         values.append(function.at(codes, [key])[:, 0])
     return np.concatenate(values).reshape(term.values.shape)
 

@@ -68,7 +68,7 @@ def certify(
 
 
 def _aliases(grid: Grid, density: Density) -> tuple[Names, ...]:
-    """Return groups of features that determine each other in the rows; none if independent by definition."""
+    """Return names of features, in groups, that determine each other in the rows; none if independent by definition."""
     # They do so by their values or, under densities that do not smooth rows, by the model's bins.
     statistics = density.statistics
     if statistics is None or density.is_product or not len(statistics.sample):
@@ -86,7 +86,7 @@ def _aliases(grid: Grid, density: Density) -> tuple[Names, ...]:
 
 
 def _groups_determining_each_other(tables: Sequence[Floats | BinIndices], features: Sequence[int]) -> list[list[int]]:
-    """Group features that divide the rows alike by their values or by their bins."""
+    """Group features (positions) that divide the rows alike in one of the tables (n_rows, n_features)."""
     groups: list[list[int]] = []
     group_of_mark: dict[bytes, list[int]] = {}
     for j in features:
@@ -100,18 +100,18 @@ def _groups_determining_each_other(tables: Sequence[Floats | BinIndices], featur
 
 
 def _mark_of_division(column: Floats | BinIndices) -> bytes | None:
-    """Return how a column divides the rows, equal for all columns that determine each other."""
+    """Return bytes that say how a column divides the rows, equal for all columns that determine each other."""
     # If most values are distinct, any two columns determine each other; these count only if their order is the same or
     # reversed. None if columns would divide the rows alike by chance: very few rows, or nearly all values the same.
-    _, first, places, counts = np.unique(column, return_index=True, return_inverse=True, return_counts=True)
-    places, is_order = places.ravel(), 2 * len(counts) > len(column)
+    _, first, ranks, counts = np.unique(column, return_index=True, return_inverse=True, return_counts=True)
+    ranks, is_order = ranks.ravel(), 2 * len(counts) > len(column)
     n_alike = 2 if is_order else len(counts)  # classes that may be exchanged: both directions, or all values
     log_ways = gammaln(len(column) + 1) - gammaln(counts + 1).sum() - gammaln(n_alike + 1)
     if log_ways < np.log(_WAYS):
         return None
     if is_order:
-        return b"order" + min(places.tobytes(), (len(counts) - 1 - places).tobytes())
-    return first[places].tobytes()
+        return b"order" + min(ranks.tobytes(), (len(counts) - 1 - ranks).tobytes())
+    return first[ranks].tobytes()  # for each row, the first row of equal value
 
 
 def _density_gap(pure: PureTerms, density: Density) -> float:
@@ -136,14 +136,14 @@ def _uses_joint(pure: PureTerms) -> bool:
     return pure.higher is not None or max(map(len, pure.terms.effects.terms), default=0) > 2
 
 
-def _marginal_gap(tables: TermSet) -> float:
+def _marginal_gap(terms: TermSet) -> float:
     """Return the largest mass by which a feature's marginals differ between the weights of terms."""
     gaps = [0.0]
-    for key, weights in tables.weights.items():
-        for axis, (j, binning) in enumerate(zip(key, tables.effects.binnings_of(key), strict=True)):
-            if (j,) in tables.weights:
-                [main_binning] = tables.effects.binnings_of((j,))
-                main = binning_by(binning.within(main_binning)).pool(tables.weights[j,])
+    for key, weights in terms.weights.items():
+        for axis, (j, binning) in enumerate(zip(key, terms.effects.binnings_of(key), strict=True)):
+            if (j,) in terms.weights:
+                [main_binning] = terms.effects.binnings_of((j,))
+                main = binning_by(binning.within(main_binning)).pool(terms.weights[j,])
                 summed_axes = tuple(i for i in range(len(key)) if i != axis)
                 gaps.append(float(np.abs(weights.sum(axis=summed_axes) - main).sum()) / 2)
     return max(gaps)
@@ -152,9 +152,9 @@ def _marginal_gap(tables: TermSet) -> float:
 def _reconstruction_error(
     function: Function, statistics: Statistics | None, oracle: Score | None, steps: float
 ) -> float:
-    """Return the largest difference between sum of terms and model, relative to the largest score."""
-    # It is absolute if the score is zero up to rounding, such as the difference of two equal models. The scores of the
-    # source are compared too: remainders are computed from them.
+    """Return the largest difference between sum of terms and model at rows, relative to the largest score."""
+    # `steps` limits the rows. It is absolute if the score is zero up to rounding, such as the difference of two equal
+    # models. The scores of the source are compared too: remainders are computed from them.
     score = function.score if oracle is None else oracle
     if statistics is None or not len(statistics.sample):
         codes = np.stack([np.arange(_COMPARED_ROWS) % size for size in function.grid.sizes], axis=1).astype(np.int32)
@@ -171,7 +171,7 @@ def _reconstruction_error(
 
 
 def _n_affordable_rows(function: Function, limits: tuple[int, int], steps: float) -> int:
-    """Return how many rows `steps` products of terms allow, within limits."""
+    """Return at how many rows `steps` products can evaluate all terms, within limits (fewest, most)."""
     return int(np.clip(steps / max(function.terms.row_cost, 1.0), *limits))
 
 
@@ -191,7 +191,7 @@ def remainder_share(function: Function, density: Density, steps: float = _STEPS)
 def certify_raw(
     pure: Certificate, names_of: Callable[[Key], Names], tensors: Mapping[Key, Floats], weights: Mapping[Key, Floats]
 ) -> Certificate:
-    """Return the certificate before purification: slice means are measured, nothing was solved."""
+    """Return the certificate of raw tables and weights by key: slice means are measured, nothing was solved."""
     measured = measured_again(pure, names_of, tensors, weights).terms
     terms = {names: dataclasses.replace(term, method="none") for names, term in measured.items()}
     return dataclasses.replace(pure, terms=terms, higher=None)
@@ -200,7 +200,7 @@ def certify_raw(
 def measured_again(
     before: Certificate, names_of: Callable[[Key], Names], tensors: Mapping[Key, Floats], weights: Mapping[Key, Floats]
 ) -> Certificate:
-    """Return the certificate of other tables of the same terms: slice means are measured."""
+    """Return the certificate of new tables and weights by key of terms that it had `before`, measured again."""
     measured: dict[Names, TermCertificate] = {}
     for key, values in tensors.items():
         if names_of(key) in before.terms:

@@ -163,9 +163,9 @@ def _rows_of(owner: Decomposition, reader: Decomposition, X: Any, argument: str)
             "rows."
         )
     differing = [
-        one.name
-        for one, other in zip(owner.schema.features, reader.schema.features, strict=True)
-        if one.encoder != other.encoder or one.accepts_missing > other.accepts_missing
+        ours.name
+        for ours, theirs in zip(owner.schema.features, reader.schema.features, strict=True)
+        if ours.encoder != theirs.encoder or ours.accepts_missing > theirs.accepts_missing
     ]
     if differing:
         raise ValueError(
@@ -182,6 +182,7 @@ def _rows_of(owner: Decomposition, reader: Decomposition, X: Any, argument: str)
 
 
 def _check_same_features_and_outputs(old: Any, new: Any) -> None:
+    """Raise TypeError or ValueError unless both are pure decompositions of models with the same columns and outputs."""
     for name, fx in {"old": old, "new": new}.items():
         if not isinstance(fx, Decomposition):
             kind = type(fx).__name__
@@ -190,16 +191,17 @@ def _check_same_features_and_outputs(old: Any, new: Any) -> None:
             raise ValueError(f"`{name}` must be pure, got a decomposition before purification; pass fx, not fx.raw.")
     if old.schema.names != new.schema.names:
         raise ValueError(
-            f"`old` and `new` must have the same features in the same order, got {_differing(old, new)}; train the "
+            f"`old` and `new` must have the same features in the same order, got {_unlike_names(old, new)}; train the "
             "models on the same columns, or rename them with `feature_names`."
         )
     check_same_outputs("`old` and `new`", (old.schema, new.schema))
     common_classes([old.schema, new.schema])
 
 
-def _differing(old: Decomposition, new: Decomposition) -> str:
+def _unlike_names(old: Decomposition, new: Decomposition) -> str:
+    """Say, in an error, which features only one model has, or that their orders differ."""
     before, after = old.schema.names, new.schema.names
-    missing = {"old": [name for name in before if name not in after], "new": [n for n in after if n not in before]}
+    missing = {"old": [j for j in before if j not in after], "new": [j for j in after if j not in before]}
     only = [f"{', '.join(map(repr, names[:5]))} in `{side}` only" for side, names in missing.items() if names]
     return " and ".join(only) or f"the orders {', '.join(before)} and {', '.join(after)}"
 
@@ -214,7 +216,7 @@ def _under_old_density(old: Decomposition, new: Decomposition, rows: Statistics,
 def _change(
     old: Decomposition, new: Decomposition, old_rows: Statistics, rows_for_old: Statistics, new_rows: Statistics
 ) -> Change:
-    """Return the change; `rows_for_old` are the new rows as the old model reads them."""
+    """Return the change from old to new model and rows; `rows_for_old` are the new rows as the old model reads them."""
     components = components_of(function_of(old), function_of(new))
     before, old_at_new_rows = (_mean_contributions(old, rows, components) for rows in (old_rows, rows_for_old))
     after = old_at_new_rows if new is old else _mean_contributions(new, new_rows, components)
@@ -249,17 +251,17 @@ class EffectSide(NamedTuple):
 
 
 def effect_sides(change: Change, name: str) -> tuple[EffectSide, EffectSide]:
-    """Return the main effect before and after; raise ValueError if the models have different categories."""
+    """Return a feature's main effect before and after; raise ValueError if the models have different categories."""
     j = change.old.schema.names.index(name)
     models, rows = (change.old, change.new), (change.old_rows, change.new_rows)
     grids, tables, binnings = zip(*(_main_effect(fx, j) for fx in models), strict=True)
-    common, maps = union(grids)
+    common, maps = union(grids)  # maps: per grid, the bin of its only axis for each bin of the common one
     [rows_axis], sides = common.axes, []
-    for i, (old_bins,) in enumerate(maps):
+    for i, (effect_bins,) in enumerate(maps):
         [axis], values = grids[i].axes, tables[i]
         if not axis.is_ordered:
-            axis, values = rows_axis, values[old_bins]
-        shares = _shares_of_rows(models[i], j, rows_axis, rows[i], (old_bins, binnings[i]))
+            axis, values = rows_axis, values[effect_bins]
+        shares = _shares_of_rows(models[i], j, rows_axis, rows[i], (effect_bins, binnings[i]))
         sides.append(EffectSide(axis, values, rows_axis, shares))
     return sides[0], sides[1]
 
@@ -277,13 +279,13 @@ def _main_effect(fx: Decomposition, j: int) -> tuple[Grid, Floats, Ints]:
 
 def _shares_of_rows(fx: Decomposition, j: int, axis: Axis, statistics: Statistics, maps: tuple[Ints, Ints]) -> Floats:
     """Return the share of the rows in each bin of the axis of both models."""
-    # `maps` are its bins in the main effect, and those of the main effect in the model. If the models number categories
+    # `maps` are the main effect's bin per bin of the axis, and per bin of the model. If the models number categories
     # differently, bins that only the other model distinguishes stay with the first.
     labels = fx.schema.features[j].encoder.labels
     if axis.is_ordered or labels == getattr(axis, "categories", None):
         axes = (*fx.grid.axes[:j], axis, *fx.grid.axes[j + 1 :])
         return statistics.on(Grid(fx.schema, axes)).counts((j,))
-    counts, (old_bins, bins) = statistics.on(fx.grid).counts((j,)), maps
-    is_first = np.zeros(len(old_bins))
-    is_first[np.unique(old_bins, return_index=True)[1]] = 1.0
-    return np.asarray(binning_by(bins).pool(counts)[old_bins] * is_first)
+    counts, (effect_bins, bins_of_model) = statistics.on(fx.grid).counts((j,)), maps
+    is_first = np.zeros(len(effect_bins))
+    is_first[np.unique(effect_bins, return_index=True)[1]] = 1.0
+    return np.asarray(binning_by(bins_of_model).pool(counts)[effect_bins] * is_first)

@@ -106,7 +106,7 @@ class Comparison(Result):
 
 
 def _largest_by_term(rows: Iterable[Mapping[str, Any]], names: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Return the largest number per term and name; NaN if one of them is NaN."""
+    """Return the largest number in records of a term's outputs, by term and name; NaN if one of them is NaN."""
     largest: dict[str, dict[str, float]] = {}
     for row in rows:
         numbers = largest.setdefault(row["term"], dict.fromkeys(names, 0.0))
@@ -201,7 +201,7 @@ def _n_affordable_rows(pair: Pair) -> int:
 
 
 def _gaps(pair: Pair, row_sets: Sequence[Statistics], keys: Sequence[Key]) -> Gaps:
-    """Return squared differences and shares of opposite signs (2, n_outputs), averaged over rows, NaN if unknown."""
+    """Return, by key, the gap of a term between a pair, averaged over sets of rows; NaN if unknown."""
     at_rows = {key for fx in pair for key in function_of(fx).terms.keys_at_rows}
     in_tables, without_tables = [key for key in keys if key not in at_rows], [key for key in keys if key in at_rows]
     by_key: dict[Key, list[Floats]] = {key: [] for key in keys}
@@ -219,7 +219,7 @@ def _gaps(pair: Pair, row_sets: Sequence[Statistics], keys: Sequence[Key]) -> Ga
 
 
 def _gaps_at(pair: Pair, statistics: Statistics, n_rows: int, keys: list[Key]) -> Iterator[tuple[Key, Floats]]:
-    """Yield keys and gaps at rows, (2, n_outputs): mean square difference, share of rows with opposite signs."""
+    """Yield keys and gaps at up to `n_rows` rows, (2, n_outputs): mean square difference, share of opposite signs."""
     if not keys:
         return
     bins, weights, uncertain = _rows_for_both(statistics, n_rows, pair)
@@ -235,7 +235,7 @@ def _gaps_at(pair: Pair, statistics: Statistics, n_rows: int, keys: list[Key]) -
 
 
 def _gap_sums(first: Floats, second: Floats, weights: Floats) -> Floats:
-    """Sum squared differences, and rows with opposite signs, over rows: shape (2, n_terms, n_outputs)."""
+    """Sum squared differences, and weights of opposite signs, of values (n_rows, n_terms, n_outputs) over rows."""
     is_opposite = np.sign(first) * np.sign(second) < 0
     measures = ((first - second) ** 2, is_opposite.astype(np.float64))
     return np.stack([np.einsum("ntk,n->tk", measure, weights) for measure in measures])
@@ -265,9 +265,9 @@ def _rows_for_both(statistics: Statistics, n_rows: int, pair: Pair) -> tuple[lis
     values, weights = statistics.rows(n_rows)
     bins, uncertain = [], set[int]()
     for fx in pair:
-        bins_of_fx, open_features = _bins_in(fx, values, statistics)
-        bins.append(bins_of_fx)
-        uncertain |= open_features
+        codes_in_fx, uncertain_in_fx = _bins_in(fx, values, statistics)
+        bins.append(codes_in_fx)
+        uncertain |= uncertain_in_fx
     certain = [j for j in range(values.shape[1]) if j not in uncertain]
     is_accepted = np.all([(codes[:, certain] >= 0).all(axis=1) for codes in bins], axis=0)
     weights = weights[is_accepted]
@@ -275,12 +275,13 @@ def _rows_for_both(statistics: Statistics, n_rows: int, pair: Pair) -> tuple[lis
 
 
 def _bins_in(fx: Decomposition, values: Floats, statistics: Statistics) -> tuple[BinIndices, set[int]]:
-    """Return bins on a model's grid, which may number categories differently, and uncertain features."""
+    """Return codes of encoded rows on a model's grid, and features whose bins are uncertain (codes 0)."""
+    # The model may number categories differently, and a file may keep bins of rows that the model divides.
     grid, binned = function_of(fx).grid, statistics.binned
     codes, uncertain = np.zeros(values.shape, dtype=np.int32), set[int]()
     pairs = zip(statistics.grid.schema.features, grid.schema.features, strict=True)
-    for j, (theirs, ours) in enumerate(pairs):
-        column = recoded_column(values[:, j], theirs, ours)
+    for j, (feature_of_rows, feature) in enumerate(pairs):
+        column = recoded_column(values[:, j], feature_of_rows, feature)
         is_divided = binned is not None and bins_within(binned.axes[j], grid.axes[j]) is None
         if column is None or is_divided:
             uncertain.add(j)
@@ -289,35 +290,37 @@ def _bins_in(fx: Decomposition, values: Floats, statistics: Statistics) -> tuple
     return codes, uncertain
 
 
-def _values_at(fx: Decomposition, bins: BinIndices, keys: list[Key]) -> Floats:
-    """Return terms at rows, shape (n_rows, n_keys, n_outputs); zero without a term."""
+def _values_at(fx: Decomposition, codes: BinIndices, keys: list[Key]) -> Floats:
+    """Return terms at rows, shape (n_rows, n_keys, n_outputs); zero for terms that the model lacks."""
     function = function_of(fx)
-    values = each_in_one_piece(len(bins), len(keys), function.terms.n_outputs)
-    places = [i for i, key in enumerate(keys) if function.has_term(key)]
-    if places:
-        values[:, places] = function.at(bins, [keys[i] for i in places])
+    values = each_in_one_piece(len(codes), len(keys), function.terms.n_outputs)
+    indices = [i for i, key in enumerate(keys) if function.has_term(key)]
+    if indices:
+        values[:, indices] = function.at(codes, [keys[i] for i in indices])
     return values
 
 
 def chunks_of_keys(keys: list[Key]) -> Iterator[list[Key]]:
+    """Divide keys into lists whose terms are evaluated at a time."""
     for start in range(0, len(keys), _TERMS_AT_ONCE):
         yield keys[start : start + _TERMS_AT_ONCE]
 
 
 def _gap_by_weights(owner: Decomposition, other: Decomposition, key: Key) -> Floats | None:
-    """Return the gap under one decomposition's weights; None if the other divides its bins, or it lacks the term."""
-    ours, theirs = function_of(owner).effects, function_of(other).effects
-    if key not in ours.terms:
+    """Return a term's gap under the weights of `owner`; None if that lacks the term, or `other` divides its bins."""
+    effects, other_effects = function_of(owner).effects, function_of(other).effects
+    if key not in effects.terms:
         return None
-    values, weights = ours.terms[key], table_weights_of(owner)[key]
+    values, weights = effects.terms[key], table_weights_of(owner)[key]
     compared = np.zeros_like(values)
-    if key in theirs.terms:
-        places = [bins_within(*axes) for axes in zip(ours.axes_of(key), theirs.axes_of(key), strict=True)]
-        if any(place is None for place in places):
+    if key in other_effects.terms:
+        axes = zip(effects.axes_of(key), other_effects.axes_of(key), strict=True)
+        other_bins = [bins_within(axis, other_axis) for axis, other_axis in axes]  # of each bin; -1 without one
+        if any(bins is None for bins in other_bins):
             return None
-        cells = np.ix_(*(place for place in places if place is not None))
-        weights = weights * np.all(np.broadcast_arrays(*(cell >= 0 for cell in cells)), axis=0)
-        compared = theirs.terms[key][cells]
+        cells = np.ix_(*(bins for bins in other_bins if bins is not None))
+        weights = weights * np.all(np.broadcast_arrays(*(bins >= 0 for bins in cells)), axis=0)
+        compared = other_effects.terms[key][cells]
     first, second = (table.reshape(weights.size, 1, -1) for table in (values, compared))
     return np.asarray(_gap_sums(first, second, weights.ravel() / weights.sum())[:, 0])
 
@@ -348,13 +351,13 @@ def _signs(first: Decomposition, labels: Mapping[Key, str], gaps_by_name: Mappin
 
 
 def _sorted_by(columns: Mapping[str, list[Any]], numbers: Sequence[float] | Floats) -> dict[str, list[Any]]:
-    """Sort rows by a number each; NaN last."""
+    """Sort the rows of a table, given by its columns, by a number each; NaN last."""
     order = np.argsort(numbers, kind="stable")
     return {name: [column[i] for i in order] for name, column in columns.items()}
 
 
 def _ranks(names: list[str], members: list[Decomposition], labels: dict[Key, str]) -> Any:
-    """Rank terms by variance, summed over outputs; 1 is the largest, None a missing term."""
+    """Return a data frame of ranks by variance, summed over outputs, per decomposition; None for a missing term."""
     columns: dict[str, list[Any]] = {"term": list(labels.values())}
     for name, fx in zip(names, members, strict=True):
         order = strongest_first(moments_of(fx).variance.sum(axis=1))
@@ -418,10 +421,10 @@ def _sensitivity_table(decompositions: Mapping[str, Decomposition], base: Decomp
     shares = {name: _shares_by_key(fx) for name, fx in decompositions.items()}
     rows: list[dict[str, Any]] = []
     for key, values, weights in _terms_under_each(decompositions, base):
-        pairs, axes = list(itertools.combinations(values, 2)), weights.ndim
-        gaps = np.array([np.tensordot(weights, (a - b) ** 2, axes=axes) for a, b in pairs])
+        pairs, n_axes = list(itertools.combinations(values, 2)), weights.ndim
+        gaps = np.array([np.tensordot(weights, (first - second) ** 2, axes=n_axes) for first, second in pairs])
         gap = np.sqrt(gaps.max(axis=0))
-        opposite = np.max([np.tensordot(weights, a * b < 0, axes=axes) for a, b in pairs], axis=0)
+        opposite = np.max([np.tensordot(weights, one * other < 0, axes=n_axes) for one, other in pairs], axis=0)
         for k, output in enumerate(base.schema.outputs):
             distance = float(gap[k] / spread[k]) if spread[k] > 0 else np.nan
             row: dict[str, Any] = {"term": labels[key], "output": output, "distance": distance}
@@ -442,9 +445,9 @@ def _terms_under_each(
     higher = list(function_of(base).terms.keys_at_rows)
     if higher:
         codes, weights = density_rows_of(base)
-        for some in chunks_of_keys(higher):
-            values = [function.at(codes, some) for function in functions]
-            yield from ((key, [one[:, i] for one in values], weights) for i, key in enumerate(some))
+        for some_keys in chunks_of_keys(higher):
+            by_density = [function.at(codes, some_keys) for function in functions]
+            yield from ((key, [values[:, i] for values in by_density], weights) for i, key in enumerate(some_keys))
 
 
 def _shares_by_key(fx: Decomposition) -> dict[Key, Floats]:

@@ -50,7 +50,7 @@ _SEPARATED = "the regression without it has no finite solution at these rows"
 
 
 def slope_of(held: HeldOut, values: Floats) -> float:
-    """Return the multiple of a term with the smallest loss, all others fixed; NaN if the term is zero."""
+    """Return the factor of a term with the smallest loss, given its values (n_rows, n_outputs); NaN if it is zero."""
     if not np.abs(values).max(initial=0.0) > _ROUNDING * np.abs(held.score).max(initial=0.0):
         return np.nan
     offset = held.score - values
@@ -88,16 +88,17 @@ def _fit_coefficients(held: HeldOut, columns: Floats, offset: Floats, start: Flo
 
 
 def _newton_step(held: HeldOut, columns: Floats, score: Floats) -> tuple[Floats, float]:
-    """Return the step, and the mean loss that it gains if the loss is quadratic."""
-    n = len(columns)
-    flat, curved = columns.reshape(n, -1), held.second_derivative_times(score, columns).reshape(n, -1)
+    """Return Newton's step of the columns' coefficients, and the mean loss that it gains if the loss is quadratic."""
+    n_columns = len(columns)
+    flat = columns.reshape(n_columns, -1)
+    curved = held.second_derivative_times(score, columns).reshape(n_columns, -1)
     slopes = flat @ held.gradient(score).ravel()
     step = -_inverse(flat @ curved.T) @ slopes
     return step, -float(slopes @ step) / (2 * held.n_units)
 
 
 def _inverse(matrix: Floats) -> Floats:
-    """Invert normal equations; columns that follow from others get a huge error."""
+    """Invert a matrix of normal equations with a tiny ridge: columns that follow from others get a huge error."""
     sizes = np.diag(matrix)
     scale = 1 / np.sqrt(np.where(sizes > 0, sizes, 1.0))
     scaled = scale[:, None] * matrix * scale + _RIDGE * np.eye(len(matrix))
@@ -105,17 +106,17 @@ def _inverse(matrix: Floats) -> Floats:
 
 
 class Evidence(NamedTuple):
-    """One-sided p-values, and positions of what each term is tested with; why there is none for a term, or for all."""
+    """One-sided p-values of terms, what each is tested with, and why there is none for a term, or for all."""
 
     p_values: Floats
-    terms: list[tuple[int, ...]]
-    features: list[tuple[int, ...]]
-    reasons: list[str]
-    reason: str = ""
+    terms: list[tuple[int, ...]]  # per term, positions of the terms that it is tested with
+    features: list[tuple[int, ...]]  # per term, positions of the features whose curves it is tested with
+    reasons: list[str]  # per term, why it has no p-value
+    reason: str = ""  # why no term has one
 
 
 def evidence_of(held: HeldOut, values: Floats, keys: Sequence[Key | None], encoded: Floats, schema: Schema) -> Evidence:
-    """Test terms of shape (n_terms, n_rows, n_outputs); `keys` are None for sums of terms."""
+    """Test whether the outcome follows each term, (n_terms, n_rows, n_outputs); keys are None for sums of terms."""
     # Standard errors are robust (HC3; HC2 for hazards and quantiles): they hold for any variance of the outcome.
     if not held.is_differentiable:
         return _no_evidence(len(values), f"{held.loss.name} has no derivatives, by which the regression is fitted")
@@ -139,12 +140,13 @@ def evidence_of(held: HeldOut, values: Floats, keys: Sequence[Key | None], encod
 
 
 def _no_evidence(n_terms: int, reason: str) -> Evidence:
-    nothing: list[tuple[int, ...]] = [()] * n_terms
-    return Evidence(np.full(n_terms, np.nan), nothing, nothing, [""] * n_terms, reason)
+    """Return no p-value for any term, with the reason."""
+    tested_alone: list[tuple[int, ...]] = [()] * n_terms
+    return Evidence(np.full(n_terms, np.nan), tested_alone, tested_alone, [""] * n_terms, reason)
 
 
 class _Hypothesis(NamedTuple):
-    """The outcome does not follow a term, nor partners of it, nor curves of features."""
+    """That the outcome does not follow a term, nor partners of it, nor curves of features; all are positions."""
 
     term: int
     partners: tuple[int, ...]
@@ -152,7 +154,8 @@ class _Hypothesis(NamedTuple):
 
 
 def _test_term(regression: _Regression, term: int, key: Key | None) -> tuple[float, str, _Hypothesis]:
-    """Return the p-value, why there is none, and what was tested."""
+    """Return the p-value of a term (its position), why there is none, and what was tested."""
+    # A term that the rows hardly distinguish from others is tested together with these, its partners.
     main_key = key if key is not None and len(key) == 1 else ()
     if regression.is_constant(term):
         return np.nan, _CONSTANT, _Hypothesis(term, (), ())
@@ -192,8 +195,8 @@ class _Metric:
 
     def __init__(self, held: HeldOut, columns: Floats, score: Floats) -> None:
         self._held, self._columns, self.score = held, columns, score
-        self.flat = columns.reshape(len(columns), -1)
-        self.curved = held.second_derivative_times(score, columns).reshape(len(columns), -1)
+        self.flat = columns.reshape(len(columns), -1)  # (n_columns, n_rows * n_outputs)
+        self.curved = held.second_derivative_times(score, columns).reshape(len(columns), -1)  # the same, weighted
         self._matrix = self.flat @ self.curved.T
         self.inverse = _inverse(self._matrix)
 
@@ -204,14 +207,15 @@ class _Metric:
         return self._held.shrinkage(self.score, self._columns, curved, self.inverse)
 
     def weighted(self, column: Floats) -> Floats:
+        """Return the second derivative times a flat column."""
         return self._held.second_derivative_times(self.score, column.reshape(1, *self.score.shape)).ravel()
 
     def residual_size(self, column: Floats, is_fitted: Bools) -> tuple[float, Floats]:
-        """Return the squared norm of a column's residual on the fitted columns, and their coefficients."""
-        curved = self.weighted(column)
-        cross = self.flat[is_fitted] @ curved
-        coefficients = self.inverse_of(is_fitted) @ cross
-        return float(column @ curved - cross @ coefficients), coefficients
+        """Regress a flat column on the fitted columns: return the squared norm of its residual, and coefficients."""
+        weighted = self.weighted(column)
+        products = self.flat[is_fitted] @ weighted
+        coefficients = self.inverse_of(is_fitted) @ products
+        return float(column @ weighted - products @ coefficients), coefficients
 
     def inverse_of(self, is_fitted: Bools) -> Floats:
         """Return the inverse of the normal equations of fitted columns, by an update if that keeps its digits."""
@@ -236,10 +240,11 @@ class _Regression:
         self._coefficients, self.has_converged = _fit_coefficients(held, columns, held.score, np.zeros(len(columns)))
         score = held.score + np.tensordot(self._coefficients, columns, axes=1)
         self._fit = _Metric(held, columns, score)
+        # at score 0, all rows count, even those whose class is certain
         self._all_rows = _Metric(held, columns, np.zeros_like(score)) if held.can_be_certain else self._fit
         self._residual = -held.gradient(score).ravel()
         self._n_columns = len(columns) / max(score.shape[1] - 1, 1)  # of each class but one
-        self._degrees = max(held.n_units - self._n_columns, 1)
+        self._n_degrees_of_freedom = max(held.n_units - self._n_columns, 1)
 
     @property
     def is_determined(self) -> bool:
@@ -248,7 +253,7 @@ class _Regression:
         return self.has_converged and n_informative >= _INFORMATIVE_PER_COLUMN * self._n_columns
 
     def size_of_term(self, term: int) -> float:
-        """Return the squared norm of a term's deviations from its mean; 0 if they are mere rounding."""
+        """Return the squared norm of a term's deviations from its mean, given its position; 0 if they are rounding."""
         column = self._values[term].ravel()
         if not np.abs(column).max(initial=0.0) > _ROUNDING * np.abs(self._held.score).max(initial=0.0):
             return 0.0
@@ -262,14 +267,14 @@ class _Regression:
         return bool(largest > _ROUNDING * np.abs(score).max(initial=0.0) >= np.ptp(values, axis=0).max())
 
     def inflation(self, hypothesis: _Hypothesis) -> float:
-        """Return the factor by which the other columns raise the variance of the term's coefficient."""
+        """Return the variance inflation factor: how much columns of the null raise that of the coefficient."""
         column = self._values[hypothesis.term].ravel()
         unexplained_size, _ = self._all_rows.residual_size(column, self._design.is_in_null(hypothesis))
         size = self.size_of_term(hypothesis.term)
         return size / unexplained_size if unexplained_size > 0 else np.inf
 
     def with_partner(self, hypothesis: _Hypothesis) -> _Hypothesis:
-        """Add the term or curve that best explains the hypothesis' term among what is left."""
+        """Add to a hypothesis the term or curve, of those in its null, that best explains its term; itself if none."""
         design, in_null = self._design, self._design.is_in_null(hypothesis)
         blocks = [block & in_null for block in self._blocks() if (block & in_null).any()]
         if not blocks:
@@ -281,17 +286,17 @@ class _Regression:
         return hypothesis._replace(partners=tuple(sorted(terms)), features=tuple(sorted(features)))
 
     def _blocks(self) -> list[Bools]:
-        """Return columns that are left out together: a main effect with its curve, or another term."""
+        """Return masks of columns that are left out together: a main effect with its curve, or another term."""
         design = self._design
         features = [design.feature == j for j in np.unique(design.feature[design.feature >= 0])]
-        alone = np.flatnonzero((design.term >= 0) & (design.feature < 0))
-        return [*features, *(np.arange(len(design.term)) == place for place in alone)]
+        interactions = np.flatnonzero((design.term >= 0) & (design.feature < 0))
+        return [*features, *(np.arange(len(design.term)) == index for index in interactions)]
 
     def p_value(self, hypothesis: _Hypothesis) -> tuple[float, str]:
-        """Return the one-sided p-value of the sum of the terms, or NaN and why there is none."""
-        # The coefficient is estimated by one step from the full fit. Where that step does not get there, or the loss
-        # without the terms is far from what the curvature says, as for a strong term of a classifier, the test is done
-        # at the fit without them.
+        """Return the one-sided p-value of the sum of a hypothesis' terms, or NaN and why there is none."""
+        # The coefficient of that sum, in a regression without their own columns, is estimated by one Newton step from
+        # the full fit. Where that step does not get there, or the loss without the terms is far from what the curvature
+        # says, as for a strong term of a classifier, the test is done at the fit without them.
         fit, in_null = self._fit, self._design.is_in_null(hypothesis)
         column = self._values[[hypothesis.term, *hypothesis.partners]].sum(axis=0).ravel()
         size, coefficients = fit.residual_size(column, in_null)
@@ -299,7 +304,7 @@ class _Regression:
             return 1.0, ""  # the terms cancel each other
         unexplained = column - coefficients @ fit.flat[in_null]
         left_out = self._coefficients[~in_null]
-        pull = left_out @ fit.curved[~in_null] + self._residual
+        pull = left_out @ fit.curved[~in_null] + self._residual  # minus the gradient without the columns left out
         excess = float(unexplained @ pull) / size  # of the coefficient, over the model's own, which is 1
         null_step = fit.inverse_of(in_null) @ (fit.flat[in_null] @ pull) - excess * coefficients
         step = excess * column + null_step @ fit.flat[in_null] - left_out @ fit.flat[~in_null]
@@ -311,7 +316,7 @@ class _Regression:
         return self._p_value_of(score, unexplained, fit.weighted(unexplained), 1 + excess, fit.shrinkage)
 
     def _is_quadratic(self, score: Floats, in_null: Bools, effect: Floats) -> bool:
-        """Whether the curvature at the fit predicts the loss at a score, and that without an effect."""
+        """Whether the curvature at the fit predicts what an effect saves of the loss at a score."""
         held, fit = self._held, self._fit
         loss, loss_without = held.mean_loss(score), held.mean_loss(score - effect.reshape(score.shape))
         gain, expected_gain = held.n_units * (loss_without - loss), float(effect @ fit.weighted(effect)) / 2
@@ -322,7 +327,7 @@ class _Regression:
         return missed_gain <= _MISSED_GAIN * abs(loss) and (is_small or is_as_expected)
 
     def _p_value_at_null(self, column: Floats, in_null: Bools) -> tuple[float, str]:
-        """Test by the derivative of the loss where it is fitted without some terms, with errors HC2."""
+        """Test a flat column by the derivative of the loss at the fit of the null's columns, with errors HC2."""
         held, columns = self._held, self._design.columns[in_null]
         offset = held.score - column.reshape(held.score.shape)
         fitted, has_converged = _fit_coefficients(held, columns, offset, np.zeros(len(columns)))
@@ -344,7 +349,8 @@ class _Regression:
     def _p_value_of(
         self, score: Floats, unexplained: Floats, curve: Floats, estimate: float, shrinkage: Any
     ) -> tuple[float, str]:
-        """Return the p-value of a coefficient by its robust error at a score, or NaN and why there is none."""
+        """Return the p-value of an estimate by its robust error at a score, or NaN and why there is none."""
+        # `unexplained` is the residual of its column on all others, `curve` the second derivative times that.
         size, shape = float(unexplained @ curve), score.shape
         sizes = np.maximum((unexplained * curve).reshape(shape).sum(axis=1), 0.0)
         if sizes.max() > _MOST_OF_ONE_ROW * sizes.sum():
@@ -353,7 +359,7 @@ class _Regression:
         error = np.sqrt((influence**2).sum())
         ratio = estimate / error if error > 0 else np.inf * np.sign(estimate)
         n_effective = sizes.sum() ** 2 / (sizes**2).sum()  # rows that tell this term from all others
-        return float(scipy.special.stdtr(min(self._degrees, max(n_effective - 1, 1)), -ratio)), ""
+        return float(scipy.special.stdtr(min(self._n_degrees_of_freedom, max(n_effective - 1, 1)), -ratio)), ""
 
 
 def _design(
@@ -361,7 +367,7 @@ def _design(
 ) -> _Design:
     """Build as many columns as the rows allow: main effects, the strongest terms, curves of all features."""
     n_rows, n_outputs = held.score.shape
-    n_free = max(n_outputs - 1, 1)
+    n_free = max(n_outputs - 1, 1)  # outputs with curves: scores of classes are known up to a constant
     max_columns = max(min(max_columns, _MOST_NUMBERS // (n_rows * n_outputs)) - n_free, 2)
     used = sorted({j for key in keys if key is not None for j in key})
     n_knots = min(_MOST_KNOTS, 1 + max_columns // (2 * n_free * max(len(used), 1)))
@@ -371,13 +377,13 @@ def _design(
     terms = _terms_with_columns(values, keys, max(max_columns - n_curves, 1), rounding)
     constant = [np.ones((1, n_rows))] if held.has_constant else []
     feature = [*[-1] * len(constant), *(j for j, columns in curves.items() for _ in columns)]
-    by_class = np.eye(n_outputs)[:n_free]
-    plain = np.concatenate([*constant, *curves.values()])
-    spread = (plain[:, None, :, None] * by_class[:, None]).reshape(-1, n_rows, n_outputs)
+    by_output = np.eye(n_outputs)[:n_free]
+    of_rows = np.concatenate([*constant, *curves.values()])
+    per_output = (of_rows[:, None, :, None] * by_output[:, None]).reshape(-1, n_rows, n_outputs)
     mains = [_feature_of_main_effect(keys[position]) for position in terms]
     return _Design(
-        np.concatenate([values[list(terms)], spread]),
-        np.array([*terms, *[-1] * len(spread)]),
+        np.concatenate([values[list(terms)], per_output]),
+        np.array([*terms, *[-1] * len(per_output)]),
         np.array([*mains, *np.repeat(feature, n_free).tolist()]),
         np.array([*[False] * len(terms), *(np.repeat(feature, n_free) >= 0).tolist()], dtype=bool),
     )
@@ -389,7 +395,7 @@ def _feature_of_main_effect(key: Key | None) -> int:
 
 
 def _terms_with_columns(values: Floats, keys: Sequence[Key | None], max_terms: int, rounding: float) -> tuple[int, ...]:
-    """Return terms with their own column: main effects, then the largest variances; none of mere rounding."""
+    """Return positions of terms with their own column: main effects, then the largest variances, not rounding."""
     variances = np.array([(values_of_term**2).sum() for values_of_term in values])
     is_main = np.array([_feature_of_main_effect(key) >= 0 for key in keys], dtype=bool)
     ranked = np.lexsort((-variances, ~is_main))
@@ -411,7 +417,7 @@ def curve_columns(column: Floats, n_knots: int, *, is_category: bool) -> Floats:
     else:
         finite = column[np.isfinite(column)]
         knots = _knots(finite, n_knots) if len(finite) else np.empty(0)
-        columns += [np.interp(filled, knots, bump) * ~missing for bump in np.eye(len(knots))[1:]]
+        columns += [np.interp(filled, knots, at_knots) * ~missing for at_knots in np.eye(len(knots))[1:]]  # hats
     return np.array(columns).reshape(len(columns), len(column))
 
 

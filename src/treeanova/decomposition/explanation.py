@@ -30,7 +30,7 @@ from treeanova.data.columns import frame, free_name, printable, table_text
 from treeanova.data.sources import Batch, Batches, Selection, batches_of
 from treeanova.data.streams import frames_in_list, some_rows
 from treeanova.decomposition.function import Deferred, label_of_unlisted
-from treeanova.decomposition.importance import families_of, summed
+from treeanova.decomposition.importance import families_of, sum_slices
 from treeanova.decomposition.result import Result, aligned_rows, rows_of_output
 from treeanova.views import rows_words
 
@@ -104,7 +104,7 @@ class Explanation(Result):
         return content | {"intercept": np.atleast_1d(self.intercept), "rows": rows}
 
     def _reasons_of_row(self, components: Mapping[str, Floats], row: int) -> list[dict[str, Any]]:
-        """Return the values of all components at a row, the largest first."""
+        """Return records of term, output and value of all components at the row of a position, the largest first."""
         return [
             {"term": label, **({"output": output} if len(self.outputs) > 1 else {}), "value": float(values[row, k])}
             for k, output in enumerate(self.outputs)
@@ -216,12 +216,14 @@ class Explanation(Result):
         return values if self.other_shares is None else values + self.other_shares.array
 
     def _shared_terms(self) -> Floats:
-        """Share the listed terms among features; each has few features, so shares are sparse."""
+        """Share the listed terms equally among their features: shape (n_rows, n_features), outputs last if several."""
         position = {name: j for j, name in enumerate(self.features)}
         columns = [position[name] for term in self.terms for name in term]
-        sizes = np.array([len(term) for term in self.terms], dtype=np.int64)
-        entries = np.repeat(1 / sizes, sizes), columns, np.concatenate([[0], np.cumsum(sizes)])
-        shares = scipy.sparse.csr_array(entries, shape=(len(sizes), len(position)))
+        orders = np.array([len(term) for term in self.terms], dtype=np.int64)
+        entries = np.repeat(1 / orders, orders), columns, np.concatenate([[0], np.cumsum(orders)])
+        shares = scipy.sparse.csr_array(
+            entries, shape=(len(orders), len(position))
+        )  # of features in terms, mostly zero
         n_rows, n_terms, *outputs = self.values.shape
         by_term = np.moveaxis(self.values, 1, 0).reshape(n_terms, n_rows * math.prod(outputs))
         shared = (shares.T @ by_term).reshape(len(position), n_rows, *outputs)
@@ -251,15 +253,15 @@ class Explanation(Result):
         """
         families = families_of(groups, self.features)
         position = {name: j for j, name in enumerate(self.features)}
-        keys, places = families.merged([tuple(position[name] for name in term) for term in self.terms])
-        values = summed(self.values, places, len(keys), axis=1)
-        shares, of_families = self.other_shares, (np.array(families.places), len(families.names))
+        keys, sum_index = families.merged([tuple(position[name] for name in term) for term in self.terms])
+        values = sum_slices(self.values, sum_index, len(keys), axis=1)
+        shares, of_features = self.other_shares, (np.array(families.family_index), len(families.names))
         return dataclasses.replace(
             self,
             values=np.ascontiguousarray(values),
             terms=tuple(tuple(families.names[i] for i in key) for key in keys),
             features=families.names,
-            other_shares=None if shares is None else Deferred(lambda: summed(shares.array, *of_families, axis=1)),
+            other_shares=None if shares is None else Deferred(lambda: sum_slices(shares.array, *of_features, axis=1)),
         )
 
     def to_shap(self) -> Any:
@@ -288,10 +290,10 @@ class Explanation(Result):
 
 
 def _reason_lines(rows: Sequence[Mapping[str, Any]], top: int) -> str:
-    """Format the first terms and the sum of the others with equal decimals; zero terms are only counted."""
+    """Format records of term and value: the first `top`, and the sum of the others; zero terms are only counted."""
     nonzero = [(row["term"], row["value"]) for row in rows if row["value"]]
     largest = max((abs(value) for _, value in nonzero), default=1.0)
-    decimals = max(3 - math.floor(math.log10(largest)), 0)
+    decimals = max(3 - math.floor(math.log10(largest)), 0)  # four digits of the largest
     omitted = [value for _, value in nonzero[top:]]
     shown = [*nonzero[:top], *([(f"{len(omitted):,} more terms", float(np.sum(omitted)))] if omitted else [])]
     n_zero = len(rows) - len(nonzero)
@@ -308,6 +310,7 @@ _OWN_FILE = re.compile(r"\d{6,}-[0-9a-f]{64}(-[0-9a-f]{64})?\.parquet|\.treeanov
 
 
 def digest_of(*content: Any) -> str:
+    """Return the SHA-256 of what determines the values in a file, such as keys and options."""
     return hashlib.sha256(json.dumps([_LAYOUT, *content]).encode()).hexdigest()
 
 
@@ -318,21 +321,22 @@ class Job:
     explain: Callable[[Any], Explanation]
     selection: Selection
     digest: str  # of the decomposition and all options
-    n_columns: int  # approximate
+    n_columns: int  # of the file, approximate
 
     def write(self, path: str | os.PathLike[str], X: Any, progress: Progress) -> None:
+        """Write terms at the rows of X to a file; an interrupted call resumes from the files of its batches."""
         target = pathlib.Path(path)
         check_suffix(target, PARQUET)
         _check_target(target)
-        whole = batches_of(X)
-        if whole is None:
-            whole = frames_in_list([X if hasattr(X, "shape") else np.asarray(X)])
-        if whole.reads(target):
+        all_rows = batches_of(X)
+        if all_rows is None:
+            all_rows = frames_in_list([X if hasattr(X, "shape") else np.asarray(X)])
+        if all_rows.reads(target):
             raise ValueError(
                 f"`path` must be a file that is not read as part of `X`, got {str(target)!r}; choose another name or "
                 "folder."
             )
-        batches = whole.reading(dataclasses.replace(self.selection, drop=whole.selection.drop))
+        batches = all_rows.reading(dataclasses.replace(self.selection, drop=all_rows.selection.drop))
         folder = target.with_name(f"{target.name}.parts")
         with only_writer(folder, path):
             try:
@@ -366,6 +370,7 @@ class Job:
         progress(_STAGE, total, total)
 
     def _digest_of_batch(self, batch: Batch) -> str:
+        """Return a digest of the job, the encoded rows of a batch and its copied columns, by which a file is reused."""
         digest = hashlib.sha256(self.digest.encode())
         digest.update(np.ascontiguousarray(batch.encoded(self.selection.schema).T))  # type: ignore[arg-type]
         if batch.kept is not None:
@@ -377,7 +382,7 @@ class Job:
         return digest.hexdigest()
 
     def _write_batch(self, path: pathlib.Path, batch: Batch, schema: Any) -> pathlib.Path:
-        """Write the terms at a batch, and return the path, whose name has a digest of the bytes."""
+        """Write terms at a batch as the batch before (`schema`); return the path, which has a digest of its bytes."""
         parquet = importlib.import_module("pyarrow.parquet")
         tables = (_cast_to_schema(table, schema, batch.source) for table in self._tables_of_blocks(batch))
         first = next(tables)
@@ -387,7 +392,7 @@ class Job:
         return path.replace(path.with_stem(f"{path.stem}-{_file_digest(path)}"))
 
     def _tables_of_blocks(self, batch: Batch) -> Iterator[Any]:
-        """Yield Arrow tables of blocks of rows that fit into memory."""
+        """Yield Arrow tables of terms and copied columns at blocks of rows that fit into memory."""
         n_rows = max(_FEWEST_ROWS, _BLOCK_BYTES // (8 * self.n_columns))
         kept_columns = None if batch.kept is None else _as_arrow(batch.kept)  # whole: some rows may be all missing
         for start in range(0, batch.n_rows, n_rows):
@@ -404,6 +409,7 @@ def _file_digest(path: pathlib.Path) -> str:
 
 
 def _check_target(target: pathlib.Path) -> None:
+    """Raise ImportError without pyarrow, and ValueError if the path cannot be a new file."""
     try:
         importlib.import_module("pyarrow")
     except ImportError as error:
@@ -413,6 +419,7 @@ def _check_target(target: pathlib.Path) -> None:
 
 
 def _arrow_table(explained: Explanation, copied_columns: Any) -> Any:
+    """Return an Arrow table of all components, then columns of the user's table that are copied, or None."""
     pyarrow = importlib.import_module("pyarrow")
     columns = columns_of(explained).items()
     arrays = {name: pyarrow.array(np.ascontiguousarray(values)) for name, values in columns}
@@ -423,7 +430,7 @@ def _arrow_table(explained: Explanation, copied_columns: Any) -> Any:
 
 
 def columns_of(explained: Explanation) -> dict[str, Floats]:
-    """Return all parts of the score by label, then intercept and score; per output if there are several."""
+    """Return columns by name: all components by label, then intercept and score; per output if there are several."""
     columns = dict(explained.parts)
     scores = explained.scores
     columns[free_name("intercept", columns)] = np.broadcast_to(explained.intercept, scores.shape)
@@ -455,9 +462,9 @@ def _cast_to_schema(table: Any, schema: Any, source: str) -> Any:
 
 
 def _join_files(files: Sequence[pathlib.Path], target: pathlib.Path) -> None:
-    """Copy files to one, which replaces an existing one when complete."""
+    """Copy Parquet files to one, which replaces an existing one when complete."""
     pyarrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
-    columns = zip(*map(parquet.read_schema, files), strict=True)
+    columns = zip(*map(parquet.read_schema, files), strict=True)  # a column that is all missing has the type null
     schema = pyarrow.schema([min(fields, key=lambda field: pyarrow.types.is_null(field.type)) for fields in columns])
     with replacing(target) as file, parquet.ParquetWriter(file, schema) as writer:
         for path in files:

@@ -15,7 +15,7 @@ from treeanova.data.columns import column_named, encode, printable
 from treeanova.data.features import Schema, distinct, is_missing
 from treeanova.data.files import records
 from treeanova.decomposition.function import Components, Function, components_at, per_output
-from treeanova.decomposition.importance import Families, contributions_table, families_of, largest_first, summed
+from treeanova.decomposition.importance import Families, contributions_table, families_of, largest_first, sum_slices
 from treeanova.decomposition.predictions import Predictions, backend_of_tables, function_of
 from treeanova.decomposition.result import Result, contribution_lines, rows_of_output
 from treeanova.density.statistics import Statistics, checked_weights, rows_as_statistics
@@ -26,6 +26,7 @@ WITHOUT_ERROR = "one value in each group, known without error given the model"
 
 
 def error_text(error: float, digits: int = 3) -> str:
+    """Return a standard error as text; a dash for NaN."""
     return "–" if math.isnan(error) else f"{error:.{digits}g}"
 
 
@@ -123,41 +124,43 @@ class Gap(Result):
 
 
 def others_carry(gap: Gap) -> bool:
-    """Whether a model with terms of the feature has a gap through others, too, of more than two standard errors."""
+    """Whether a model with terms of `gap.feature` has a gap through other features, too, of more than two errors."""
     routes = [] if gap.routes is None else records(gap.routes)
-    of_outputs = [rows_of_output(routes, output)[:3] for output in gap.fx.outputs] if routes else []
-    has_terms = any(row["gap"] or (row["error"] or 0.0) > 0.0 for rows in of_outputs for row in rows[:2])
-    return has_terms and any(abs(rows[2]["gap"]) > 2 * (rows[2]["error"] or math.inf) for rows in of_outputs)
+    # per output: the feature by itself, its interactions, and other features
+    by_output = [rows_of_output(routes, output)[:3] for output in gap.fx.outputs] if routes else []
+    has_terms = any(row["gap"] or (row["error"] or 0.0) > 0.0 for rows in by_output for row in rows[:2])
+    return has_terms and any(abs(rows[2]["gap"]) > 2 * (rows[2]["error"] or math.inf) for rows in by_output)
 
 
 def gap_between(
     fx: Predictions, X: Any, group: Any, *, sample_weight: Any, feature: str | None, groups: Any, progress: Any
 ) -> Gap:
-    """Return the gap; `feature` is the one of its routes, `groups` are families of features."""
+    """Return the gap of two groups of rows; `feature` is the one of its routes, `groups` are families of features."""
     families = families_of(groups, fx.schema.names)
     encoded = encode(X, fx.schema)
     names, is_second = two_groups(X, group, fx.schema, len(encoded))
     feature = _checked_feature(feature, group, fx.schema, families)
     function = function_of(fx)
     components = function.components
-    alone = components.labels(fx.schema.names), np.arange(len(components))
-    sums = [alone if groups is None else _by_family(components, families), (["total"], np.zeros_like(alone[1]))]
+    by_term = components.labels(fx.schema.names), np.arange(len(components))
+    sums = [by_term if groups is None else _by_family(components, families), (["total"], np.zeros_like(by_term[1]))]
     sums += [] if feature is None else [_by_route(components, families, feature)]
     weights = None if sample_weight is None else checked_weights(sample_weight, len(encoded))
     if weights is not None:
         weights = weights / weights.max()  # so that squares neither vanish nor overflow
-    sides = [_rows_in_group(name, rows, weights) for name, rows in zip(names, (~is_second, is_second), strict=True)]
-    statistics = [rows_as_statistics(fx.grid, encoded[rows], of_side) for rows, of_side in sides]
+    masks = zip(names, (~is_second, is_second), strict=True)
+    rows_and_weights = [_rows_in_group(name, is_in_group, weights) for name, is_in_group in masks]
+    statistics = [rows_as_statistics(fx.grid, encoded[rows], of_rows) for rows, of_rows in rows_and_weights]
     with reporting(progress):
-        pairs = zip(statistics, sides, strict=True)
-        spreads = [_spreads(function, components, sums, rows, of_side) for rows, (_, of_side) in pairs]
-    differences = [_difference(*pair) for pair in zip(*spreads, strict=True)]
+        pairs = zip(statistics, rows_and_weights, strict=True)
+        spreads = [_spreads(function, components, sums, rows, of_rows) for rows, (_, of_rows) in pairs]
+    differences = [_difference(*both_groups) for both_groups in zip(*spreads, strict=True)]
     tables = [
         _table(by, labels, difference, fx.outputs, backend_of_tables(fx))
         for by, (labels, _), difference in zip(("term", "term", "route"), sums, differences, strict=False)
     ]
     total, error = (per_output(differences[1][name][0]) for name in ("gap", "error"))
-    first, second = (per_output(function.terms.intercept + side[1].mean[0]) for side in spreads)
+    first, second = (per_output(function.terms.intercept + of_group[1].mean[0]) for of_group in spreads)
     sizes, rows = (statistics[0].n_rows, statistics[1].n_rows), (statistics[0], statistics[1])
     routes, is_weighted = None if feature is None else tables[2], weights is not None
     return Gap(tables[0], routes, total, error, names, sizes, (first, second), feature, fx, rows, is_weighted)
@@ -175,6 +178,7 @@ def _rows_in_group(name: str, is_in_group: Bools, weights: Floats | None) -> tup
 
 
 def _checked_feature(feature: str | None, group: Any, schema: Schema, families: Families) -> str | None:
+    """Return the family for routes: that of `feature`, or of the column that `group` names; None if neither."""
     if feature is None and isinstance(group, str) and group in schema.names:
         feature = group
     if feature is None or feature in families.names:
@@ -183,26 +187,26 @@ def _checked_feature(feature: str | None, group: Any, schema: Schema, families: 
         raise ValueError(
             f"`feature` must be a feature of the model or a family, got {feature!r}; see fx.feature_names_in_."
         )
-    return families.names[families.places[schema.names.index(feature)]]
+    return families.names[families.family_index[schema.names.index(feature)]]
 
 
 Sums = tuple[list[str], Ints]  # labels of sums, and the position of each component's sum
 
 
 def _by_family(components: Components, families: Families) -> Sums:
-    """Return labels of families, interactions and unlisted terms, and the position of each component's among them."""
-    keys, places = families.merged(components.keys)
+    """Return sums by family: labels of families, interactions and unlisted terms, and each component's position."""
+    keys, sum_index = families.merged(components.keys)
     labels = components.with_labels_of_sums(families.labels(keys))
-    return labels, np.append(places, np.arange(len(keys), len(labels)))
+    return labels, np.append(sum_index, np.arange(len(keys), len(labels)))
 
 
 def _by_route(components: Components, families: Families, feature: str) -> Sums:
-    """Return labels of a feature, its interactions, others and unlisted terms; the position of each component's."""
+    """Return sums by route: a feature, its interactions, other features; unlisted terms; each component's position."""
     position = families.names.index(feature)
     keys = [families.key_of_families(key) for key in components.keys]
-    places = [0 if key == (position,) else 1 if position in key else 2 for key in keys]
+    routes = [0 if key == (position,) else 1 if position in key else 2 for key in keys]
     labels = components.with_labels_of_sums([f"{feature} by itself", f"interactions of {feature}", "other features"])
-    return labels, np.array([*places, *range(3, len(labels))], dtype=np.int64)
+    return labels, np.array([*routes, *range(3, len(labels))], dtype=np.int64)
 
 
 class _Spread:
@@ -212,7 +216,7 @@ class _Spread:
     """
 
     def __init__(self, sums: Sums, n_outputs: int, *, is_weighted: bool) -> None:
-        labels, self._places = sums
+        labels, self._sum_index = sums
         self._powers = np.array([1.0, 2.0] if is_weighted else [1.0])
         self._n_rows, self._totals = 0, np.zeros((len(self._powers), 1, 1))
         self._means = np.zeros((len(self._powers), len(labels), n_outputs))
@@ -220,22 +224,23 @@ class _Spread:
 
     def add(self, values: Floats, weights: Floats) -> None:
         """Add values of all components, shape (n_rows, n_components, n_outputs)."""
-        values = summed(values, self._places, self._means.shape[1], axis=1)
+        values = sum_slices(values, self._sum_index, self._means.shape[1], axis=1)
         self._n_rows += len(weights)
         for i, power in enumerate(self._powers):
             weighted = weights[:, None, None] ** power
-            new = float(weighted.sum())
-            if not new:  # squares of tiny weights
+            added = float(weighted.sum())
+            if not added:  # squares of tiny weights
                 continue
-            mean = (values * weighted).sum(axis=0) / new
-            change, total = mean - self._means[i], self._totals[i] + new
+            mean = (values * weighted).sum(axis=0) / added
+            change, total = mean - self._means[i], self._totals[i] + added
             around_mean = ((values - mean) ** 2 * weighted).sum(axis=0)
-            self._squares[i] += around_mean + change**2 * (self._totals[i] * new / total)
-            self._means[i] += change * (new / total)
+            self._squares[i] += around_mean + change**2 * (self._totals[i] * added / total)
+            self._means[i] += change * (added / total)
             self._totals[i] = total
 
     @property
     def mean(self) -> Floats:
+        """Weighted means, shape (n_sums, n_outputs)."""
         return np.asarray(self._means[0])
 
     @property
@@ -272,14 +277,14 @@ def _difference(first: _Spread, second: _Spread) -> dict[str, Floats]:
 def _table(
     by: str, labels: Sequence[str], difference: dict[str, Floats], outputs: Sequence[str], backend: str | None
 ) -> Any:
-    """Return a row per output and sum, largest gap first; routes keep their order."""
+    """Return a data frame with a row per output and sum, by "term" largest gap first, by "route" in order."""
     sizes = np.abs(difference["gap"])
     ranks = [largest_first(column) if by == "term" else range(len(sizes)) for column in sizes.T]
     return contributions_table({by: labels}, outputs, difference, ranks, backend)
 
 
 def two_groups(X: Any, group: Any, schema: Schema, n_rows: int) -> tuple[tuple[str, str], Bools]:
-    """Return the names of the two groups, and whether each row is in the second."""
+    """Return the names of the two groups, and whether each row is in the second; `group` is a column or its name."""
     if isinstance(group, str):
         column = column_named(X, group, schema)
     else:
@@ -290,25 +295,27 @@ def two_groups(X: Any, group: Any, schema: Schema, n_rows: int) -> tuple[tuple[s
         raise ValueError(
             f"`group` must have one entry per row, {n_rows}, got {len(column)}; pass those of the rows of X."
         )
-    labels, places = distinct(column)
+    labels, label_index = distinct(column)
     missing = [is_missing(label) for label in labels]
     if any(missing):
-        n_missing = int(np.isin(places, np.flatnonzero(missing)).sum())
+        n_missing = int(np.isin(label_index, np.flatnonzero(missing)).sum())
         raise ValueError(
             f"`group` must be known for all rows, got {n_missing} of {n_rows} missing; leave these rows out."
         )
     if len(labels) != 2:
         raise ValueError(f"`group` must be two groups of rows, got {_labels_text(labels)}; {_remedy(group, labels)}.")
     first, second = sorted((0, 1), key=lambda i: _numbers_first_key(labels[i]))
-    return (_group_name(labels[first], group), _group_name(labels[second], group)), places == second
+    return (_group_name(labels[first], group), _group_name(labels[second], group)), label_index == second
 
 
 def _labels_text(labels: Sequence[Any]) -> str:
+    """Return how many labels there are and the first of them, for errors."""
     shown = first_texts(map(str, sorted(labels, key=_numbers_first_key)))
     return f"{len(labels)} ({shown})" if len(labels) > 1 else f"{shown} in all rows" if labels else "no rows"
 
 
 def _remedy(group: Any, labels: Sequence[Any]) -> str:
+    """Say in an error how to get two groups from one, or from more than two, labels."""
     if len(labels) < 2:
         return "pass rows of both groups"
     first = min(labels, key=_numbers_first_key)
@@ -317,6 +324,7 @@ def _remedy(group: Any, labels: Sequence[Any]) -> str:
 
 
 def _numbers_first_key(label: Any) -> tuple[bool, Any, str]:
+    """Return a key that sorts numbers before text."""
     is_number = isinstance(label, (bool, int, float, np.number, np.bool_))
     return not is_number, float(label) if is_number else 0.0, str(label)
 

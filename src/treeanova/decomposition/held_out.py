@@ -28,6 +28,7 @@ from treeanova.decomposition.losses import (
 )
 from treeanova.views import first_texts
 
+# functions of `y` that models are trained on, each with a bound that `y` must be above
 _TRANSFORMATIONS: dict[str, tuple[Callable[[Floats], Floats], float]] = {
     "log": (np.log, 0.0),
     "log1p": (np.log1p, -1.0),
@@ -44,11 +45,12 @@ class Question(NamedTuple):
 
     @property
     def name(self) -> str:
+        """The loss in words, such as "squared error of log(y)"."""
         return f"{self.loss.name} of {self.transformation}(y)" if self.transformation else self.loss.name
 
 
 def questions_of(schema: Schema, loss: Any) -> list[Question]:
-    """Return what the user's loss or the model's objective judges: classes together, targets one by one."""
+    """Return the questions of `loss`, or of the model's objective without one: classes together, targets one by one."""
     n_outputs = len(schema.outputs)
     if callable(loss):
         return [Question(list(range(n_outputs)), UserLoss(loss), "")]
@@ -66,6 +68,7 @@ def questions_of(schema: Schema, loss: Any) -> list[Question]:
 
 
 def _error_of_unknown_loss(schema: Schema, loss: Any) -> ValueError:
+    """Return the error, to be raised, for a loss or, without one, an objective that is not known."""
     names = ", ".join(LOSS_NAMES)
     if loss is not None:
         return ValueError(f"`loss` must be one of {names}, or a function of scores and outcomes, got {loss!r}.")
@@ -77,7 +80,10 @@ def _error_of_unknown_loss(schema: Schema, loss: Any) -> ValueError:
 
 
 def outcome_of(schema: Schema, question: Question, y: Any, n_rows: int, is_counted: Any = slice(None)) -> Any:
-    """Return a question's outcome at the rows of `X` that count; a user's function gets `y` as an array."""
+    """Return a question's outcome at rows that count, from `y` with `n_rows` entries: mostly (n_rows, n_outputs).
+
+    Intervals have two columns, lower and upper ends of times. A user's function gets `y` as an array.
+    """
     values = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
     if values.ndim not in (1, 2):
         raise ValueError(f"`y` must have one or two axes, got {values.ndim}; pass a column.")
@@ -122,24 +128,25 @@ def _indicators(values: npt.NDArray[Any], schema: Schema) -> Floats:
         raise ValueError(
             f"`y` must have no missing values, got {missing} in {len(outcomes)} rows; leave these rows out."
         )
-    places = {label: place for place, label in enumerate(labels)}
-    unknown = sorted({str(value) for value in outcomes if value not in places})
+    positions = {label: position for position, label in enumerate(labels)}
+    unknown = sorted({str(value) for value in outcomes if value not in positions})
     if unknown:
         raise ValueError(
             f"`y` must hold the classes of the model, {first_texts(map(repr, labels))}, got {first_texts(unknown)}; "
             "use the labels that the model was trained with."
         )
-    positions = np.array([places[value] for value in outcomes])
-    if len(np.unique(positions)) < 2:
+    classes = np.array([positions[value] for value in outcomes])
+    if len(np.unique(classes)) < 2:
         raise ValueError(
             f"`y` must hold at least two classes, got {outcomes[0]!r} in all {len(outcomes)} rows; add rows of other "
             "classes."
         )
     columns = np.arange(n_outputs) if n_outputs > 1 else np.ones(1)
-    return np.asarray(positions[:, None] == columns, dtype=np.float64)
+    return np.asarray(classes[:, None] == columns, dtype=np.float64)
 
 
 def _as_floats(values: npt.NDArray[Any]) -> Floats:
+    """Convert an outcome; raise TypeError if it does not hold numbers."""
     try:
         return values.astype(np.float64)
     except (TypeError, ValueError):
@@ -149,6 +156,7 @@ def _as_floats(values: npt.NDArray[Any]) -> Floats:
 
 
 def _checked_numbers(values: npt.NDArray[Any]) -> Floats:
+    """Return an outcome (n_rows, n_columns) as floats; raise ValueError if it is not finite or a column is constant."""
     outcome = _as_floats(values)
     n_bad = int((~np.isfinite(outcome)).sum())
     if n_bad:
@@ -162,6 +170,7 @@ def _checked_numbers(values: npt.NDArray[Any]) -> Floats:
 
 
 def _transformed(outcome: Floats, name: str) -> Floats:
+    """Apply a transformation, given by name; raise ValueError if it is not defined for an outcome."""
     function, bound = _TRANSFORMATIONS[name]
     low = float(outcome.min())
     if not low > bound:
@@ -172,7 +181,7 @@ def _transformed(outcome: Floats, name: str) -> Floats:
 
 
 def _intervals(values: npt.NDArray[Any]) -> Floats:
-    """Return lower and upper ends of survival times; a single column holds exact times."""
+    """Return lower and upper ends of survival times, (n_rows, 2); a single column holds exact times."""
     columns = _as_floats(values.reshape(len(values), -1))
     if columns.shape[1] > 2:
         raise ValueError(f"`y` must have two columns, lower and upper ends of times, got {columns.shape[1]}.")
@@ -207,6 +216,7 @@ class HeldOut(abc.ABC):
 
     @property
     def is_differentiable(self) -> bool:
+        """Whether the loss has derivatives: all but a user's function."""
         return self.loss.outcome != "anything"
 
     @property
@@ -245,10 +255,14 @@ class HeldOut(abc.ABC):
 
     @abc.abstractmethod
     def derivative_by_unit(self, score: Floats, direction: Floats, shrinkage: Any) -> Floats:
-        """Return each unit's contribution to the derivative along a direction, with a regression's shrinkage undone."""
+        """Return each unit's part of the derivative along a direction, shaped like scores, with shrinkage undone."""
 
     def shrinkage(self, score: Floats, columns: Floats, curved: Floats, inverse: Floats) -> Any:
-        """Return 1 minus the leverage of each row: how much a regression on columns shrinks its residual."""
+        """Return 1 minus the leverage of each row: how much a regression on columns shrinks its residual.
+
+        `curved` are the columns, (n_columns, n_rows, n_outputs), times the second derivative of the loss; `inverse` is
+        that of the normal equations.
+        """
         hat = np.einsum("cnk,cnk->n", np.tensordot(inverse, columns, axes=1), curved)
         n_free = max(score.shape[1] - 1, 1)
         return 1 - np.minimum(hat / n_free, _HIGHEST_LEVERAGE)
@@ -257,7 +271,7 @@ class HeldOut(abc.ABC):
 def held_out(
     question: Question, score: Floats, outcome: Any, weights: Floats, group: npt.NDArray[Any] | None
 ) -> HeldOut:
-    """Return the rows with the loss of a question: independent rows, those of Cox's likelihood, or ranked rows."""
+    """Return rows with the loss of a question: independent rows, those of Cox's likelihood, or ranked within groups."""
     loss = question.loss
     if loss.outcome == "times":
         return CoxRows(loss, score, outcome[:, 0], weights)
@@ -273,8 +287,8 @@ def held_out(
         raise ValueError(
             f"`group` must be known for all rows, got {n_missing} of {len(group)} missing; leave them out."
         )
-    places = np.unique(group.astype(str) if group.dtype == object else group, return_inverse=True)[1]
-    return RankedRows(loss, score, outcome[:, 0], weights, places)
+    group_index = np.unique(group.astype(str) if group.dtype == object else group, return_inverse=True)[1]
+    return RankedRows(loss, score, outcome[:, 0], weights, group_index)
 
 
 def mean_and_error(numbers: Floats, weights: Floats) -> tuple[float, float]:
@@ -285,16 +299,18 @@ def mean_and_error(numbers: Floats, weights: Floats) -> tuple[float, float]:
 
 
 class LossRows(HeldOut):
-    """Independent rows."""
+    """Independent rows, whose losses are added up."""
 
     def __init__(self, loss: Loss, score: Floats, outcome: Any, weights: Floats) -> None:
         self.loss, self.score, self.outcome, self.row_weights, self.n_units = loss, score, outcome, weights, len(score)
 
     @property
     def is_kinked(self) -> bool:
+        """Whether the loss, that of a quantile, has a kink instead of a second derivative."""
         return isinstance(self.loss, PinballLoss)
 
     def smooth(self) -> LossRows:
+        """Return the rows with a loss that has two derivatives."""
         return LossRows(self.loss.smooth(self.score, self.outcome), self.score, self.outcome, self.row_weights)
 
     def mean_loss(self, score: Floats) -> float:
@@ -338,7 +354,7 @@ class CoxRows(HeldOut):
         self._order = np.argsort(np.abs(times), kind="stable")
         sorted_times = np.abs(times)[self._order]
         self._weights = weights[self._order]
-        self._events = self._weights * (times[self._order] > 0)
+        self._events = self._weights * (times[self._order] > 0)  # weights of rows with an event, 0 of censored rows
         self._first = np.searchsorted(sorted_times, sorted_times, side="left")
         self._last = np.searchsorted(sorted_times, sorted_times, side="right") - 1
         self.n_units = int((times > 0).sum())
@@ -349,6 +365,7 @@ class CoxRows(HeldOut):
         return np.logaddexp.accumulate(logs[::-1])[::-1][self._first]
 
     def _in_order_of_times(self, score: Floats) -> Floats:
+        """Return scores (n_rows, 1) sorted by time, shape (n_rows,)."""
         return np.asarray(score[self._order, 0])
 
     def mean_loss(self, score: Floats) -> float:
@@ -370,7 +387,7 @@ class CoxRows(HeldOut):
         return np.asarray((at_events + self._expected(sorted_score)) / self._events.sum())
 
     def _expected(self, sorted_score: Floats) -> Floats:
-        """Return expected numbers of events: each row's hazard, added up over the times at risk."""
+        """Return each row's expected number of events: its hazard, added up over the events while it is at risk."""
         return self._weights * self._over_risk(sorted_score, np.ones(len(sorted_score)))
 
     def _over_risk(self, sorted_score: Floats, values: Floats) -> Floats:
@@ -386,10 +403,11 @@ class CoxRows(HeldOut):
         sums = np.cumsum((hazards * values)[..., ::-1], axis=-1)[..., ::-1][..., self._first]
         return np.asarray(sums * np.exp(highest - self._log_risk(sorted_score)))
 
-    def _in_order_of_rows(self, values: Floats) -> Floats:
-        placed = np.empty_like(values)
-        placed[..., self._order] = values
-        return placed[..., None]
+    def _in_order_of_rows(self, sorted_values: Floats) -> Floats:
+        """Undo the order of times along the last axis, and add an axis of one output."""
+        values = np.empty_like(sorted_values)
+        values[..., self._order] = sorted_values
+        return values[..., None]
 
     def gradient(self, score: Floats) -> Floats:
         return self._in_order_of_rows(self._expected(self._in_order_of_times(score)) - self._events)
@@ -419,21 +437,22 @@ class RankedRows(HeldOut):
 
     has_constant = False
 
-    def __init__(self, loss: Loss, score: Floats, grades: Floats, weights: Floats, group: Ints) -> None:
+    def __init__(self, loss: Loss, score: Floats, grades: Floats, weights: Floats, group_index: Ints) -> None:
         self.loss, self.score, self.row_weights = loss, score, weights
-        self._better, self._worse = _pairs(grades, group)
-        names, self._group = np.unique(group[self._better], return_inverse=True)
-        self.n_units = len(names)
-        first = weights[np.unique(group, return_index=True)[1]]
-        if not np.array_equal(first[group], weights):
+        self._better, self._worse = _pairs(grades, group_index)
+        groups, self._group_of_pair = np.unique(group_index[self._better], return_inverse=True)  # those with pairs
+        self.n_units = len(groups)
+        group_weights = weights[np.unique(group_index, return_index=True)[1]]
+        if not np.array_equal(group_weights[group_index], weights):
             raise ValueError("`sample_weight` must be the same for all rows of a group, got others; weigh groups.")
-        self._weights = first[names] / first[names].mean()
-        self._weight_of_pair = (self._weights / np.bincount(self._group))[self._group]
-        self._rows_by_group = [np.flatnonzero(group == name) for name in names]
+        self._weights = group_weights[groups] / group_weights[groups].mean()
+        self._weight_of_pair = (self._weights / np.bincount(self._group_of_pair))[self._group_of_pair]
+        self._rows_by_group = [np.flatnonzero(group_index == group) for group in groups]
 
     def _losses_of_groups(self, score: Floats) -> Floats:
+        """Return the mean loss of the pairs of each group, shape (n_groups,)."""
         losses = np.logaddexp(0, score[self._worse, 0] - score[self._better, 0])
-        return np.bincount(self._group, losses) / np.bincount(self._group)
+        return np.bincount(self._group_of_pair, losses) / np.bincount(self._group_of_pair)
 
     def mean_loss(self, score: Floats) -> float:
         return float(np.average(self._losses_of_groups(score), weights=self._weights))
@@ -442,15 +461,15 @@ class RankedRows(HeldOut):
         return mean_and_error(self._losses_of_groups(other_score) - self._losses_of_groups(self.score), self._weights)
 
     def constant_loss(self) -> float:
-        return float(np.log(2))
+        return float(np.log(2))  # of pairs of equal scores
 
     def gradient(self, score: Floats) -> Floats:
-        pull = self._weight_of_pair * scipy.special.expit(score[self._worse, 0] - score[self._better, 0])
-        worse, better = (np.bincount(side, pull, len(score)) for side in (self._worse, self._better))
-        return np.asarray((worse - better)[:, None], dtype=np.float64)
+        slopes = self._weight_of_pair * scipy.special.expit(score[self._worse, 0] - score[self._better, 0])
+        as_worse, as_better = (np.bincount(rows, slopes, len(score)) for rows in (self._worse, self._better))
+        return np.asarray((as_worse - as_better)[:, None], dtype=np.float64)
 
     def _laplacian(self, score: Floats) -> Any:
-        """Return the second derivative of the loss, which is the Laplacian of a graph whose edges are pairs of rows."""
+        """Return the second derivative of the loss, (n_rows, n_rows): the Laplacian of a graph with pairs as edges."""
         gap = score[self._better, 0] - score[self._worse, 0]
         curvatures = self._weight_of_pair * scipy.special.expit(gap) * scipy.special.expit(-gap)
         upper = scipy.sparse.coo_array((curvatures, (self._better, self._worse)), shape=(len(score),) * 2).tocsr()
@@ -477,18 +496,18 @@ class RankedRows(HeldOut):
         return np.array([along[rows] @ matrix @ slopes[rows] for rows, matrix in pairs])
 
 
-def _pairs(grades: Floats, group: Ints) -> tuple[Ints, Ints]:
+def _pairs(grades: Floats, group_index: Ints) -> tuple[Ints, Ints]:
     """Return positions of the better and the worse row of all pairs of different grades within groups."""
-    order = np.argsort(group, kind="stable")
-    blocks = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
-    if sum(len(block) ** 2 for block in blocks) > 2 * _MOST_PAIRS:
+    order = np.argsort(group_index, kind="stable")
+    rows_by_group = np.split(order, np.flatnonzero(np.diff(group_index[order])) + 1)
+    if sum(len(rows) ** 2 for rows in rows_by_group) > 2 * _MOST_PAIRS:
         raise ValueError(
             f"`group` must have at most {_MOST_PAIRS:,} pairs of rows in all groups, got more; pass fewer rows, or "
             "smaller groups."
         )
     better, worse = [], []
-    for block in blocks:
-        first, second = np.nonzero(grades[block][:, None] > grades[block])
-        better.append(block[first])
-        worse.append(block[second])
+    for rows in rows_by_group:
+        first, second = np.nonzero(grades[rows][:, None] > grades[rows])
+        better.append(rows[first])
+        worse.append(rows[second])
     return np.concatenate(better), np.concatenate(worse)

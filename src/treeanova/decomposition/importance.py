@@ -39,10 +39,11 @@ class Families:
     """Groups of features; a key of families has their positions in `names`."""
 
     names: Names  # in the order of their first features
-    places: tuple[int, ...]  # the family of each feature
+    family_index: tuple[int, ...]  # the position of each feature's family
 
     def key_of_families(self, key: Key) -> Key:
-        return tuple(sorted({self.places[j] for j in key}))
+        """Return the key of the families that the features of a key belong to."""
+        return tuple(sorted({self.family_index[j] for j in key}))
 
     def merged(self, keys: Sequence[Key]) -> tuple[list[Key], Ints]:
         """Return the distinct keys of families that terms belong to, and the position of each term's among them."""
@@ -52,11 +53,12 @@ class Families:
         return distinct, np.array([position[key] for key in of_terms], dtype=np.int64)
 
     def labels(self, keys: Iterable[Key]) -> list[str]:
+        """Return labels, such as "job × age", of keys of families."""
         return labels_of([[self.names[i] for i in key] for key in keys], self.names)
 
 
 def families_of(groups: Mapping[str, Collection[str]] | None, features: Sequence[str]) -> Families:
-    """Check the user's families; None makes each feature its own."""
+    """Return the families that a user names, with lists of their features; a feature without one is its own."""
     if groups is None:
         return Families(tuple(features), tuple(range(len(features))))
     family_of = _family_by_feature(groups, features)
@@ -71,6 +73,7 @@ def families_of(groups: Mapping[str, Collection[str]] | None, features: Sequence
 
 
 def _family_by_feature(groups: Any, features: Sequence[str]) -> dict[str, str]:
+    """Return the family of each feature that has one, by name; raise TypeError or ValueError if `groups` is wrong."""
     if not isinstance(groups, Mapping):
         kind = type(groups).__name__
         raise TypeError(f"`groups` must map names of families to lists of features, got {kind}; pass {{'job': [...]}}.")
@@ -95,13 +98,13 @@ def _family_by_feature(groups: Any, features: Sequence[str]) -> dict[str, str]:
     return family_of
 
 
-def summed(values: Floats, places: Ints, n_sums: int, axis: int = 0) -> Floats:
-    """Sum slices along an axis: the i-th goes to the sum at ``places[i]``."""
+def sum_slices(values: Floats, sum_index: Ints, n_sums: int, axis: int = 0) -> Floats:
+    """Sum slices along an axis, which gets the length `n_sums`: the i-th goes to the sum at ``sum_index[i]``."""
     if axis:
-        return summed(values.swapaxes(0, axis), places, n_sums).swapaxes(0, axis)
-    n_slices = len(places)
-    which = scipy.sparse.csr_array((np.ones(n_slices), (places, np.arange(n_slices))), shape=(n_sums, n_slices))
-    return np.reshape(which @ values.reshape(n_slices, math.prod(values.shape[1:])), (n_sums, *values.shape[1:]))
+        return sum_slices(values.swapaxes(0, axis), sum_index, n_sums).swapaxes(0, axis)
+    n_slices = len(sum_index)
+    is_in_sum = scipy.sparse.csr_array((np.ones(n_slices), (sum_index, np.arange(n_slices))), shape=(n_sums, n_slices))
+    return np.reshape(is_in_sum @ values.reshape(n_slices, math.prod(values.shape[1:])), (n_sums, *values.shape[1:]))
 
 
 _DRAWS = 20_000
@@ -122,6 +125,7 @@ def rows_of_density(function: Function, density: Density, random_state: int) -> 
 
 
 def _max_rows(function: Function) -> int:
+    """Return at how many rows all terms can be evaluated in reasonable time."""
     return int(np.clip(affordable(_STEPS) / max(function.terms.row_cost, 1.0), *_ROWS))
 
 
@@ -135,7 +139,7 @@ def moments_take_long(function: Function) -> bool:
 def moments_of_terms(
     function: Function, density: Density, certificate: Certificate, weights: Mapping[Key, Floats], random_state: int
 ) -> Moments:
-    """Return moments of terms, a remainder last; raise ValueError if squares of values under- or overflow."""
+    """Return moments of all components, given weights of tables; raise ValueError if squares under- or overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         result = _moments_of_terms(function, density, certificate, weights, random_state)
     sizes = result.mean_abs.max(axis=0, initial=0.0)
@@ -155,7 +159,7 @@ def _moments_of_terms(
     terms = function.terms
     effects = terms.effects
     is_ranked_elsewhere = density.population is not density
-    density, weights = _ranked_under(function, density, weights)
+    density, weights = _ranking_density(function, density, weights)
     joint = density.joint if is_ranked_elsewhere or not _are_uncorrelated(density, certificate, weights) else None
     if terms.keys_at_rows or function.unlisted_orders or function.has_remainder:
         result = _moments_at_rows(function, density, np.random.default_rng(random_state))
@@ -175,7 +179,7 @@ def _moments_of_terms(
         return result.with_covariances(_covariance_changes(function, density, weights))
 
 
-def _ranked_under(
+def _ranking_density(
     function: Function, density: Density, weights: Mapping[Key, Floats]
 ) -> tuple[Density, Mapping[Key, Floats]]:
     """Return the density of the rows at which terms are ranked, under which they need not be pure, and its weights."""
@@ -188,7 +192,10 @@ def _ranked_under(
 def _covariance_changes(
     function: Function, density: Density, weights: Mapping[Key, Floats], sums: Sequence[int] | None = None
 ) -> Floats:
-    """Return changes of covariances because tables of pairs differ from the joint density, for terms with tables."""
+    """Return what to add to covariances because tables of pairs differ from the joint density, (n_tables, n_outputs).
+
+    With `sums`, the position of each term's sum, only covariances within a sum count.
+    """
     effects = function.terms.effects
     pairs = ((key, density.difference(key, effects.binnings.get(key))) for key in weights if len(key) == 2)
     differences: dict[Key, Floats] = {key: difference for key, difference in pairs if difference is not None}
@@ -196,7 +203,7 @@ def _covariance_changes(
 
 
 def _moments_at_rows(function: Function, density: Density, rng: np.random.Generator) -> Moments:
-    """Return moments of tables at thousands of rows, of other terms at as many as the error of their shares needs."""
+    """Return moments of components: of tables at thousands of rows, of others at as many as their shares need."""
     many = some_of(function.terms.points(density, _DRAWS, rng), _ROWS[1], rng)
     if function.terms.row_cost * len(many.codes) <= _FEW_STEPS or np.ptp(many.weights) > 0:
         return moments_of_values(function.all_at(many.codes), many.weights)
@@ -211,7 +218,8 @@ def _moments_at_rows(function: Function, density: Density, rng: np.random.Genera
 
 
 def _error_of_shares(values: Floats, n_tables: int) -> float:
-    """Return the largest standard error of the shares of variance of terms without tables, which come last."""
+    """Return the largest standard error of shares of variance of components without tables, which come last."""
+    # `values` are (n_rows, n_components, n_outputs)
     centred = values - values.mean(axis=0)
     score = centred.sum(axis=1)
     variance = score.var(axis=0)
@@ -227,7 +235,7 @@ def _moments_of_tables_at(function: Function, rows: Points) -> Moments:
 
 
 def _join_moments(at_few_rows: Moments, at_many_rows: Moments, n_tables: int) -> Moments:
-    """Join tables at many rows with other terms at few, whose covariances are adjusted to the former."""
+    """Join moments of tables at many rows with others at few, whose covariances are adjusted to the former."""
     variance, covariance, mean_abs = (
         np.concatenate([getattr(at_many_rows, name)[:n_tables], getattr(at_few_rows, name)[n_tables:]])
         for name in ("variance", "covariance", "mean_abs")
@@ -249,7 +257,7 @@ def _are_uncorrelated(density: Density, certificate: Certificate, weights: Mappi
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sums:
-    """Moments of sums of terms, under the density at whose rows terms are ranked."""
+    """Moments of sums of terms, under the density at whose rows terms are ranked; `weights` of tables by key."""
 
     function: Function
     density: Density
@@ -257,38 +265,38 @@ class Sums:
     rows: Callable[[], Points]
 
     def moments(self, moments: Moments, families: Families) -> tuple[list[Key], Moments]:
-        """Return terms of families, and moments with terms added up within families."""
+        """Return keys of families, and moments of components with terms of the same families added up."""
         # Shares add up. Where all terms of a sum are functions of one pair with a table, its variance and mean absolute
         # value are exact; otherwise covariances within a sum and its mean absolute value are computed at rows.
-        keys, places = families.merged(self.function.terms.keys)
-        n_rests = len(moments.variance) - len(places)
-        places = np.append(places, len(keys) + np.arange(n_rests))
-        n_sums = len(keys) + n_rests
+        keys, sum_index = families.merged(self.function.terms.keys)
+        n_unlisted = len(moments.variance) - len(sum_index)
+        sum_index = np.append(sum_index, len(keys) + np.arange(n_unlisted))
+        n_sums = len(keys) + n_unlisted
         variance, share, mean_abs = (
-            summed(measure, places, n_sums)
+            sum_slices(measure, sum_index, n_sums)
             for measure in (moments.variance, moments.variance + moments.covariance, moments.mean_abs)
         )
-        merged = np.flatnonzero(np.bincount(places, minlength=n_sums) > 1)
+        merged = np.flatnonzero(np.bincount(sum_index, minlength=n_sums) > 1)
         if len(merged):
-            common, mean_abs[merged] = self._covariances_at_rows(places, merged)
+            covariances, mean_abs[merged] = self._covariances_at_rows(sum_index, merged)
             are_correlated = bool(moments.covariance.any())
-            variance[merged] = np.maximum(variance[merged] + common * are_correlated, 0.0)
-        for place in merged:
-            exact = self._variance_in_table([self.function.terms.keys[i] for i in np.flatnonzero(places == place)])
+            variance[merged] = np.maximum(variance[merged] + covariances * are_correlated, 0.0)
+        for i in merged:
+            exact = self._variance_in_table([self.function.terms.keys[j] for j in np.flatnonzero(sum_index == i)])
             if exact is not None:
-                variance[place], mean_abs[place] = exact
+                variance[i], mean_abs[i] = exact
         return keys, Moments(variance, share - variance, mean_abs)
 
-    def _covariances_at_rows(self, places: Ints, merged: Ints) -> tuple[Floats, Floats]:
-        """Return covariances within sums of several terms, and their mean absolute values, (n_sums, n_outputs)."""
-        terms, (codes, row_weights) = np.flatnonzero(np.isin(places, merged)), self.rows()
-        within = np.searchsorted(merged, places[terms])
+    def _covariances_at_rows(self, sum_index: Ints, merged: Ints) -> tuple[Floats, Floats]:
+        """Return covariances within the sums at positions `merged`, and mean absolute values, (n_merged, n_outputs)."""
+        terms, (codes, row_weights) = np.flatnonzero(np.isin(sum_index, merged)), self.rows()
+        within = np.searchsorted(merged, sum_index[terms])
         values = self.function.at(codes, [self.function.terms.keys[i] for i in terms])
-        sum_of_variances = summed(moments_of_values(values, row_weights).variance, within, len(merged))
-        together = moments_of_values(summed(values, within, len(merged), axis=1), row_weights)
-        density, weights = _ranked_under(self.function, self.density, self.weights)
-        changes = _covariance_changes(self.function, density, weights, places.tolist())
-        changes = summed(changes, places[: len(changes)], places.max() + 1)[merged]
+        sum_of_variances = sum_slices(moments_of_values(values, row_weights).variance, within, len(merged))
+        together = moments_of_values(sum_slices(values, within, len(merged), axis=1), row_weights)
+        density, weights = _ranking_density(self.function, self.density, self.weights)
+        changes = _covariance_changes(self.function, density, weights, sum_index.tolist())
+        changes = sum_slices(changes, sum_index[: len(changes)], sum_index.max() + 1)[merged]
         return together.variance - sum_of_variances + changes, together.mean_abs
 
     def _variance_in_table(self, keys: Sequence[Key]) -> tuple[Floats, Floats] | None:
@@ -302,7 +310,7 @@ class Sums:
         mains = [key for key in keys if key != pair]
         if not all(effects.binnings_of(key)[0].equals(axes[key[0]]) for key in mains):
             return None
-        _, weights = _ranked_under(self.function, self.density, self.weights)
+        _, weights = _ranking_density(self.function, self.density, self.weights)
         total = effects.terms[pair] + sum(np.expand_dims(effects.terms[key], 1 - pair.index(key[0])) for key in mains)
         mean, mean_abs = (np.einsum("ij,ijk->k", weights[pair], values) for values in (total, np.abs(total)))
         return np.einsum("ij,ijk->k", weights[pair], (total - mean) ** 2), mean_abs
@@ -320,6 +328,8 @@ def strongest_first(variance: Floats) -> list[int]:
 
 
 class Standing(NamedTuple):
+    """An entry of a ranking for one output: variance and share are relative to the variance of the score."""
+
     features: Names
     label: str
     order: int
@@ -366,12 +376,14 @@ class Ranking:
         return self.variance + self.covariance
 
     def table(self, backend: str | None) -> Any:
+        """Return a data frame with a row per output and entry, strongest first."""
         measures = {name: getattr(self, name) for name in ("variance", "covariance", "share", "mean_abs")}
         order = {"order": self.orders} if self.by == "term" else {}
         ranks = [strongest_first(column) for column in self.variance.T]
         return contributions_table({self.by: self.labels, **order}, self.outputs, measures, ranks, backend)
 
     def standings_of(self, output: str) -> list[Standing]:
+        """Return the entries of an output, strongest first."""
         k = self.outputs.index(output)
         measures = self.variance[:, k], self.share[:, k], self.mean_abs[:, k]
         rows = list(zip(self.features, self.labels, self.orders, *(each.tolist() for each in measures), strict=True))
@@ -379,6 +391,7 @@ class Ranking:
 
     @property
     def standings(self) -> dict[str, list[Standing]]:
+        """The entries of each output by its name, strongest first."""
         return {output: self.standings_of(output) for output in self.outputs}
 
 
@@ -389,7 +402,10 @@ def contributions_table(
     ranks: Sequence[Iterable[int]],
     backend: str | None,
 ) -> Any:
-    """Return a row per output and entry, ordered by `ranks`; `measures` are (n_entries, n_outputs)."""
+    """Return a data frame with a row per output and entry, in the order that `ranks` gives for each output.
+
+    `names` are columns that name entries, the label first; `measures` are columns of shape (n_entries, n_outputs).
+    """
     rows = [(k, i) for k, rank in enumerate(ranks) for i in rank]
     columns: dict[str, Any] = {name: [entries[i] for _, i in rows] for name, entries in names.items()}
     if len(outputs) > 1:
@@ -414,16 +430,16 @@ def rank_terms(function: Function, moments: Moments, families: Families, by: str
         labels, features = families.labels(keys), [tuple(families.names[i] for i in key) for key in keys]
     else:
         labels, features = list(families.names), [(name,) for name in families.names]
-        measures = np.einsum("mtk,tf->mfk", measures, feature_shares(keys, len(labels), n_rests=n_sums))
+        measures = np.einsum("mtk,tf->mfk", measures, feature_shares(keys, len(labels), n_sums=n_sums))
     orders = [*map(len, features), *components.orders[len(components.keys) :]]
     entries = components.with_labels_of_sums(labels), [*features, *[()] * n_sums], orders
     return Ranking(by, *entries, function.grid.schema.outputs, *measures)
 
 
-def feature_shares(keys: Sequence[Key], n_features: int, *, n_rests: int) -> Floats:
-    """Return shares (n_terms + n_rests, n_features + n_rests): equal among a term's features; each rest is its own."""
-    shares = np.zeros((len(keys) + n_rests, n_features + n_rests))
+def feature_shares(keys: Sequence[Key], n_features: int, *, n_sums: int) -> Floats:
+    """Return features' equal shares in terms, (n_terms + n_sums, n_features + n_sums); a sum of unlisted is its own."""
+    shares = np.zeros((len(keys) + n_sums, n_features + n_sums))
     for i, key in enumerate(keys):
         shares[i, list(key)] = 1 / len(key)
-    shares[len(keys) :, n_features:] = np.eye(n_rests)
+    shares[len(keys) :, n_features:] = np.eye(n_sums)
     return shares

@@ -100,19 +100,23 @@ class DifferenceLoss(Loss):
         return np.array([self._best_score(column, weights) for column in outcome.T])
 
     def _best_score(self, outcome: Floats, weights: Floats) -> float:
+        """Return the best constant for one column of the outcome."""
         return _argmin(lambda score: float(weights @ self.of_gap(score - outcome)), outcome.min(), outcome.max())
 
 
 def _argmin(function: Callable[[float], float], low: float, high: float) -> float:
+    """Return where a function is smallest between two bounds."""
     return float(scipy.optimize.minimize_scalar(function, bounds=(low, high), method="bounded").x)
 
 
 def squared_loss(name: str = "squared error", outcome: str = "numbers") -> DifferenceLoss:
+    """Return the squared difference, under any name and for any kind of outcome."""
     functions = lambda gap: gap**2, lambda gap: 2 * gap, lambda gap: np.full_like(gap, 2.0)
     return DifferenceLoss(name, *functions, outcome, is_squared=True)
 
 
 def expectile_loss(level: float) -> DifferenceLoss:
+    """Return the squared difference, weighted by the level below the outcome and by 1 minus the level above."""
     _checked_level("expectile", level)
 
     def bend(gap: Floats) -> Floats:
@@ -123,6 +127,7 @@ def expectile_loss(level: float) -> DifferenceLoss:
 
 
 def huber_loss(width: float) -> DifferenceLoss:
+    """Return the loss that is quadratic up to a width, and linear beyond."""
     _checked_positive("huber", width)
 
     def of_gap(gap: Floats) -> Floats:
@@ -138,7 +143,7 @@ def huber_loss(width: float) -> DifferenceLoss:
 
 
 def pseudo_huber_loss(width: float) -> DifferenceLoss:
-    """Return a smooth loss, quadratic near zero and linear far out."""
+    """Return a smooth loss, quadratic within about a width and linear far out."""
     _checked_positive("pseudo_huber", width)
 
     def root(gap: Floats) -> Floats:
@@ -153,7 +158,7 @@ def pseudo_huber_loss(width: float) -> DifferenceLoss:
 
 
 def fair_loss(width: float) -> DifferenceLoss:
-    """Return a loss that is quadratic near zero and nearly linear far out."""
+    """Return a loss that is quadratic within about a width and nearly linear far out."""
     _checked_positive("fair", width)
 
     def of_gap(gap: Floats) -> Floats:
@@ -232,6 +237,7 @@ class PinballLoss(Loss):
         return np.asarray(scipy.special.ndtr(gap / self.bandwidth) if self.bandwidth is not None else gap > 0, float)
 
     def _factors(self, outcome: Floats) -> Floats:
+        """Return factors of the loss, in the shape of the outcome: for relative errors, divided by its size."""
         return self.factor / np.maximum(np.abs(outcome), 1) if self.is_relative else np.full_like(outcome, self.factor)
 
 
@@ -287,6 +293,8 @@ class ExponentialLoss(LogLoss):
 
 
 class MulticlassLogLoss(Loss):
+    """Minus the log-likelihood of a class, given scores of all classes, whose softmax are the probabilities."""
+
     name, outcome = "multiclass log loss", "labels"
 
     def per_row(self, score: Floats, outcome: Floats) -> Floats:
@@ -315,17 +323,17 @@ class TweedieLoss(Loss):
         self.power, self.name = power, name or f"Tweedie loss of power {power:g}"
 
     def per_row(self, score: Floats, outcome: Floats) -> Floats:
-        p = self.power
-        of_outcome = -score if p == 1 else np.exp((1 - p) * score) / (p - 1)
-        of_mean = score if p == 2 else np.exp((2 - p) * score) / (2 - p)
-        return np.asarray((outcome * of_outcome + of_mean + self._without_score(outcome)).sum(axis=1))
+        power = self.power
+        times_outcome = -score if power == 1 else np.exp((1 - power) * score) / (power - 1)
+        of_mean = score if power == 2 else np.exp((2 - power) * score) / (2 - power)
+        return np.asarray((outcome * times_outcome + of_mean + self._without_score(outcome)).sum(axis=1))
 
     def _without_score(self, outcome: Floats) -> Floats:
         """Return the part of the loss that makes it zero if the mean is the outcome."""
-        p = self.power
-        if p == 1:
+        power = self.power
+        if power == 1:
             return np.asarray(scipy.special.xlogy(outcome, outcome) - outcome)
-        return -1 - np.log(outcome) if p == 2 else outcome ** (2 - p) / ((1 - p) * (2 - p))
+        return -1 - np.log(outcome) if power == 2 else outcome ** (2 - power) / ((1 - power) * (2 - power))
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
         return np.exp((2 - self.power) * score) - outcome * np.exp((1 - self.power) * score)
@@ -421,23 +429,28 @@ _SURVIVALS: dict[str, tuple[Callable[[Floats], Any], ...]] = {
 
 
 def _checked_positive(name: str, number: float) -> float:
+    """Return the parameter of a loss, given by name for an error, if it is positive."""
     if not number > 0:
         raise ValueError(f"the parameter of the loss {name!r} must be positive, got {number:g}; check `loss`.")
     return number
 
 
 def _checked_level(name: str, number: float) -> float:
+    """Return the level of a loss, given by name for an error, if it is between 0 and 1."""
     if not 0 < number < 1:
         raise ValueError(f"the level of the loss {name!r} must be between 0 and 1, got {number:g}; check `loss`.")
     return number
 
 
 def _refuse_outcome(rule: str, outcome: Floats, is_bad: Bools) -> None:
+    """Raise ValueError with a rule, such as "must be positive", if one of the outcomes is bad."""
     if is_bad.any():
         raise ValueError(f"`y` {rule}, got {float(outcome[is_bad][0]):.6g}; check the outcome, or pass another `loss`.")
 
 
 class UserLoss(Loss):
+    """A user's function of scores and outcomes that returns a loss per row; it has no derivatives."""
+
     def __init__(self, function: Callable[[Any, Any], Any]) -> None:
         name = getattr(function, "__name__", type(function).__name__).replace("<lambda>", "the given loss")
         super().__init__(name, "anything")
@@ -493,6 +506,7 @@ def named_losses(text: str, n_outputs: int) -> list[Loss] | None:
 
 
 def _parsed_number(text: str, parameter: str) -> float:
+    """Return a parameter of a loss as a number; `text` is the whole name, for an error."""
     try:
         return float(parameter)
     except ValueError:

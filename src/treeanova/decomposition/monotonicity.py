@@ -13,7 +13,6 @@ from treeanova.data.columns import frame, printable
 from treeanova.data.files import records
 from treeanova.decomposition.function import Function
 from treeanova.decomposition.result import Result
-from treeanova.model.axes import Axis
 from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.model.grid import Grid
@@ -182,38 +181,38 @@ class Monotonicity(Result):
         return "\n".join(map(printable, lines))
 
     def _lines_of_extremes(self) -> Iterator[str]:
+        """Yield the largest fall and the largest rise in words, and bounds if it is undecided."""
         for is_fall, word in ((True, "fall"), (False, "rise")):
             rows = self._breaking(is_fall=is_fall)
             if rows:
                 below, above, change, where = rows[0]
                 name = "largest change" if self.direction in {"increasing", "decreasing"} else f"largest {word}"
-                yield f"{name} {change:.4g}, from {below} to {above}{_cell_text(where)}"
+                more = f" and bins of {len(where) - _FEW} more features" if len(where) > _FEW else ""
+                cell = f" at {', '.join(where[:_FEW])}{more}" if where else ""
+                yield f"{name} {change:.4g}, from {below} to {above}{cell}"
         if self.direction == "undecided":
             low = min((step.smallest for step in self.all_steps), default=0.0)
             high = max((step.largest for step in self.all_steps), default=0.0)
             yield f"every change is between {low:.4g} and {high:.4g}"
 
     def _lines_by_partner(self) -> Iterator[str]:
+        """Yield, per other feature or for all together, how many of its levels have each direction."""
         partners = list(dict.fromkeys(level.partner for level in self.levels))
         if len(partners) > _FEW:
-            yield f"by levels of {len(partners)} other features: {_counts(self.levels)}"
+            yield f"by levels of {len(partners)} other features: {_directions_text(self.levels)}"
             return
         for partner in partners:
-            yield f"by levels of {partner}: {_counts([level for level in self.levels if level.partner == partner])}"
+            levels = [level for level in self.levels if level.partner == partner]
+            yield f"by levels of {partner}: {_directions_text(levels)}"
 
 
 _BREAKS = ("below", "above", "change", "where")
 _DIRECTIONS = ("increasing", "decreasing", "constant", "neither", "undecided")
 
 
-def _counts(levels: Sequence[Level]) -> str:
+def _directions_text(levels: Sequence[Level]) -> str:
     directions = [level.direction for level in levels]
     return ", ".join(f"{directions.count(word):,} {word}" for word in _DIRECTIONS if word in directions)
-
-
-def _cell_text(where: Sequence[str]) -> str:
-    more = f" and bins of {len(where) - _FEW} more features" if len(where) > _FEW else ""
-    return f" at {', '.join(where[:_FEW])}{more}" if where else ""
 
 
 def _never(is_possible: bool, is_found: bool) -> bool | None:
@@ -222,6 +221,7 @@ def _never(is_possible: bool, is_found: bool) -> bool | None:
 
 
 def _direction(never_falls: bool | None, never_rises: bool | None) -> str:
+    """Return the direction in a word; None is unknown."""
     if never_falls and never_rises:
         return "constant"
     if never_falls or never_rises:
@@ -230,28 +230,34 @@ def _direction(never_falls: bool | None, never_rises: bool | None) -> str:
 
 
 def monotonicity_of(function: Function, model: Any, feature: int, output: int, backend: str | None) -> Monotonicity:
-    """Search further if a short search leaves the statement undecided."""
+    """Return the direction of the score in a feature, for one output (positions); search longer if it is undecided."""
     grid, steps = _steps(function, model, feature, output)
     for n_nodes in (_FEW_NODES, _MANY_NODES):
         statement = _statement(grid, steps, feature, n_nodes)
         if statement.direction != "undecided":
             break
-    notes = tuple(_notes_on_missing(grid.axes[feature]))
+    axis, note = grid.axes[feature], ""
+    if axis.n_extra:
+        note = "missing values are excluded"
+    elif axis.missing_bin >= 0:
+        note = f"missing values count as {axis.labels[axis.missing_bin]}"
+    notes = (note,) if note else ()
     return dataclasses.replace(statement, output=grid.schema.outputs[output], notes=notes, backend=backend)
 
 
 def _statement(grid: Grid, functions: Callable[[], Iterator[StepFunction]], feature: int, n_nodes: int) -> Monotonicity:
-    """Bound each step by branch and bound with up to `n_nodes` nodes, and state what follows."""
+    """Bound each step of a feature by branch and bound with up to `n_nodes` nodes, and state what follows."""
+    # `functions()` yields, for each bin but the last, the change to the next bin as a function of the other features.
     axis = grid.axes[feature]
     steps, by_partner, tolerance, extremes = [], _ByPartner(grid), 0.0, []
-    for bin_below, function in enumerate(functions()):
+    for bin_index, function in enumerate(functions()):
         tolerance = max(tolerance, function.tolerance)
         low, high = function.lowest(n_nodes), (-function).lowest(n_nodes)
         extremes.append((low, high))
         bounds = low.bound, -high.bound, low.least, -high.least
         cells = _bins_text(function, grid, low.cell), _bins_text(function, grid, high.cell)
         is_exact = low.is_exact and high.is_exact
-        steps.append(Step(axis.labels[bin_below], axis.labels[bin_below + 1], *bounds, *cells, is_exact))
+        steps.append(Step(axis.labels[bin_index], axis.labels[bin_index + 1], *bounds, *cells, is_exact))
         by_partner.add(function, low, high)
     levels = by_partner.levels(tolerance)
     open_levels = {(level.partner, level.level) for level in levels if level.direction == "undecided"}
@@ -267,7 +273,7 @@ def _statement(grid: Grid, functions: Callable[[], Iterator[StepFunction]], feat
 def _steps(
     function: Function, model: Any, feature: int, output: int
 ) -> tuple[Grid, Callable[[], Iterator[StepFunction]]]:
-    """Return the grid, and a function that yields all steps in the feature, from trees if available, or from tables."""
+    """Return the grid, and a function that yields all steps in a feature: from trees if available, or from tables."""
     source = function.source
     if source.is_sum_of_terms and not function.scope.is_part:
         effects = source.raw().effects
@@ -298,9 +304,9 @@ def _trees_of(effects: Effects, model: Any) -> tuple[Forest, LeafSets] | None:
 
 
 def _bins_text(function: StepFunction, grid: Grid, cell: Sequence[int]) -> tuple[str, ...]:
-    """Describe the bins of a cell; partners that make no difference to the step are left out."""
+    """Describe the bins of a cell of the other features; those that make no difference to the step are left out."""
     words = []
-    for j, columns, column in zip(function.partners, function.columns, cell, strict=True):
+    for j, columns, column in zip(function.partners, function.columns, cell, strict=True):  # `columns`: of each bin
         if len(columns) and columns.max() > 0:
             axis = grid.axes[j]
             label = axis.labels[int(np.flatnonzero(columns == column)[0])]
@@ -320,12 +326,12 @@ class _ByPartner:
     outside: list[tuple[Key, Floats]] = dataclasses.field(default_factory=list)  # partners of a step; these four
 
     def add(self, function: StepFunction, low: Extreme, high: Extreme) -> None:
-        """Lower the bounds by those of a step, whose extremes over all cells are given."""
-        lows, highs = function, -function
-        for place, (j, columns) in enumerate(zip(function.partners, function.columns, strict=True)):
-            bounds = np.concatenate([lows.by_level(place, low.cell), highs.by_level(place, high.cell)])
+        """Lower the bounds by those of a step, whose extremes over all cells are given (`high`: of its negative)."""
+        negative = -function
+        for i, (j, columns) in enumerate(zip(function.partners, function.columns, strict=True)):
+            bounds = np.concatenate([function.by_level(i, low.cell), negative.by_level(i, high.cell)])
             for column in self._columns_to_search(j, columns):
-                bounds[:, column] = *_lowest_at_level(lows, place, column), *_lowest_at_level(highs, place, column)
+                bounds[:, column] = *_lowest_at_level(function, i, column), *_lowest_at_level(negative, i, column)
             bounds = np.maximum(bounds[:, columns], [[low.bound], [-np.inf], [high.bound], [-np.inf]])
             self.bounds[j] = np.minimum(self.bounds[j], bounds) if j in self.bounds else bounds
         whole = np.array([low.bound, low.least, high.bound, high.least])
@@ -350,20 +356,14 @@ class _ByPartner:
         return tuple(levels)
 
 
-def _lowest_at_level(function: StepFunction, place: int, column: int) -> tuple[float, float]:
+def _lowest_at_level(function: StepFunction, partner_index: int, column: int) -> tuple[float, float]:
     """Return the bound and the attained value of the lowest step with one partner fixed."""
-    extreme = function.lowest(_FEW_NODES, at=(place, column))
+    extreme = function.lowest(_FEW_NODES, at=(partner_index, column))
     return extreme.bound, extreme.least
 
 
 def _level_of(partner: str, level: str, bounds: Floats, is_possible: Bools, is_attained: Bools) -> Level:
+    """Return a level from its four bounds (see `_ByPartner`), and whether falls and rises are possible and attained."""
     never = [_never(*map(bool, both)) for both in zip(is_possible, is_attained, strict=True)]
     is_exact = bool((bounds[1::2] <= bounds[::2]).all())
     return Level(partner, level, _direction(*never), float(bounds[0]), float(-bounds[2]), is_exact)
-
-
-def _notes_on_missing(axis: Axis) -> Iterator[str]:
-    if axis.n_extra:
-        yield "missing values are excluded"
-    elif axis.missing_bin >= 0:
-        yield f"missing values count as {axis.labels[axis.missing_bin]}"

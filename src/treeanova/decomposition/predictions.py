@@ -95,6 +95,7 @@ class Term:
 
     @property
     def _table(self) -> tuple[tuple[Axis, ...], Floats, Floats]:
+        """Axes, values and weights; raise ValueError if the term has no table."""
         if self.table is None:
             raise ValueError(
                 f"term {label_of(self.features)!r} has no table, it is known at rows only; use "
@@ -167,6 +168,7 @@ class Terms(Mapping[Names, Term]):
         return self._by_set.get(frozenset(names)) or self._raise_unknown_term(names)
 
     def _raise_unknown_term(self, names: Names) -> NoReturn:
+        """Raise KeyError that suggests terms with similar names."""
         label = label_of(names)
         labels = {label_of(term).lower(): term for term in self._names}
         near = [labels[text] for text in difflib.get_close_matches(label.lower(), labels, n=2)]
@@ -199,7 +201,7 @@ def tables_of(fx: Predictions) -> dict[Names, Term]:
 
 
 def term_columns(term: Term) -> dict[str, Any]:
-    """Return columns of a term's table, with a row per cell: labels and ends of bins, values, weight."""
+    """Return columns, by name, of a table with a row per cell of a term: labels and ends of bins, values, weight."""
     outputs = term.schema.outputs
     cells = np.indices(term.weights.shape).reshape(term.order, -1)
     reserved = {"weight", "value", *(f"value_{output}" for output in outputs)}
@@ -221,7 +223,7 @@ SCALES = ("score", "response", "probability")
 
 
 def is_response(schema: Schema, scale: str) -> bool:
-    """Whether a scale is that of the response; raise ValueError if the model does not have it."""
+    """Whether `scale`, "score", "response" or "probability", is not the score; raise ValueError if not defined."""
     if scale not in SCALES:
         choices = ", ".join(map(repr, SCALES))
         raise ValueError(f"`scale` must be one of {choices}, got {scale!r}; leave it out for 'score'.")
@@ -243,7 +245,7 @@ def response_changes(schema: Schema, intercept: npt.ArrayLike, values: Floats) -
 
 
 def on_scale(term: Term, intercept: npt.ArrayLike, scale: str) -> Term:
-    """Return a term with its values on a scale: itself, or with changes of the response in its table."""
+    """Return a term on a scale (see `is_response`): itself, or with changes of the response in its table."""
     if not is_response(term.schema, scale):
         return term
     changes = response_changes(term.schema, intercept, term.values)
@@ -323,10 +325,12 @@ class Predictions:
         return values[:, 0] if self._has_one_output else values
 
     def _names(self, key: Key) -> Names:
+        """Return the names of the features in a key."""
         names = self.schema.names
         return tuple(names[j] for j in key)
 
     def _key_of(self, names: Names) -> Key:
+        """Return the positions of features, in the order of their names."""
         return tuple(self.schema.names.index(name) for name in names)
 
     def _table_weights(self, key: Key) -> Floats:
@@ -341,6 +345,7 @@ class Predictions:
         return self.density.population if self.density.ranks_on_population else self.density
 
     def _term(self, names: Names) -> Term:
+        """Return the term of some features for users: with its table, or evaluated at rows."""
         key, effects = self._key_of(names), self._function.effects
         schema = dataclasses.replace(self.schema, features=tuple(self.schema.features[j] for j in key))
         if key not in effects.terms:
@@ -349,7 +354,7 @@ class Predictions:
         return Term(names, schema, table=(effects.axes_of(key), values, self._table_weights(key)))
 
     def _at_encoded(self, key: Key, encoded: Floats) -> Floats:
-        """Evaluate a term without a table at encoded rows of its features alone."""
+        """Evaluate a term without a table at encoded rows, (n_rows, n_features of the term)."""
         grid = self._function.grid
         codes = np.zeros((len(encoded), len(grid.axes)), dtype=np.int32)
         for column, j in enumerate(key):
@@ -357,7 +362,7 @@ class Predictions:
         return self._per_row(self._function.at(codes, [key])[:, 0])
 
     def _any_key(self, key: str | Collection[str]) -> Key:
-        """Return positions of the features of a term that can be evaluated, listed or not."""
+        """Return the key of a term, given by name, label or names, that can be evaluated, listed or not."""
         names = self.terms.features_in(key)
         if all(name in self.schema.names for name in names):
             positions = tuple(sorted(self._key_of(names)))
@@ -371,6 +376,7 @@ class Predictions:
         return self._key_of(self.terms.names_of(names))
 
     def _scores(self, X: Any) -> Floats:
+        """Return the score of each row, shape (n_rows, n_outputs)."""
         return self._function.score(Rows.of(X, self.schema))
 
     def decision_function(self, X: Any) -> Floats:
@@ -568,7 +574,7 @@ class Predictions:
                 "file with explain_to(path, X)."
             )
         compute = functools.partial(self._columns_of_explanation, max_order, reference)
-        columns = compute(Rows(np.zeros((1, len(self.schema.features)))))
+        columns = compute(Rows(np.zeros((1, len(self.schema.features)))))  # one row, for the names of the columns
         return batches.reading(Selection(self.schema)).mapped(compute, list(columns))
 
     def _columns_of_explanation(self, max_order: int | None, reference: Any, X: Any) -> dict[str, Floats]:
@@ -671,4 +677,5 @@ def function_of(fx: Predictions) -> Function:
 
 
 def backend_of_tables(fx: Predictions) -> str | None:
+    """Return the name of the library of the data frames that answers are given in."""
     return fx._settings.backend  # noqa: SLF001

@@ -67,23 +67,24 @@ def plain(value: Any) -> Any:
 
 
 def aligned_rows(rows: Sequence[Mapping[str, Any]], top: int) -> str:
-    """Format the first rows as columns, and a line that counts the others."""
+    """Format the first `top` records, all with the same names, as text columns, and a line that counts the others."""
     text = aligned({name: [row[name] for row in rows[:top]] for name in (rows[0] if rows else {})})
     return f"{text}\n{len(rows) - top:,} more terms" if len(rows) > top else text
 
 
-def contribution_lines(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], top: int, summed: str) -> str:
-    """Format contributions with signs; zero for rounding, a dash for NaN; omitted rows are added up in `summed`."""
+def contribution_lines(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], top: int, summed_column: str) -> str:
+    """Format columns of the first `top` records with signs, and the sum of one column over the others."""
     label = next(iter(rows[0]))  # the first column, which names the term
     sizes = (abs(row[name]) for row in rows for name in columns if row[name] is not None)
     noise = _ROUNDING * max((size for size in sizes if not math.isnan(size)), default=0.0)
     shown = [{label: row[label]} | {name: _signed(row[name], name, noise) for name in columns} for row in rows[:top]]
     omitted = rows[top:]
-    more = f"\n{len(omitted):,} more terms: {sum(row[summed] for row in omitted):+.4g}" if omitted else ""
+    more = f"\n{len(omitted):,} more terms: {sum(row[summed_column] for row in omitted):+.4g}" if omitted else ""
     return aligned_rows(shown, top) + more
 
 
 def _signed(value: float | None, column: str, noise: float) -> str:
+    """Return a number of a column as text: with its sign unless it is an error, 0 up to `noise`, a dash for NaN."""
     if value is None or math.isnan(value):
         return "–"
     if column == "error":
@@ -92,9 +93,11 @@ def _signed(value: float | None, column: str, noise: float) -> str:
 
 
 def rows_of_output(rows: Sequence[Mapping[str, Any]], output: str) -> list[Mapping[str, Any]]:
+    """Return the records of one output, given its name."""
     return [row for row in rows if row.get("output", output) == output]  # no such column if there is one output
 
 
 def first_names_text(names: Sequence[str]) -> str:
+    """List up to ten names, and say how many more there are; "none" without names."""
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return printable(f"{', '.join(names[:_MOST_NAMES])}{more}") or "none"

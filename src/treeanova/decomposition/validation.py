@@ -120,11 +120,12 @@ class Validation(Result):
         )
 
 
-def p_text(p: float) -> str:
-    return "–" if np.isnan(p) else "<0.0001" if p < 1e-4 else f"{p:.4f}"
+def p_text(p_value: float) -> str:
+    return "–" if np.isnan(p_value) else "<0.0001" if p_value < 1e-4 else f"{p_value:.4f}"
 
 
 def _losses_text(losses: Any) -> str:
+    """List one loss, or those of several outputs."""
     return ", ".join(f"{loss:.6g}" for loss in np.atleast_1d(losses))
 
 
@@ -164,7 +165,7 @@ def validate(
         held = held_out(question, score[:, question.outputs], outcome, weights, ids)
         check_number(_UNITS.get(held.loss.outcome, "rows"), "`y`", held.n_units)
         check_size(held)
-        columns = np.swapaxes(values[..., question.outputs], 0, 1)  # terms first, as columns of a regression
+        columns = np.swapaxes(values[..., question.outputs], 0, 1)  # (n_terms, n_rows, n_outputs)
         evidence, measures = evidence_of(held, columns, keys, encoded, schema), _measures_of_terms(held, columns)
         named = {"output": schema.outputs[question.outputs[0]]} if len(questions) > 1 else {}
         for position, aliases in enumerate(_alias_labels(evidence, labels, schema.names)):
@@ -186,6 +187,7 @@ def counting_weights(sample_weight: npt.ArrayLike, n_rows: int) -> tuple[Floats,
 
 
 def group_ids(group: npt.ArrayLike, is_counted: Bools) -> npt.NDArray[Any]:
+    """Return the groups of the rows that count, from those of all rows."""
     ids = np.asarray(group).ravel()
     if len(ids) != len(is_counted):
         raise ValueError(
@@ -199,6 +201,7 @@ _UNITS = {"times": "events", "grades": "groups with different grades"}
 
 
 def check_number(units: str, where: str, n_units: int) -> None:
+    """Raise ValueError if an argument (`where`) has too few units, such as "events", for standard errors."""
     if n_units < _FEWEST_UNITS:
         raise ValueError(
             f"{where} must have at least {_FEWEST_UNITS} {units} for standard errors, got {n_units}; add held-out rows."
@@ -218,7 +221,7 @@ def check_size(held: HeldOut) -> None:
 
 
 def _measures_of_terms(held: HeldOut, values: Floats) -> list[dict[str, float]]:
-    """Return the measures of each term, given values of shape (n_terms, n_rows, n_outputs)."""
+    """Return changes of the loss, slope and shares of each term by name, from values (n_terms, n_rows, n_outputs)."""
     measures = []
     for term, (share, model_share) in zip(values, _shares_of_variance(held, values), strict=True):
         change, error = held.loss_change(held.score - term)
@@ -228,7 +231,7 @@ def _measures_of_terms(held: HeldOut, values: Floats) -> list[dict[str, float]]:
 
 
 def _shares_of_variance(held: HeldOut, values: Floats) -> list[tuple[float, float]]:
-    """Return shares of each term in the variances of the outcome and of the score."""
+    """Return each term's shares in the variances of outcome and score, from values (n_terms, n_rows, n_outputs)."""
     # A score on another scale is first mapped to the outcome by linear regression. Censored times, grades within groups
     # and outcomes of a function have no such variance.
     weights = held.row_weights[:, None] / held.row_weights.sum()
@@ -274,23 +277,24 @@ def _alias_labels(evidence: Evidence, labels: Sequence[str], features: Sequence[
 
 
 def _notes_on_missing_p_values(evidence: Evidence, labels: Sequence[str]) -> list[str]:
+    """Say why terms, given by their labels, have no p-value."""
     if evidence.reason:
         return [f"no p-values: {evidence.reason}"]
     return [f"no p-value for {label}: {why}" for label, why in zip(labels, evidence.reasons, strict=True) if why]
 
 
 def _distinct_groups(groups: Sequence[tuple[str, ...]], ranked: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """Return each group of several labels once, its labels and the groups in the order of `ranked`."""
-    place = {label: position for position, label in reversed(list(enumerate(ranked)))}
-    by_rank = [tuple(sorted(group, key=lambda label: place.get(label, len(place)))) for group in groups]
-    by_rank.sort(key=lambda group: place.get(group[0], len(place)))
+    """Return each group of several labels once; labels and groups are in the order of `ranked`, all labels."""
+    rank = {label: position for position, label in reversed(list(enumerate(ranked)))}
+    by_rank = [tuple(sorted(group, key=lambda label: rank.get(label, len(rank)))) for group in groups]
+    by_rank.sort(key=lambda group: rank.get(group[0], len(rank)))
     return tuple(dict.fromkeys(group for group in by_rank if len(group) > 1))
 
 
 def _validation(
     rows: list[dict[str, Any]], losses: Floats, loss: str, *, n_rows: int, notes: Sequence[str], backend: str | None
 ) -> Validation:
-    """Rank rows by change of loss; `losses` are those of the model and of the best constant, outputs last."""
+    """Rank records of terms by change of loss; `losses`, (2, n_outputs), are those of the model and of a constant."""
     groups = [row["group"] for row in rows]
     corrected = holm([row["p_value"] for row in rows])
     rows = [row | {"p_holm": float(p)} for row, p in zip(rows, corrected, strict=True)]
