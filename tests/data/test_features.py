@@ -145,3 +145,11 @@ def test_listed_codes_may_leave_out_negative_and_large_numbers(raw, code):
     np.testing.assert_array_equal(encoder.encode(np.array([raw], dtype=float), "k"), [code])
     whole = IntegerCategory((0, 5, 2**32 - 1), largest=2.0**32 - 1)
     assert whole.encode(np.array([2.0**32 - 0.5, 2.0**32 - 1, -0.5]), "k").tolist() == [3, 2, 0]
+
+
+def test_numbers_of_single_precision_may_be_objects():
+    column = np.array([0.1, None, 3, np.float32(0.1)], dtype=object)
+    expected = [0.1, np.nan, 3.0, float(np.float32(0.1))]
+    np.testing.assert_array_equal(Numeric(cast="float32").encode(column, "a"), expected)
+    with pytest.raises(TypeError, match=r"column 'a' must hold numbers, .* got 'x'"):
+        Numeric(cast="float32").encode(np.array([0.1, "x"], dtype=object), "a")

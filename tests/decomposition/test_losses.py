@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import scipy.optimize
@@ -9,6 +11,8 @@ import scipy.special
 import scipy.stats
 
 from tests.support.training import train
+from treeanova.data.features import Feature, Schema
+from treeanova.decomposition.held_out import questions_of
 from treeanova.decomposition.losses import MulticlassLogLoss, PinballLoss, UserLoss, named_losses
 
 SMOOTH = [
@@ -215,3 +219,22 @@ def test_functions_must_return_a_loss_per_row():
         UserLoss(lambda s, y: ((s - y) ** 2).mean()).per_row(score, y)
     with pytest.raises(ValueError, match="got losses that are not finite"):
         UserLoss(lambda s, y: s + y + np.inf).per_row(score, y)
+
+
+@pytest.mark.parametrize(
+    ("link", "right", "wrong"),
+    [
+        ("logit", "log", ["brier", "squared", "multiclass", "poisson"]),
+        ("softmax", "multiclass", ["log", "brier"]),
+        ("probability", "brier", ["log", "multiclass", "exponential", "poisson"]),
+        ("log", "poisson", ["squared", "absolute", "log", "pinball:0.9"]),
+    ],
+)
+def test_losses_of_another_scale_are_refused(link, right, wrong):
+    schema = Schema((Feature("a"),), ("score",) * (2 if link == "softmax" else 1), link=link, objective="unknown")
+    assert questions_of(schema, right)
+    for loss in wrong:
+        with pytest.raises(ValueError, match=r"`loss` must be a loss of scores that are .* got '"):
+            questions_of(schema, loss)
+    assert questions_of(dataclasses.replace(schema, link="identity"), right)
+    assert questions_of(schema, lambda score, y: (score - y) ** 2)

@@ -145,17 +145,17 @@ def as_float32(values: npt.ArrayLike) -> npt.NDArray[np.float32]:
 
 
 def _column_as_float32(column: npt.NDArray[Any], name: str) -> npt.NDArray[np.float32]:
-    """Cast a raw column to float32; TypeError for text and other objects unless all are missing."""
+    """Cast a raw column to float32; TypeError for objects that are neither numbers nor missing."""
     if column.dtype.kind in "biuf":
         return as_float32(column)
-    sample = [value for value in column if not is_missing(value)]
+    sample = [value for value in column if not is_missing(value) and not isinstance(value, numbers.Real)]
     if sample:
         # XGBoost would use the codes of a category column as numbers, whatever its labels; they are unknown here.
         raise TypeError(
             f"column {name!r} must hold numbers, because the model has no labels for it, got {sample[0]!r}; convert "
             "it (categories to the codes used in training)."
         )
-    return np.full(len(column), np.nan, dtype=np.float32)
+    return as_float32(_as_float(column, name))
 
 
 def _as_ebm_numbers(column: npt.NDArray[Any], name: str) -> Floats:
@@ -188,7 +188,9 @@ class Numeric(Encoder):
         if self.cast == "float32":
             single = _column_as_float32(column, name)
             # Large integers would be rounded twice if they were cast to float64 first.
-            values = (column if column.dtype.kind == "f" else single).astype(np.float64)
+            is_objects = column.dtype.kind == "O"
+            has_floats = column.dtype.kind == "f" or (is_objects and any(isinstance(v, float) for v in column))
+            values = _as_float(column, name) if has_floats else single.astype(np.float64)
             return np.where(single == np.float32(self.missing), np.nan, values)
         if self.cast == "float64 only" and column.dtype.kind == "f" and column.dtype != np.float64:
             raise TypeError(

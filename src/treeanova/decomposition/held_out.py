@@ -24,6 +24,7 @@ from treeanova.decomposition.losses import (
     MulticlassLogLoss,
     PinballLoss,
     UserLoss,
+    check_link,
     named_losses,
 )
 from treeanova.views import first_texts
@@ -61,6 +62,8 @@ def questions_of(schema: Schema, loss: Any) -> list[Question]:
     losses = named_losses(text, n_outputs)
     if losses is None or (transformation and transformation not in _TRANSFORMATIONS):
         raise _error_of_unknown_loss(schema, loss)
+    if loss is not None and loss != schema.objective and not transformation:
+        check_link(text, schema.link)
     is_exclusive = isinstance(losses[0], MulticlassLogLoss) or losses[0].name == "Brier score"
     if losses[0].outcome == "labels" and n_outputs > 1 and (is_exclusive or schema.classes):
         return [Question(list(range(n_outputs)), losses[0], transformation)]

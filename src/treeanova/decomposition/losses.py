@@ -489,6 +489,29 @@ _WITH_NUMBER: dict[str, Callable[[float], Loss]] = {
     "fair": fair_loss,
     "tweedie": TweedieLoss,
 }
+# Losses that take the scores of a link; models with other links are judged by any loss, because their scale is unknown.
+_LOSSES_OF_LINK = {
+    "logit": {"log", "exponential", "pairwise"},
+    "softmax": {"multiclass"},
+    "probability": {
+        "brier",
+        "squared",
+        "absolute",
+        "huber",
+        "pseudo_huber",
+        "fair",
+        "log_cosh",
+        "pinball",
+        "expectile",
+    },
+    "log": {"poisson", "gamma", "tweedie", "cox", "aft", "pairwise"},
+}
+_SCORE_OF_LINK = {
+    "logit": "log-odds",
+    "softmax": "the logarithms of probabilities, up to a constant",
+    "probability": "a probability",
+    "log": "the logarithm of a mean",
+}
 LOSS_NAMES = (*_PLAIN, *(f"{name}:NUMBER" for name in _WITH_NUMBER), "aft:DISTRIBUTION:SCALE")
 
 
@@ -503,6 +526,16 @@ def named_losses(text: str, n_outputs: int) -> list[Loss] | None:
         return None
     losses = [_WITH_NUMBER[name](_parsed_number(text, parameter)) for parameter in parameters]
     return losses * n_outputs if len(losses) == 1 else losses
+
+
+def check_link(text: str, link: str) -> None:
+    """Raise ValueError if a loss, given by its name, does not take the scores of a model with this link."""
+    allowed = _LOSSES_OF_LINK.get(link)
+    if allowed is not None and text.partition(":")[0] not in allowed:
+        raise ValueError(
+            f"`loss` must be a loss of scores that are {_SCORE_OF_LINK[link]}: {', '.join(sorted(allowed))}; got "
+            f"{text!r}. For a loss of the response, pass a function of scores and outcomes that converts the scores."
+        )
 
 
 def _parsed_number(text: str, parameter: str) -> float:
