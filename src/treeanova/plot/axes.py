@@ -69,6 +69,7 @@ def common_range(entries: Sequence[AxisData]) -> Ends | None:
 
 
 def checked_limits(limits: Any) -> Ends:
+    """Return the ends that a user gives; raise ValueError unless they are two numbers in ascending order."""
     ends = tuple(float(end) for end in limits)
     if len(ends) != 2 or not np.isfinite(ends).all() or not ends[0] < ends[1]:
         raise ValueError(
@@ -91,7 +92,7 @@ class AxisScale:
         return self.kind == "linear"
 
 
-LINEAR = AxisScale("linear", lambda numbers: numbers, lambda places: places)
+LINEAR = AxisScale("linear", lambda numbers: numbers, lambda positions: positions)
 
 
 def scale_and_ends(kind: str, entries: Sequence[AxisData], limits: Any, name: str) -> tuple[AxisScale, Ends | None]:
@@ -120,7 +121,7 @@ def _log_scale(entries: Sequence[AxisData], limits: Ends | None) -> tuple[AxisSc
         scale = AxisScale(
             "log",
             lambda numbers: np.sign(numbers) * np.log1p(np.abs(numbers) / smallest),
-            lambda places: np.sign(places) * np.expm1(np.abs(places)) * smallest,
+            lambda positions: np.sign(positions) * np.expm1(np.abs(positions)) * smallest,
         )
     return scale, limits or _common_range_on(scale, entries)
 
@@ -129,8 +130,8 @@ def _common_range_on(scale: AxisScale, entries: Sequence[AxisData]) -> Ends:
     """Return a range for all axes, with tails cut by their length on the scale."""
     ranges = []
     for axis, weights, ends in entries:
-        places = None if ends is None else (float(scale.forward(ends[0])), float(scale.forward(ends[1])))
-        ranges.append(range_of(IntervalAxis(axis.name, -1, scale.forward(axis.thresholds)), weights, places))
+        on_scale = None if ends is None else (float(scale.forward(ends[0])), float(scale.forward(ends[1])))
+        ranges.append(range_of(IntervalAxis(axis.name, -1, scale.forward(axis.thresholds)), weights, on_scale))
     low, high = scale.inverse(np.array([min(low for low, _ in ranges), max(high for _, high in ranges)]))
     return float(low), float(high)
 
@@ -145,9 +146,9 @@ def _quantile_scale(entries: Sequence[AxisData], limits: Ends | None) -> tuple[A
     shares = masses / masses.sum() if masses.sum() > 0 else np.full(len(masses), 1 / len(masses))
     widths = (1 - _EMPTY_SHARE) * shares + _EMPTY_SHARE / len(shares)
     knots = np.concatenate([[low], axis.thresholds[inside], [high]])
-    places = np.concatenate([[0.0], np.cumsum(widths)])
-    forward, inverse = functools.partial(_interpolate, knots, places), functools.partial(_interpolate, places, knots)
-    return AxisScale("quantile", forward, inverse), (low, high)
+    positions = np.concatenate([[0.0], np.cumsum(widths)])
+    forward = functools.partial(_interpolate, knots, positions)
+    return AxisScale("quantile", forward, functools.partial(_interpolate, positions, knots)), (low, high)
 
 
 def _whole_range(entries: Sequence[AxisData]) -> Ends:
@@ -162,16 +163,16 @@ def _whole_range(entries: Sequence[AxisData]) -> Ends:
     return float(low), float(numbers.max() + margin)
 
 
-def _interpolate(knots: Floats, places: Floats, numbers: Any) -> Any:
-    """Interpolate linearly between knots, and extrapolate with the mean slope."""
-    slope = (places[-1] - places[0]) / (knots[-1] - knots[0])
+def _interpolate(knots: Floats, at_knots: Floats, numbers: Any) -> Any:
+    """Interpolate linearly between values at knots, and extrapolate with the mean slope."""
+    slope = (at_knots[-1] - at_knots[0]) / (knots[-1] - knots[0])
     numbers = np.asarray(numbers, dtype=np.float64)
-    inner = np.interp(numbers, knots, places)
+    inner = np.interp(numbers, knots, at_knots)
     return inner + slope * (np.minimum(numbers - knots[0], 0) + np.maximum(numbers - knots[-1], 0))
 
 
 def category_order(labels: Sequence[str], order: str, weights: Floats, values: Floats | None) -> Ints:
-    """Return categories in drawing order; "auto": by number if all labels begin with one, else by value or as given."""
+    """Return positions of categories in drawing order; "auto": by number if all begin with one, else by value."""
     if order not in ORDERS:
         raise ValueError(
             f"`order` must be one of {', '.join(map(repr, ORDERS))}, got {order!r}; leave it out for 'auto'."
@@ -180,6 +181,7 @@ def category_order(labels: Sequence[str], order: str, weights: Floats, values: F
 
 
 def _numbers_to_sort_by(labels: Sequence[str], order: str, weights: Floats, values: Floats | None) -> Floats:
+    """Return a number per category, smallest first: by the order asked for (see `category_order`)."""
     as_given = np.arange(float(len(labels)))
     if order == "weight":
         return -weights
@@ -204,7 +206,7 @@ def numbers_in(labels: Sequence[str]) -> Floats | None:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class AxisDrawing:
-    """Bins of one axis side by side."""
+    """Bins of one axis as cells side by side: those with values, then a gap and extra bins (missing, unseen)."""
 
     name: str
     binning: Binning  # as drawn: rare categories may be merged
@@ -219,19 +221,23 @@ class AxisDrawing:
 
     @property
     def low(self) -> float:
+        """The lower end of the cells before the gap."""
         return float(self.edges[0])
 
     @property
     def high(self) -> float:
+        """The upper end of the cells before the gap."""
         return float(self.edges[self.n_regular])
 
     @functools.cached_property
     def centres(self) -> Floats:
-        places = self.scale.forward(self.edges)
-        return self.scale.inverse((places[1:] + places[:-1]) / 2)
+        """The middle of each cell as drawn, in numbers of the axis."""
+        positions = self.scale.forward(self.edges)
+        return self.scale.inverse((positions[1:] + positions[:-1]) / 2)
 
     @property
     def widths(self) -> Floats:
+        """The width of each cell as drawn, on the scale."""
         return np.diff(self.scale.forward(self.edges))
 
     def evenly(self, n_pieces: int) -> Floats:
@@ -241,10 +247,12 @@ class AxisDrawing:
 
     @property
     def is_filled(self) -> Bools:
+        """Whether each cell has a bin: all but the gap."""
         return self.cells != GAP
 
     @property
     def extra_cells(self) -> Ints:
+        """Positions of the cells of missing and unseen values."""
         return np.arange(self.n_regular + 1, len(self.cells))
 
     def values(self, values: Floats, weights: Floats) -> Floats:
@@ -259,11 +267,11 @@ class AxisDrawing:
     def spread(self, weights: Floats, points: Floats) -> Floats:
         """Return the weight between ascending points; an interval's weight is spread evenly over its drawn width."""
         below = np.concatenate([[0.0], np.cumsum(self.masses(weights)[: self.n_regular])])
-        places = self.scale.forward(self.edges[: self.n_regular + 1])
-        return np.diff(np.interp(self.scale.forward(points), places, below))
+        positions = self.scale.forward(self.edges[: self.n_regular + 1])
+        return np.diff(np.interp(self.scale.forward(points), positions, below))
 
     def plane(self, table: Floats, other: AxisDrawing, fill: float) -> Floats:
-        """Return a table over the cells of this axis and of another; `fill` in gaps."""
+        """Return a table (bins of this axis, bins of another) over the drawn cells of both; `fill` in gaps."""
         both = self.is_filled[:, None] & other.is_filled[None]
         return np.where(both, table[np.ix_(self.cells, other.cells)], fill)
 
@@ -279,18 +287,18 @@ def draw_axis(
     order: str = "auto",
     max_bars: int | None = None,
 ) -> AxisDrawing:
-    """Lay out the bins of an axis."""
+    """Lay out the bins of an axis, given their weights."""
     # Categories may be sorted by `values`. `extras`: whether to draw extra bins, or which (labels); by default those
     # with weight. Of more than `max_bars` categories, those with the least weight share the last bar.
     shown = extra_labels_with_weight(axis, weights) if extras is None else extras
-    extra = [b for b in extra_bins(axis) if (shown if isinstance(shown, bool) else axis.labels[b] in shown)]
+    extra = [i for i in extra_bins(axis) if (shown if isinstance(shown, bool) else axis.labels[i] in shown)]
     if axis.is_ordered:
         return _draw_intervals(axis, weights, limits or range_of(axis, weights), scale, extra)
     binning = _merged_categories(axis, weights, max_bars)
     alone = np.flatnonzero(np.bincount(binning.bins)[binning.bins[: axis.n_regular]] == 1)  # with a bar each
     sorted_by = None if values is None else values[alone]
-    position = category_order([axis.labels[b] for b in alone], order, weights[alone], sorted_by)
-    return _draw_categories(axis, binning, alone[position], extra)
+    drawing_order = category_order([axis.labels[i] for i in alone], order, weights[alone], sorted_by)
+    return _draw_categories(axis, binning, alone[drawing_order], extra)
 
 
 def extra_bins(axis: Axis) -> range:
@@ -299,7 +307,7 @@ def extra_bins(axis: Axis) -> range:
 
 
 def extra_labels_with_weight(axis: Axis, weights: Floats) -> frozenset[str]:
-    return frozenset(axis.labels[b] for b in extra_bins(axis) if weights[b] > 0)
+    return frozenset(axis.labels[i] for i in extra_bins(axis) if weights[i] > 0)
 
 
 def _draw_intervals(axis: Axis, weights: Floats, limits: Ends, scale: AxisScale, extra: list[int]) -> AxisDrawing:
@@ -309,17 +317,17 @@ def _draw_intervals(axis: Axis, weights: Floats, limits: Ends, scale: AxisScale,
     inner = thresholds[(thresholds > low) & (thresholds < high)]
     first = int(np.searchsorted(thresholds, low, side="right"))
     cells = np.arange(first, first + len(inner) + 1)
-    places = scale.forward(np.array([low, high]))
-    span = places[1] - places[0]
-    further, all_cells = _with_extra_cells(places[1:], cells, extra, gap=0.04 * span, width=0.07 * span)
-    edges = np.concatenate([[low], inner, [high], scale.inverse(further[1:])])
+    positions = scale.forward(np.array([low, high]))
+    span = positions[1] - positions[0]
+    beyond, all_cells = _with_extra_cells(positions[1:], cells, extra, gap=0.04 * span, width=0.07 * span)
+    edges = np.concatenate([[low], inner, [high], scale.inverse(beyond[1:])])
     return AxisDrawing(
         name=axis.name,
         binning=unmerged(axis.size),
         edges=edges,
         cells=all_cells,
         n_regular=len(cells),
-        labels=tuple(axis.labels[b] for b in extra),
+        labels=tuple(axis.labels[i] for i in extra),
         is_numeric=True,
         beyond=_weight_beyond(axis, weights, cells, limits),
         scale=scale,
@@ -338,11 +346,11 @@ def _weight_beyond(axis: Axis, weights: Floats, cells: Ints, limits: Ends) -> fl
 def _with_extra_cells(
     edges: Floats, cells: Ints, extra: list[int] | Ints, *, gap: float, width: float
 ) -> tuple[Floats, Ints]:
-    """Append a gap and a cell per extra bin to edges and to the bins of cells."""
+    """Append a gap and a cell per extra bin to the edges, and to the bins, of cells."""
     if not len(extra):
         return edges, cells
-    further = edges[-1] + gap + width * np.arange(len(extra) + 1)
-    return np.concatenate([edges, further]), np.concatenate([cells, [GAP], extra]).astype(np.int64)
+    extra_edges = edges[-1] + gap + width * np.arange(len(extra) + 1)
+    return np.concatenate([edges, extra_edges]), np.concatenate([cells, [GAP], extra]).astype(np.int64)
 
 
 def _merged_categories(axis: Axis, weights: Floats, max_bars: int | None) -> Binning:
@@ -357,12 +365,12 @@ def _merged_categories(axis: Axis, weights: Floats, max_bars: int | None) -> Bin
 
 def _draw_categories(axis: Axis, binning: Binning, alone: Ints, extra: list[int]) -> AxisDrawing:
     """Lay out a bar for each category in `alone`, one for all that share a bin, and one per extra bin."""
-    members = np.bincount(binning.bins)
-    merged = np.flatnonzero(members > 1)
+    n_merged = np.bincount(binning.bins)
+    merged = np.flatnonzero(n_merged > 1)
     cells = np.concatenate([binning.bins[alone], merged])
     edges, all_cells = _with_extra_cells(np.arange(len(cells) + 1.0), cells, binning.bins[extra], gap=0.5, width=1.0)
-    names = {int(binning.bins[b]): axis.labels[b] for b in range(axis.size)}
-    names |= {GAP: ""} | {int(b): f"{members[b]} others, mean" for b in merged}
+    names = {int(binning.bins[i]): axis.labels[i] for i in range(axis.size)}
+    names |= {GAP: ""} | {int(i): f"{n_merged[i]} others, mean" for i in merged}
     return AxisDrawing(
         name=axis.name,
         binning=binning,

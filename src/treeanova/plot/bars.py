@@ -65,22 +65,22 @@ def with_rest(bars: Bars, k: int, by: str = "term", sums: Collection[str] = ()) 
 
 
 def _name_of_rest(names: Sequence[str], by: str, sums: Collection[str]) -> str:
-    """Return "3 other terms and remainder"; of several sums, their number."""
-    among = [name for name in names if name in sums]
-    n_others = len(names) - len(among)
-    words = [f"{n_others} other {by}{'s' * (n_others != 1)}"] if n_others else []
-    return " and ".join(words + ([f"{len(among)} sums of terms"] if len(among) > 1 else among))
+    """Return "3 other terms and remainder" for bars that are added up; of several sums of terms, their number."""
+    summed = [name for name in names if name in sums]
+    n_terms = len(names) - len(summed)
+    words = [f"{n_terms} other {by}{'s' * (n_terms != 1)}"] if n_terms else []
+    return " and ".join(words + ([f"{len(summed)} sums of terms"] if len(summed) > 1 else summed))
 
 
 def sums_of_terms(fx: Predictions) -> list[str]:
-    """Return how tables call sums of unlisted terms and a remainder."""
+    """Return the labels, in tables, of sums of unlisted terms and of a remainder."""
     components = function_of(fx).components
     labels = components.labels(fx.schema.names)
     return labels[len(components.keys) :]
 
 
 def frame_of(ends: Sequence[Ends], n_heads: int, ax: Any = None) -> Ends:
-    """Return the ends of the frame, with room for numbers (more on narrow axes)."""
+    """Return the ends of the x axis for bars with these ends, with room for numbers (more on narrow axes)."""
     # The first `n_heads` rows are sums and the intercept. If they are far longer than the terms, the frame cuts them
     # off, because the bars of terms would be too short to see.
     whole, terms = _range_with_zero(ends), _range_with_zero(ends[n_heads:])
@@ -93,10 +93,12 @@ def frame_of(ends: Sequence[Ends], n_heads: int, ax: Any = None) -> Ends:
 
 
 def _range_with_zero(ends: Sequence[Ends]) -> Ends:
+    """Return the lowest and the highest end, and zero between them."""
     return min((*(end[0] for end in ends), 0.0)), max((*(end[1] for end in ends), 0.0))
 
 
 def leaves_frame(ends: Ends, frame: Ends) -> bool:
+    """Whether a bar reaches beyond the ends of the x axis."""
     return ends[0] < frame[0] or ends[1] > frame[1]
 
 
@@ -107,26 +109,26 @@ def write_numbers(ax: Any, ends: Sequence[Ends], numbers: Sequence[float], frame
     patch = {"facecolor": mpl.rcParams["axes.facecolor"], "linewidth": 0, "pad": 0.8, "alpha": 0.85}
     for i, (end, number) in enumerate(zip(ends, numbers, strict=True)):
         text, is_up = signed(number, ".3g"), number >= 0
-        side = "left" if is_up else "right"
-        at = end[1] + room if is_up else end[0] - room
+        anchor = "left" if is_up else "right"
+        x = end[1] + room if is_up else end[0] - room
         if leaves_frame(end, frame) and frame[0] <= number <= frame[1]:  # a sum of two long bars of opposite signs
-            at = number + room if is_up else number - room
+            x = number + room if is_up else number - room
         elif leaves_frame(end, frame):
-            text, side = (f"{text} ▸", "right") if is_up else (f"◂ {text}", "left")
-            at = frame[1] if is_up else frame[0]
-        ax.text(at, i, text, va="center", ha=side, fontsize="small", zorder=5, bbox=patch)
+            text, anchor = (f"{text} ▸", "right") if is_up else (f"◂ {text}", "left")
+            x = frame[1] if is_up else frame[0]
+        ax.text(x, i, text, va="center", ha=anchor, fontsize="small", zorder=5, bbox=patch)
 
 
 def list_names(ax: Any, names: Sequence[str]) -> None:
     """Write names of bars along the y axis, wrapped, and small enough to have room."""
-    points = ax.get_window_extent().height / ax.figure.dpi * 72
+    height = ax.get_window_extent().height / ax.figure.dpi * 72  # in points, of which an inch has 72
     size = style.font_size(mpl.rcParams["ytick.labelsize"])
-    place = ax.get_subplotspec()
-    width = 1e9 if place is None else 72 * ax.figure.get_size_inches()[0] / place.get_gridspec().ncols
+    subplot = ax.get_subplotspec()
+    width = 1e9 if subplot is None else 72 * ax.figure.get_size_inches()[0] / subplot.get_gridspec().ncols
     n_characters = int(np.clip(_NAMES_SHARE * width / (style.CHARACTER_WIDTH * size), 14, 44))
     labels = [wrapped(name, n_characters) for name in names]
     has_two_lines = any("\n" in label for label in labels)
-    size = max(_SMALLEST_FONT, min(size, (0.45 if has_two_lines else 0.85) * points / max(len(names), 1)))
+    size = max(_SMALLEST_FONT, min(size, (0.45 if has_two_lines else 0.85) * height / max(len(names), 1)))
     ax.set_yticks(range(len(names)), labels=labels, fontsize=size)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.tick_params(axis="y", length=0)
@@ -188,7 +190,7 @@ def importance(
 
 
 def _draw_shares(ax: Any, variance: Floats, covariance: Floats) -> dict[str, Any]:
-    """Draw variances as bars and shares as dots; return entries of the legend, none without covariances."""
+    """Draw variances as bars and shares as dots; return legend entries (name to artist), none without covariances."""
     rows = np.arange(len(variance))
     style.zero_line(ax, "x")
     solid = ax.barh(rows, variance, 0.7, color=style.tone(views.MAIN), alpha=0.85, zorder=2)
@@ -255,7 +257,8 @@ def waterfall(
 
 
 def _bars_of_row(explained: Explanation, texts: Mapping[str, str], output_index: int) -> Bars:
-    """Return what each term adds to the row's score, strongest first; terms that add nothing are left out."""
+    """Return what each term adds to one row's score, strongest first; terms that add nothing are left out."""
+    # `texts` are names and values of features, by name
     values = explained.values[0] if explained.values.ndim == 2 else explained.values[0][:, output_index]
     values = np.append(values, [np.atleast_1d(rest[0])[output_index] for rest in explained.rests.values()])
     remainder = ["remainder"] if explained.remainder is not None else []
@@ -273,7 +276,7 @@ def _feature_texts(fx: Decomposition, data: Any, reference: Any) -> dict[str, st
 
     def texts(encoded: Floats) -> list[str]:
         pairs = zip(features, encoded, strict=True)
-        return [shortened(views.value_text(feature, v, _number_text), _LONGEST_VALUE) for feature, v in pairs]
+        return [shortened(views.value_text(feature, value, _number_text), _LONGEST_VALUE) for feature, value in pairs]
 
     values = texts(encode(data, fx.schema)[0])
     if before is not None and len(before) == 1:
@@ -287,6 +290,7 @@ def _number_text(value: float) -> str:
 
 
 def _draw_waterfall(ax: Any, start: float, values: Floats) -> None:
+    """Draw each value as a bar that begins where the one above ends, the first at `start`, with its number."""
     sums = start + np.concatenate([[0.0], np.cumsum(values)])
     ax.barh(np.arange(len(values)), values, 0.7, left=sums[:-1], color=style.sign_colours(values), zorder=3)
     for i, end in enumerate(sums[1:-1]):
@@ -299,7 +303,7 @@ def _draw_waterfall(ax: Any, start: float, values: Floats) -> None:
 
 
 def _mark_ends(ax: Any, fx: Decomposition, ends: Ends, output_index: int, baseline: str) -> None:
-    """Mark the baseline and the row's score by dashed lines, and state both below."""
+    """Mark both ends, the baseline (its name) and the row's score, by dashed lines, and state both below."""
     start, end = ends
     top: dict[str, Any] = {"va": "bottom", "fontsize": "small", "transform": ax.get_xaxis_transform()}
     sides = ("right", "left") if start <= end else ("left", "right")
@@ -374,21 +378,21 @@ def validation(validation: Validation, *, k: int = 20, output: str | None = None
 
 
 def _draw_loss_changes(ax: Any, changes: Floats, errors: Floats, p_values: Floats) -> dict[str, Any]:
-    """Draw a dot with a whisker of two errors per term, by significance; return entries of the legend."""
+    """Draw a dot with a whisker of two errors per term, by significance; return legend entries (name to artist)."""
     style.zero_line(ax, "x")
-    places, colour, grey = np.arange(len(changes)), style.tone(views.MAIN), style.tone(views.RAW)
+    y, colour, grey = np.arange(len(changes)), style.tone(views.MAIN), style.tone(views.RAW)
     back, is_untested = mpl.rcParams["axes.facecolor"], np.isnan(p_values)
-    kinds = {
+    kinds = {  # which terms, marker, colour of its edge and its face
         f"significant (Holm, p < {_LEVEL})": (p_values < _LEVEL, "o", colour, colour),
         "not significant": (p_values >= _LEVEL, "o", grey, back),
         "not tested": (is_untested, "D", grey, back),
     }
     handles = {}
-    for name, (rows, marker, tint, fill) in kinds.items():
+    for name, (is_of_kind, marker, edge, face) in kinds.items():
         if is_untested.any() if name == "not tested" else not is_untested.all():
-            dots = {"markersize": 6, "markerfacecolor": fill, "markeredgecolor": tint}
-            whiskers = {"xerr": 2 * errors[rows], "linewidth": 1.4, "ecolor": tint, "zorder": 3}
-            ax.errorbar(changes[rows], places[rows], fmt=marker, **dots, **whiskers)
+            dots = {"markersize": 6, "markerfacecolor": face, "markeredgecolor": edge}
+            whiskers = {"xerr": 2 * errors[is_of_kind], "linewidth": 1.4, "ecolor": edge, "zorder": 3}
+            ax.errorbar(changes[is_of_kind], y[is_of_kind], fmt=marker, **dots, **whiskers)
             handles[name] = Line2D([], [], marker=marker, linestyle="none", **dots)
     return handles
 

@@ -24,12 +24,14 @@ _BULK = (0.005, 0.995)
 
 
 def names_of(key: KeyLike) -> Names:
+    """Return the names of features in a user's key: one name, or several."""
     return (key,) if isinstance(key, str) else tuple(key)
 
 
-def checked_kind(value: object, kind: type, name: str, call: str) -> None:
+def checked_kind(value: object, kind: type, argument: str, call: str) -> None:
+    """Raise TypeError if an argument is of another kind; `call` says how to make one."""
     if not isinstance(value, kind):
-        raise TypeError(f"`{name}` must be a {kind.__name__}, got {type(value).__name__}; make one with {call}.")
+        raise TypeError(f"`{argument}` must be a {kind.__name__}, got {type(value).__name__}; make one with {call}.")
 
 
 def checked_decomposition(fx: Any) -> Decomposition:
@@ -51,7 +53,7 @@ def find_term(fx: Decomposition, key: KeyLike) -> Term | None:
 
 
 def term_of(fx: Decomposition, key: KeyLike, scale: str = "score") -> Term:
-    """Return the term of some features, in any order; the error lists the terms of the same order."""
+    """Return the term of some features on a scale; raise ValueError, which lists terms, if it has no table."""
     term = find_term(fx, key)
     if term is None:
         names = names_of(key)
@@ -64,6 +66,7 @@ def term_of(fx: Decomposition, key: KeyLike, scale: str = "score") -> Term:
 
 
 def check_order(key: KeyLike, order: int, remedy: str) -> None:
+    """Raise ValueError, with a remedy, if a key does not name as many features as a plot draws: one or two."""
     names = names_of(key)
     if len(names) != order:
         what = "one feature" if order == 1 else "two features"
@@ -71,20 +74,23 @@ def check_order(key: KeyLike, order: int, remedy: str) -> None:
 
 
 def output_position(fx: Decomposition, output: str | int | None) -> int:
+    """Return the position of an output, given by name or position; by default the first."""
     return position_of_output(fx.outputs, output, default=0)
 
 
 def at_output(fx: Decomposition, values: Any, output_index: int) -> Any:
+    """Return the values of one output; the last axis is that of outputs if there are several."""
     return values if len(fx.outputs) == 1 else values[..., output_index]
 
 
 def data_ends(fx: Decomposition, name: str) -> Ends | None:
+    """Return the ends of nearly all values of a feature, given by name; None without rows."""
     statistics = fx.density.statistics
     return None if statistics is None else data_ends_of(statistics, fx.schema.names.index(name))
 
 
 def data_ends_of(statistics: Statistics, j: int) -> Ends | None:
-    """Return the numbers between which 99 % of a feature's finite values lie; None if there are none."""
+    """Return the numbers between which 99 % of a feature's finite values lie, by position; None if there are none."""
     ends = statistics.quantiles(j, _BULK)
     return None if ends is None else (float(ends[0]), float(ends[1]))
 
@@ -99,11 +105,12 @@ def value_words(fx: Decomposition, output_index: int | None, scale: str) -> str:
 
 
 def is_probability(fx: Decomposition, scale: str) -> bool:
+    """Whether values on a scale ("score", "response" or "probability") are changes of a probability."""
     return is_response(fx.schema, scale) and views.RESPONSES.get(fx.schema.link) == "probability"
 
 
 def band_of(errors: Errors | None, fx: Decomposition, term: Term, scale: str) -> Band | None:
-    """Return the ends of a band of two standard errors around a term's values; None without errors."""
+    """Return lower and upper ends of a band of two errors around a term's values on a scale; None without errors."""
     deviations = _errors_of(errors, term)
     if deviations is None:
         return None
@@ -126,6 +133,7 @@ def uncertain_cells(errors: Errors | None, term: Term) -> Bools | None:
 
 
 def _errors_of(errors: Errors | None, term: Term) -> Floats | None:
+    """Return the standard errors of a term's values, in their shape; None without errors."""
     if errors is None:
         return None
     if not isinstance(errors, Mapping | Bag):
@@ -146,6 +154,7 @@ def _errors_of(errors: Errors | None, term: Term) -> Floats | None:
 def named_decompositions(
     decompositions: Mapping[str, Decomposition] | Sequence[Decomposition],
 ) -> dict[str, Decomposition]:
+    """Return decompositions by name, those of a list by their densities; raise an error if outputs differ."""
     if isinstance(decompositions, Decomposition) or not isinstance(decompositions, Mapping | Sequence):
         kind = type(decompositions).__name__
         raise TypeError(
@@ -168,6 +177,7 @@ def named_decompositions(
 
 
 def _named_by_density(decompositions: Sequence[Decomposition]) -> dict[str, Decomposition]:
+    """Name each "raw" or like its density, with a number from the second of a name on."""
     by_name: dict[str, Decomposition] = {}
     for fx in decompositions:
         base = name = "raw" if checked_decomposition(fx).certificate.is_raw else str(fx.density.name)

@@ -82,22 +82,26 @@ def gap(
 
 
 def gap_bars(gap: Gap, output_index: int) -> bars.Bars:
+    """Return the total gap and that of each term, with errors."""
     terms = bars.bars_of(gap.table, ("gap", "error"), gap.fx.outputs[output_index])
     return _with_total(terms, (gap.total, gap.error), output_index)
 
 
 def change_bars(change: Change, output_index: int) -> bars.Bars:
+    """Return the total change and that of each term, by population and by model."""
     terms = bars.bars_of(change.table, ("population", "model"), change.old.outputs[output_index])
     return _with_total(terms, (change.population, change.model), output_index)
 
 
 def _with_total(terms: bars.Bars, totals: Sequence[float | Floats], output_index: int) -> bars.Bars:
+    """Put a bar of totals first, one per column of `terms`."""
     sums = [np.atleast_1d(total)[output_index] for total in totals]
     columns = {name: np.append(total, terms.columns[name]) for name, total in zip(terms.columns, sums, strict=True)}
     return bars.Bars([ALL, *terms.names], columns)
 
 
 def _draw_gap_terms(gap: Gap, output_index: int, k: int, ax: Any) -> Any:
+    """Draw the gap of all terms together, then of the k largest, as bars with whiskers of two errors; return axes."""
     fx = gap.fx
     terms = bars.with_rest(gap_bars(gap, output_index), k + 1, sums=bars.sums_of_terms(fx))  # besides the sum of all
     values, errors = terms.columns["gap"], terms.columns["error"]
@@ -119,6 +123,7 @@ def _draw_gap_terms(gap: Gap, output_index: int, k: int, ax: Any) -> Any:
 
 
 def _label_bars(ax: Any, names: Sequence[str], words: str) -> None:
+    """Name bars, say in words what their lengths mean, and divide the first, a total, from the others."""
     ax.axhline(0.5, color=mpl.rcParams["axes.edgecolor"], linewidth=0.8, alpha=0.5)
     bars.list_names(ax, names)
     name_effect(ax, words, "x")
@@ -126,6 +131,7 @@ def _label_bars(ax: Any, names: Sequence[str], words: str) -> None:
 
 
 def _draw_gap_effect(gap: Gap, key: KeyLike, output_index: int, options: MainOptions, ax: Any) -> Any:
+    """Draw a main effect over the distributions of both groups; return axes."""
     choices.check_order(key, 1, "the gap of an interaction is in gap.table")
     fx, name = choices.checked_decomposition(gap.fx), choices.names_of(key)[0]
     term, j = choices.term_of(fx, name), fx.schema.names.index(name)
@@ -221,7 +227,7 @@ def compare(
 
 
 def _sides(decompositions: Mapping[str, Decomposition], key: KeyLike, output_index: int) -> list[_Side]:
-    """Return the term in each decomposition; zero, on the bins of another, if one lacks it."""
+    """Return one term of each decomposition, for one output; zero, on the bins of another, if one lacks it."""
     terms = {name: choices.find_term(fx, key) for name, fx in decompositions.items()}
     template = next((term for term in terms.values() if term is not None), None)
     if template is None:
@@ -235,6 +241,7 @@ def _sides(decompositions: Mapping[str, Decomposition], key: KeyLike, output_ind
 
 
 def _main_series(sides: Sequence[_Side]) -> list[Series]:
+    """Return main effects to draw, each in its own colour; raw ones are grey."""
     coloured = [side.name for side in sides if side.name != "raw"]
     return [
         Series(
@@ -250,9 +257,10 @@ def _main_series(sides: Sequence[_Side]) -> list[Series]:
 
 
 def _compare_pairs(sides: Sequence[_Side], key: KeyLike, options: pairs.PairOptions, ax: Any) -> Any:
+    """Draw a pair of each decomposition as a heat map, with common axes and colours; return their axes, an array."""
     across = pairs.name_across(key, sides[0].term)
-    looks = pairs.axis_choices(options, [(side.fx, side.term) for side in sides], across)
-    planes = [pairs.plane_of(side.term, side.values, across, looks, options.extras) for side in sides]
+    axis_choices = pairs.axis_choices(options, [(side.fx, side.term) for side in sides], across)
+    planes = [pairs.plane_of(side.term, side.values, across, axis_choices, options.extras) for side in sides]
     limit = pairs.colour_limit(planes)
     planes = [dataclasses.replace(plane, limit=limit) for plane in planes]
     row = style.axes_row(ax, len(planes), 4.4, 4.2)
@@ -322,6 +330,7 @@ def change(
 
 
 def _draw_change_terms(change: Change, output_index: int, k: int, ax: Any) -> Any:
+    """Draw what population and model contribute to the change, in all and by the k strongest terms; return axes."""
     fx = change.old
     sums = bars.sums_of_terms(fx)
     terms = bars.with_rest(change_bars(change, output_index), k + 2, sums=sums)  # besides total and intercept
@@ -336,8 +345,8 @@ def _draw_change_terms(change: Change, output_index: int, k: int, ax: Any) -> An
 
 
 def _draw_stacks(ax: Any, population: Floats, model: Floats) -> tuple[dict[str, Any], bool]:
-    """Draw both parts of each row on one line, positive ones right and negative ones left of zero."""
-    # Return legend entries, and whether the frame cuts some bars.
+    """Draw both contributions to each row; return legend entries (name to artist), and whether the frame cuts bars."""
+    # Positive ones are on the right of zero and negative ones on the left; those of one sign are end to end.
     total = population + model
     corners = np.stack([np.zeros_like(total), population, model, np.where(population * model > 0, total, 0.0)])
     ends = list(zip(corners.min(axis=0).tolist(), corners.max(axis=0).tolist(), strict=True))
@@ -356,6 +365,7 @@ def _draw_stacks(ax: Any, population: Floats, model: Floats) -> tuple[dict[str, 
 
 
 def _draw_change_effect(change: Change, key: KeyLike, output_index: int, options: MainOptions, ax: Any) -> Any:
+    """Draw a main effect of the old and of the new model, over the distributions of their rows; return axes."""
     name = choices.names_of(key)[0]
     if all(choices.find_term(fx, name) is None for fx in (change.old, change.new)):
         choices.term_of(change.old, name)  # raises, with a list of the terms that there are
@@ -421,31 +431,32 @@ def monotonicity(monotonicity: Monotonicity, *, ax: Any = None) -> Any:
 
 
 def _draw_ranges(ax: Any, ranges: Floats, tolerance: float, *, alpha: float) -> dict[str, Any]:
-    """Draw a bar per step, in two colours if it crosses zero; return legend entries."""
+    """Draw ranges of steps, (n_steps, 2), as bars in two colours if they cross zero; return legend entries."""
     ranges = np.where(np.abs(ranges) <= tolerance, 0.0, ranges)
-    places = np.arange(len(ranges))
+    steps = np.arange(len(ranges))
     handles = {}
     sides = (("rises", views.POSITIVE, np.maximum(ranges, 0.0)), ("falls", views.NEGATIVE, np.minimum(ranges, 0.0)))
     for name, colour, ends in sides:
-        rows = ends.any(axis=1)
-        if rows.any():
-            low, high = ends[rows].T
+        is_drawn = ends.any(axis=1)
+        if is_drawn.any():
+            low, high = ends[is_drawn].T
             tint = style.tone(colour)
-            ax.bar(places[rows], high - low, 0.8, bottom=low, color=tint, edgecolor=tint, alpha=alpha, zorder=2)
+            ax.bar(steps[is_drawn], high - low, 0.8, bottom=low, color=tint, edgecolor=tint, alpha=alpha, zorder=2)
             handles[name] = Patch(color=tint)
     return handles
 
 
 def _name_steps(ax: Any, monotonicity: Monotonicity) -> None:
+    """Write the answer as a title, what is drawn along both axes, and labels of a few bins."""
     steps = monotonicity.all_steps
     words = {"neither": "neither increasing nor decreasing"}.get(monotonicity.direction, monotonicity.direction)
     ax.set_title(f"{shortened(monotonicity.feature, 40)}: {words}")
     name_effect(ax, "change from the bin below" + (f" ({monotonicity.output})" if monotonicity.output else ""), "y")
     ax.set_xlabel(shortened(monotonicity.feature, 60))
     ax.set_xlim(-0.6, max(len(steps), 1) - 0.4)
-    places = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), _MOST_LABELS)).astype(int)).tolist()
-    labels = [short_bin_name(steps[place].above, _LABEL_LENGTH) for place in places]
+    labelled = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), _MOST_LABELS)).astype(int)).tolist()
+    labels = [short_bin_name(steps[i].above, _LABEL_LENGTH) for i in labelled]
     turned: dict[str, Any] = {"rotation": 25, "ha": "right"} if sum(map(len, labels)) > _MOST_CHARACTERS else {}
-    ax.set_xticks(places, labels=labels, **turned)
+    ax.set_xticks(labelled, labels=labels, **turned)
     if not steps:
         ax.text(0.5, 0.5, "one bin: no changes", transform=ax.transAxes, ha="center", va="center")

@@ -34,7 +34,7 @@ _BARS_PER_CATEGORY = 0.8  # height of all bars of a category, relative to its ro
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Series:
-    """A main effect to draw; `ends` are those of nearly all data, outputs have been chosen."""
+    """A main effect of one output to draw, with the weights of its bins; `ends` are those of nearly all data."""
 
     name: str
     axis: Axis
@@ -45,7 +45,7 @@ class Series:
     ends: Ends | None = None
 
     def shown(self, drawing: AxisDrawing) -> tuple[Floats, Floats, Floats]:
-        """Return values, lower ends and upper ends of the band in the drawn cells."""
+        """Return values, lower ends and upper ends of the band, or the values without one, in the drawn cells."""
         low, high = self.band or (self.values, self.values)
         values, below, above = (drawing.values(end, self.weights) for end in (self.values, low, high))
         return values, below, above
@@ -66,6 +66,7 @@ class MainOptions:
     distributions: tuple[Distribution, ...] = ()
 
     def distributions_below(self, first: Series) -> tuple[Distribution, ...]:
+        """Return the distributions to draw below effects: by default that of the data, from the first effect."""
         if self.distributions or not self.data:
             return self.distributions
         return (Distribution("", first.axis, first.weights),)
@@ -139,7 +140,7 @@ def effect(
 def main_series(
     fx: Decomposition, key: KeyLike, output: str | int | None, errors: Errors | None, scale: str = "score"
 ) -> list[Series]:
-    """Return a series for the output, or for each if it is None."""
+    """Return a main effect on a scale, with a band of two errors, for one output or, if it is None, for each."""
     choices.check_order(key, 1, "use pair() for two features; terms of more features have no plot, see fx.importance()")
     term = choices.term_of(fx, key, scale)
     band = choices.band_of(errors, fx, choices.term_of(fx, key), scale)
@@ -159,7 +160,7 @@ def main_series(
 
 
 def draw_mains(series: Sequence[Series], words: str, options: MainOptions, ax: Any) -> Any:
-    """Draw main effects in one frame; `words` say what their values mean."""
+    """Draw main effects of one feature in one frame, and return axes; `words` say what their values mean."""
     is_ordered = series[0].axis.is_ordered
     ax, handles = (_draw_steps if is_ordered else _draw_bars)(series, options, ax)
     x_or_y = "y" if is_ordered else "x"
@@ -185,8 +186,9 @@ def _common_extras(series: Sequence[Series], options: MainOptions) -> Extras:
 def _set_value_limits(
     ax: Any, x_or_y: str, series: Sequence[Series], drawings: Sequence[AxisDrawing], *, has_strip: bool
 ) -> None:
-    shown = [end for one, drawing in zip(series, drawings, strict=True) for end in one.shown(drawing)[1:]]
-    low, high = min(map(np.nanmin, shown)), max(map(np.nanmax, shown))
+    """Set limits of the axis of values that show all drawn cells with their bands; a strip is that of the data."""
+    bands = [end for one, drawing in zip(series, drawings, strict=True) for end in one.shown(drawing)[1:]]
+    low, high = min(map(np.nanmin, bands)), max(map(np.nanmax, bands))
     scales.set_value_limits(ax, x_or_y, float(low), float(high), has_strip=has_strip)
 
 
@@ -208,6 +210,7 @@ def _draw_steps(series: Sequence[Series], options: MainOptions, ax: Any) -> tupl
 
 
 def _draw_curve(ax: Any, curve: Series, drawing: AxisDrawing) -> Any:
+    """Draw an effect of numbers as steps, with its band, extra bins as dots; return the steps for a legend."""
     values, low, high = curve.shown(drawing)
     if curve.band is not None:
         ax.stairs(high, drawing.edges, baseline=low, fill=True, color=curve.colour, alpha=0.22, zorder=2)
@@ -235,6 +238,7 @@ def _draw_bars(series: Sequence[Series], options: MainOptions, ax: Any) -> tuple
 
 
 def _drawing_of_bars(series: Sequence[Series], options: MainOptions) -> AxisDrawing:
+    """Lay out the categories that all series share; raise ValueError if these differ."""
     first = series[0]
     for one in series:
         if one.axis.labels != first.axis.labels:
@@ -254,6 +258,7 @@ def _drawing_of_bars(series: Sequence[Series], options: MainOptions) -> AxisDraw
 
 
 def _draw_series_bars(ax: Any, series: Sequence[Series], series_index: int, drawing: AxisDrawing) -> Any:
+    """Draw one of several effects of categories as bars, hatched without data; return these for a legend."""
     one, cells = series[series_index], drawing.is_filled
     values, low, high = one.shown(drawing)
     height = _BARS_PER_CATEGORY / len(series)
@@ -360,6 +365,7 @@ def grid(
 
 
 def _checked_keys(fx: Decomposition, keys: Sequence[KeyLike]) -> list[Names]:
+    """Return the names of features of the terms that a user lists, in the user's order if a key has one."""
     if isinstance(keys, str) or not keys:
         raise ValueError(f"`keys` must be a list of terms, got {keys!r}; pass ['a', ('a', 'b')] or leave it out.")
     for key in keys:
@@ -386,6 +392,7 @@ def _strongest_and_omitted(
 
 
 def _footnote(fx: Decomposition, left_out: Sequence[tuple[int, Standing]]) -> str:
+    """Say what the titles of panels mean, and which terms, with their ranks, are not drawn."""
     words = f"Titles: rank and {views.variance_words(fx.schema, is_part=function_of(fx).scope.is_part)}."
     if not left_out:
         return words
@@ -396,7 +403,8 @@ def _footnote(fx: Decomposition, left_out: Sequence[tuple[int, Standing]]) -> st
 
 
 def _titles(fx: Decomposition, ranking: Sequence[Standing]) -> dict[Names, str]:
-    short = functools.cache(lambda room: short_feature_names(fx.schema.names, room))
+    """Return a title for each main effect and pair by its features: rank, short name and share of variance."""
+    short = functools.cache(lambda n_characters: short_feature_names(fx.schema.names, n_characters))
     return {
         term.features: (
             f"{rank}. {term_name(term.features, short(_room_in_title(term.features)))}   {views.percent(term.variance)}"
@@ -412,6 +420,7 @@ def _room_in_title(names: Names) -> int:
 
 
 def _largest_value(fx: Decomposition, terms: Sequence[Names], output: str | int | None) -> float:
+    """Return the largest absolute value of some terms, of one output or of all; 1 if all are zero."""
     tables = [fx.terms[names].values for names in terms]
     if output is not None:
         tables = [choices.at_output(fx, table, choices.output_position(fx, output)) for table in tables]
@@ -419,6 +428,7 @@ def _largest_value(fx: Decomposition, terms: Sequence[Names], output: str | int 
 
 
 def _panels(ax: Any, n_panels: int, n_columns: int | None) -> list[Any]:
+    """Return the user's axes, or those of a new figure, one per panel, row by row."""
     if ax is not None:
         return style.axes_row(ax, n_panels, *_PANEL)
     width = checked_columns(n_columns, n_panels)
@@ -441,6 +451,7 @@ def checked_columns(n_columns: int | None, n_panels: int) -> int:
 
 
 def _draw_panel(fx: Decomposition, names: Names, panel: Any, page: _Page) -> None:
+    """Draw a main effect or a pair, given by the names of its features, on the axes of a panel."""
     if len(names) == 2:
         _draw_pair_panel(fx, names, panel, page)
         return
@@ -461,6 +472,7 @@ def _rename_axis(panel: Any, x_or_y: str, name: str) -> None:
 
 
 def _draw_pair_panel(fx: Decomposition, names: Names, panel: Any, page: _Page) -> None:
+    """Draw a pair as a heat map on the axes of a panel, with numbers across if the other feature has categories."""
     words = page.words and views.effect_words(fx.schema, fx.outputs[page.output_index], fx.density.baseline)
     term = fx.terms[names]
     if [term.axes[term.features.index(name)].is_ordered for name in names] == [False, True]:
@@ -473,6 +485,7 @@ def _draw_pair_panel(fx: Decomposition, names: Names, panel: Any, page: _Page) -
 
 
 def _name_values_once(fx: Decomposition, panels: Sequence[Any], page: _Page) -> None:
+    """Say at the side of a figure what the values of all panels mean, and name the lines of several outputs."""
     figure, outputs = panels[0].figure, fx.outputs
     is_single = len(outputs) == 1 or page.output is not None
     words = views.effect_words(fx.schema, outputs[page.output_index] if is_single else None, fx.density.baseline)

@@ -39,7 +39,7 @@ AxisChoice = dict[str, Any]  # how one axis is drawn: limits, scale and order
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Plane:
-    """A pair to draw: values and weights over cells, the value of the strongest colour, and cells of uncertain sign."""
+    """A pair to draw: arrays over cells (up, across), the value of the strongest colour, cells of uncertain sign."""
 
     up: AxisDrawing
     across: AxisDrawing
@@ -51,12 +51,12 @@ class Plane:
 
     @property
     def absolute_values(self) -> Floats:
-        """Of the cells with data."""
+        """Absolute values of the cells with data, flat."""
         return np.abs(self.values[~self.without_data])
 
     @property
     def areas(self) -> Floats:
-        """Relative to the area of all cells."""
+        """Area of each cell, relative to that of all."""
         areas: Floats = np.multiply.outer(self.up.widths, self.across.widths)
         return areas / float(areas.sum())
 
@@ -69,13 +69,13 @@ class Plane:
 
 
 def plane_of(
-    term: Term, values: Floats, across: str, looks: Sequence[AxisChoice], extras: Extras, *, unsure: Bools | None = None
+    term: Term, values: Floats, across: str, axes: Sequence[AxisChoice], extras: Extras, *, unsure: Bools | None = None
 ) -> Plane:
-    """Return the cells of a pair as drawn, without a colour limit; `looks` say how x and y are drawn."""
+    """Return the cells of a pair as drawn, without a colour limit; `across` is the feature of x, `axes` are x and y."""
     across_axis = term.features.index(across)
     table, weights = (values.T, term.weights.T) if across_axis == 0 else (values, term.weights)
-    right = draw_axis(term.axes[across_axis], weights.sum(axis=0), extras=extras, **looks[0])
-    up = draw_axis(term.axes[1 - across_axis], weights.sum(axis=1), extras=extras, **looks[1])
+    right = draw_axis(term.axes[across_axis], weights.sum(axis=0), extras=extras, **axes[0])
+    up = draw_axis(term.axes[1 - across_axis], weights.sum(axis=1), extras=extras, **axes[1])
     is_unsure = None if unsure is None else (unsure.T if across_axis == 0 else unsure).astype(np.float64)
     return Plane(
         up,
@@ -104,6 +104,7 @@ def colour_limit(planes: Sequence[Plane]) -> float:
 
 
 def _weighted_quantile(values: Floats, weights: Floats, share: float) -> float:
+    """Return the smallest value with at least a share of the weights at or below it."""
     order = np.argsort(values)
     below = np.cumsum(weights[order])
     return float(values[order][min(int(np.searchsorted(below, share * below[-1])), len(values) - 1)])
@@ -120,6 +121,7 @@ def figure_size(plane: Plane, *, marginals: bool) -> tuple[float, float]:
 
 
 def draw_plane(plane: Plane, ax: Any) -> Any:
+    """Draw a heat map, with hatching where there are no data; return the mesh of coloured cells, for a colour bar."""
     for (low_x, high_x), (low_y, high_y) in itertools.product(_ends_of_blocks(plane.across), _ends_of_blocks(plane.up)):
         _draw_hatched_block(ax, (low_x, low_y), high_x - low_x, high_y - low_y)
     mesh = ax.pcolormesh(
@@ -163,6 +165,7 @@ def _ends_of_blocks(drawing: AxisDrawing) -> list[Ends]:
 
 
 def _draw_hatched_block(ax: Any, corner: tuple[float, float], width: float, height: float) -> None:
+    """Draw a hatched rectangle with a frame behind cells; it shows where there are no data."""
     hatch: dict[str, Any] = {"edgecolor": style.mix(views.NO_DATA, views.RAW, 0.5), "hatch": "////", "linewidth": 0}
     ax.add_patch(Rectangle(corner, width, height, zorder=1, facecolor=style.faint(views.NO_DATA), **hatch))
     edge = mpl.rcParams["axes.edgecolor"]
@@ -186,6 +189,7 @@ def _write_numbers(plane: Plane, ax: Any) -> None:
 def draw_colorbar(
     mesh: Any, planes: Sequence[Plane], words: str, axes: Sequence[Any], *, pad: float = 0.02, in_percent: bool = False
 ) -> None:
+    """Draw the scale of colours of a mesh next to axes, with `words` along it; arrows if values exceed the limit."""
     limit = planes[0].limit
     largest = max(plane.absolute_values.max(initial=0.0) for plane in planes)
     extend = "both" if largest > limit * (1 + 1e-9) else "neither"
@@ -240,6 +244,7 @@ def draw_lines(
 
 
 def _lines_of(across: AxisDrawing, categories: Ints, table: Floats, weights: Floats, unsure: Bools) -> list[_Line]:
+    """Return a line per category (its bin); tables are (bins of the numeric feature, categories)."""
     in_colour = _categories_in_colour(categories, weights.sum(axis=0))
     rare = has_rare_data(weights)
     lines = []
@@ -254,6 +259,7 @@ def _lines_of(across: AxisDrawing, categories: Ints, table: Floats, weights: Flo
 
 
 def _categories_in_colour(categories: Ints, masses: Floats) -> list[int]:
+    """Return all categories, or those with most data if there are more than colours."""
     if len(categories) <= len(views.SERIES):
         return [int(category) for category in categories]
     heaviest = set(sorted(categories, key=lambda category: -masses[category])[: len(views.SERIES) - 1])
@@ -261,6 +267,7 @@ def _categories_in_colour(categories: Ints, masses: Floats) -> list[int]:
 
 
 def _draw_line(ax: Any, drawing: AxisDrawing, line: _Line) -> Any:
+    """Draw a line: dotted without data, thin and pale if the sign is uncertain; return its artist for the legend."""
     is_grey = line.colour_position is None
     colour = style.tone(views.RAW) if line.colour_position is None else style.series_colour(line.colour_position)
     if np.isnan(line.seen[drawing.is_filled]).any():
@@ -273,6 +280,7 @@ def _draw_line(ax: Any, drawing: AxisDrawing, line: _Line) -> Any:
 
 
 def _name_lines(ax: Any, category: Axis, lines: Sequence[_Line], handles: Sequence[Any], *, is_outside: bool) -> None:
+    """Add a legend of the categories in colour; all grey lines share an entry."""
     pairs = list(zip(handles, lines, strict=True))
     shown = [(handle, category.labels[line.category]) for handle, line in pairs if line.colour_position is not None]
     grey = [handle for handle, line in pairs if line.colour_position is None]
@@ -284,6 +292,7 @@ def _name_lines(ax: Any, category: Axis, lines: Sequence[_Line], handles: Sequen
 
 
 def draw_marginals(fx: Decomposition, plane: Plane, output_index: int, scale: str, ax: Any) -> None:
+    """Draw the main effects of both features above and on the right of a heat map."""
     top = ax.inset_axes([0.0, 1.04, 1.0, _MARGINAL_SIZE], sharex=ax)
     side = ax.inset_axes([1.04, 0.0, _MARGINAL_SIZE, 1.0], sharey=ax)
     for drawing, inset, x_or_y in ((plane.across, top, "y"), (plane.up, side, "x")):
@@ -414,6 +423,7 @@ def pair(
 
 
 def draw_pair(fx: Decomposition, key: KeyLike, output_index: int, options: PairOptions, ax: Any) -> Any:
+    """Draw a pair as a heat map or as lines, and return axes."""
     remedy = "use effect() for one feature; terms of more features have no plot, see fx.importance()"
     choices.check_order(key, 2, remedy)
     term = choices.term_of(fx, key, options.scale)
@@ -441,6 +451,7 @@ def draw_pair(fx: Decomposition, key: KeyLike, output_index: int, options: PairO
 
 
 def is_drawn_as_lines(term: Term, kind: str) -> bool:
+    """Whether a pair is drawn as a line per category, as `kind` asks, or by default if there are few categories."""
     is_mixed = len({axis.is_ordered for axis in term.axes}) == 2
     if kind not in KINDS:
         raise ValueError(f"`kind` must be one of {', '.join(map(repr, KINDS))}, got {kind!r}; leave it out for 'auto'.")

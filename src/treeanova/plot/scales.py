@@ -68,6 +68,7 @@ def set_scale(ax: Any, drawing: AxisDrawing, x_or_y: str, masses: Floats | None 
 
 
 def _set_numeric_ticks(ax: Any, drawing: AxisDrawing, x_or_y: str, masses: Floats | None) -> None:
+    """Set ticks of numbers or dates, and of extra cells with their masses, in per cent, below their names."""
     if not len(drawing.extra_cells) and drawing.scale.is_linear and not drawing.date_unit:
         getattr(ax, f"{x_or_y}axis").set_major_locator(MaxNLocator(nbins="auto", steps=_TICK_STEPS))
         return
@@ -82,12 +83,12 @@ def _ticks_before_extra(ax: Any, drawing: AxisDrawing, x_or_y: str) -> tuple[lis
     """Return numbers and labels of ticks, with room before the first extra cell."""
     extent = ax.get_window_extent()
     inches = (extent.width if x_or_y == "x" else 6 * extent.height) / ax.figure.dpi
-    places = drawing.scale.forward(drawing.edges)
-    inch = (places[-1] - places[0]) / inches
-    last = places[-1]
+    positions = drawing.scale.forward(drawing.edges)
+    inch = (positions[-1] - positions[0]) / inches  # on the scale
+    last = positions[-1]
     if len(drawing.extra_cells):
         last = drawing.scale.forward(drawing.centres[drawing.extra_cells[0]]) - 0.75 * inch
-    last = min(last, places[drawing.n_regular])
+    last = min(last, positions[drawing.n_regular])
     if drawing.date_unit:
         ticks = date_ticks(drawing, last, inch)
         return ticks, date_labels(ticks, drawing.date_unit)
@@ -100,6 +101,7 @@ def _ticks_before_extra(ax: Any, drawing: AxisDrawing, x_or_y: str) -> tuple[lis
 
 
 def _set_category_ticks(ax: Any, drawing: AxisDrawing, x_or_y: str) -> None:
+    """Set labels of categories in a font that has room; only every n-th if it would be too small, slanted if long."""
     shown = np.flatnonzero(drawing.is_filled)
     extent = ax.get_window_extent()
     points = (extent.height if x_or_y == "y" else extent.width) / ax.figure.dpi * 72
@@ -141,6 +143,7 @@ def date_ticks(drawing: AxisDrawing, last: float, inch: float) -> list[float]:
 
 
 def _has_room(drawing: AxisDrawing, ticks: Sequence[float], inch: float) -> bool:
+    """Whether labels of ascending dates fit between them; `inch` is a length on the scale."""
     longest = max(map(len, date_labels(ticks, drawing.date_unit)), default=0)
     gaps = np.diff(drawing.scale.forward(np.array(ticks)))
     return bool(gaps.min(initial=np.inf) >= (_CHARACTER * longest + _SPACE) * inch)
@@ -174,18 +177,18 @@ def date_labels(ticks: Sequence[float], unit: str) -> list[str]:
 def spread_ticks(drawing: AxisDrawing, last: float, room: float) -> list[float]:
     """Return round numbers up to a position, ascending, each with room; the roundest have priority."""
     # If widths follow the data, an interval has at most one tick: the model cannot distinguish numbers within it.
-    places: dict[float, float] = {}
+    positions: dict[float, float] = {}  # of ticks, on the scale
     intervals: set[int] = set()
     for tick in _tick_candidates(drawing):
-        if len(places) >= _ENOUGH and _n_digits(tick) > _FEW_DIGITS:
+        if len(positions) >= _ENOUGH and _n_digits(tick) > _FEW_DIGITS:
             break
-        place = float(drawing.scale.forward(tick))
-        interval = int(np.searchsorted(drawing.edges, tick)) if drawing.scale.kind == "quantile" else len(places)
-        is_inside = drawing.low <= tick <= drawing.high and place <= last and interval not in intervals
-        if is_inside and all(abs(place - other) >= room for other in places.values()):
-            places[tick] = place
+        position = float(drawing.scale.forward(tick))
+        interval = int(np.searchsorted(drawing.edges, tick)) if drawing.scale.kind == "quantile" else len(positions)
+        is_inside = drawing.low <= tick <= drawing.high and position <= last and interval not in intervals
+        if is_inside and all(abs(position - other) >= room for other in positions.values()):
+            positions[tick] = position
             intervals.add(interval)
-    return sorted(places)
+    return sorted(positions)
 
 
 def _tick_candidates(drawing: AxisDrawing) -> Iterator[float]:
@@ -203,6 +206,7 @@ def _tick_candidates(drawing: AxisDrawing) -> Iterator[float]:
 
 
 def _n_digits(number: float) -> int:
+    """Return how many digits a round number has, without zeros at either end."""
     return len(f"{abs(number):.12f}".replace(".", "").strip("0"))
 
 
@@ -227,6 +231,7 @@ class Distribution:
 
     @property
     def artist_options(self) -> dict[str, Any]:
+        """Colour and transparency for matplotlib; the label hides it from legends."""
         grey = {"color": style.faint(views.DATA), "alpha": 0.6}
         look = {"color": self.colour, "alpha": 0.4} if self.name else grey
         return {**look, "zorder": 0, "linewidth": 0, "label": "_data"}
@@ -248,8 +253,8 @@ def draw_interval_distributions(
         if one.name:
             ax.stairs(STRIP * heights[i] / tallest, points, transform=foot, color=one.colour, linewidth=0.9, zorder=1)
         if len(drawing.extra_cells):
-            place = i - (len(distributions) - 1) / 2
-            _draw_extra_bars(ax, drawing, one, tallest, place=place, width=0.8 / max(len(distributions), 1.15))
+            shift = i - (len(distributions) - 1) / 2
+            _draw_extra_bars(ax, drawing, one, tallest, shift=shift, width=0.8 / max(len(distributions), 1.15))
     if not distributions[0].name:
         third = len(points) // 3
         is_left = heights[0][:third].max() <= heights[0][-third:].max()
@@ -258,15 +263,22 @@ def draw_interval_distributions(
 
 
 def _draw_extra_bars(
-    ax: Any, drawing: AxisDrawing, distribution: Distribution, tallest: float, *, place: float, width: float
+    ax: Any, drawing: AxisDrawing, distribution: Distribution, tallest: float, *, shift: float, width: float
 ) -> None:
-    """Draw the shares of extra bins as bars; `place` shifts them by widths, next to those of other distributions."""
+    """Draw shares of extra bins as bars, shifted by a number of widths, next to those of other distributions."""
+    # A share has the area of one in the strip, where the highest of the bars is `tallest`.
     extra = drawing.extra_cells
     widths = width * np.diff(drawing.edges)[extra]
-    bar = drawing.widths[: drawing.n_regular].sum() / _STRIP_BARS
-    heights = STRIP * np.minimum(drawing.masses(distribution.weights)[extra] * bar / drawing.widths[extra] / tallest, 1)
-    centres = drawing.centres[extra] + widths * place
-    ax.bar(centres, heights, widths, transform=ax.get_xaxis_transform(), **distribution.artist_options)
+    strip_bar = drawing.widths[: drawing.n_regular].sum() / _STRIP_BARS
+    heights = drawing.masses(distribution.weights)[extra] * strip_bar / drawing.widths[extra] / tallest
+    centres = drawing.centres[extra] + widths * shift
+    ax.bar(
+        centres,
+        STRIP * np.minimum(heights, 1),
+        widths,
+        transform=ax.get_xaxis_transform(),
+        **distribution.artist_options,
+    )
 
 
 def draw_category_distributions(ax: Any, distributions: Sequence[Distribution], drawing: AxisDrawing) -> list[Any]:
@@ -287,6 +299,7 @@ def draw_category_distributions(ax: Any, distributions: Sequence[Distribution], 
 
 
 def _write_data_label(ax: Any, x: float, y: float) -> None:
+    """Write "data" at a position relative to the axes (0 to 1), unless these are narrow."""
     if ax.get_window_extent().width / ax.figure.dpi > 4:
         look = {"fontsize": "x-small", "color": mpl.rcParams["text.color"], "alpha": 0.7, "zorder": 1}
         ax.text(x, y, "data", transform=ax.transAxes, va="bottom", ha="left" if x < 0.5 else "right", **look)

@@ -55,15 +55,15 @@ def simplification(simplification: Simplification, *, ax: Any = None) -> Any:
     sizes, losses = path["n_terms"].astype(float), path["loss"]
     ax = style.checked_axes(ax, 6.4, 4.0)
     if sizes.max() > _LONG:
-        ax.set_xscale("function", functions=(_root, np.square))
+        ax.set_xscale("function", functions=(lambda sizes: np.sqrt(np.maximum(sizes, 0.0)), np.square))
     best, colour = losses - path["difference"], style.tone(views.MAIN)
     band = ax.fill_between(sizes, best, best + path["error"], color=colour, alpha=0.22, linewidth=0, zorder=1)
     [line] = ax.plot(sizes, losses, marker="o", markersize=3.5, linewidth=1.4, color=colour, zorder=3)
     whole = ax.axhline(simplification.model_loss, color=style.tone(views.RAW), linestyle="--", linewidth=1.2, zorder=2)
-    place = int(np.flatnonzero(path["n_terms"] == simplification.n_terms)[0])
+    chosen = int(np.flatnonzero(path["n_terms"] == simplification.n_terms)[0])
     [ring] = ax.plot(
-        sizes[place],
-        losses[place],
+        sizes[chosen],
+        losses[chosen],
         linestyle="none",
         marker="o",
         markersize=10,
@@ -84,10 +84,6 @@ def simplification(simplification: Simplification, *, ax: Any = None) -> Any:
     }
     style.legend(ax, list(names.values()), list(names), loc="upper right")
     return ax
-
-
-def _root(numbers: Floats) -> Floats:
-    return np.sqrt(np.maximum(numbers, 0.0))
 
 
 def _set_limits(ax: Any, sizes: Floats, losses: Floats, others: Floats, n_terms: int) -> None:

@@ -59,6 +59,7 @@ def plain(text: object) -> str:
 
 
 def shortened(text: object, n_characters: int = 28) -> str:
+    """Shorten a text for matplotlib, with dollars escaped."""
     return plain(arrays.shortened(text, n_characters))
 
 
@@ -72,10 +73,12 @@ def short_bin_name(label: object, n_characters: int) -> str:
 
 
 def short_bin_names(names: Sequence[str], n_characters: int) -> list[str]:
+    """Shorten labels of bins, so that different ones stay different where possible."""
     return [plain(name) for name in arrays.distinct(names, n_characters, short_bin_name)]
 
 
 def short_feature_names(names: Sequence[str], n_characters: int) -> dict[str, str]:
+    """Return short names, different for different features, by full name."""
     return {name: plain(short) for name, short in zip(names, arrays.distinct(names, n_characters), strict=True)}
 
 
@@ -91,6 +94,7 @@ def wrapped(text: object, n_characters: int = 44, n_lines: int = 2) -> str:
 
 
 def _broken_lines(text: str, n_characters: int) -> list[str]:
+    """Break a text into lines after spaces and underscores, and within longer words."""
     lines = [""]
     for word in re.findall(r"[^ _]*_*[ ]?", text):
         for piece in (word[i : i + n_characters] for i in range(0, len(word), n_characters)):
@@ -101,29 +105,34 @@ def _broken_lines(text: str, n_characters: int) -> list[str]:
 
 
 def term_name(names: Sequence[str], short_names: Mapping[str, str]) -> str:
+    """Return the label of a term, such as "a × b", with short names of its features."""
     return arrays.label_of(short_names[name] for name in names)
 
 
 def percent_tick(share: float, _: object = None) -> str:
+    """Label a tick in per cent, as a formatter of matplotlib, which also passes a position."""
     return f"{round(100 * share, 9):g} %".replace("-", "−")
 
 
 def signed(value: float, form: str) -> str:
-    """Write a number with its sign and a true minus; zero has no sign."""
+    """Write a number in a format, such as ".3g", with its sign and a true minus; zero has no sign."""
     return f"{value:+{form}}".replace("-", "−") if value else "0"
 
 
 def font_size(size: float | str) -> float:
+    """Return a font size of matplotlib, such as "small", in points."""
     return float(FontProperties(size=size).get_size_in_points())
 
 
 def n_characters_along(ax: Any, x_or_y: str) -> int:
+    """Return about how many characters of a label have room along an axis."""
     extent = ax.get_window_extent()
     points = (extent.width if x_or_y == "x" else extent.height) / ax.figure.dpi * 72
     return max(12, int(points / (CHARACTER_WIDTH * font_size(mpl.rcParams["axes.labelsize"]))))
 
 
 def number_labels(ticks: Sequence[float]) -> list[str]:
+    """Return labels of ticks as matplotlib writes them, without a common factor."""
     formatter = ScalarFormatter(useOffset=False)
     formatter.set_scientific(False)
     formatter.create_dummy_axis()
@@ -132,6 +141,7 @@ def number_labels(ticks: Sequence[float]) -> list[str]:
 
 
 def checked_axes(ax: Any, width: float, height: float) -> Any:
+    """Return the user's axes, or without any those of a new figure with a size in inches."""
     if ax is None:
         return plt.subplots(figsize=(width, height), layout="constrained")[1]
     if not isinstance(ax, Axes):
@@ -140,6 +150,7 @@ def checked_axes(ax: Any, width: float, height: float) -> Any:
 
 
 def axes_row(ax: Any, n_axes: int, width: float, height: float) -> list[Any]:
+    """Return the user's axes, or new ones side by side, each with a size in inches."""
     if ax is None:
         _, row = plt.subplots(1, n_axes, figsize=(width * n_axes, height), layout="constrained", squeeze=False)
         return list(row.flat)
@@ -150,10 +161,12 @@ def axes_row(ax: Any, n_axes: int, width: float, height: float) -> list[Any]:
 
 
 def is_dark() -> bool:
+    """Whether the background that matplotlib is set to is dark."""
     return float(np.dot(to_rgb(mpl.rcParams["axes.facecolor"]), _LUMINANCE)) < 0.35
 
 
 def mix(colour: str, other: str, share: float) -> tuple[float, float, float]:
+    """Return red, green and blue of a mixture with a share of the other colour."""
     red, green, blue = (1 - share) * np.array(to_rgb(colour)) + share * np.array(to_rgb(other))
     return float(red), float(green), float(blue)
 
@@ -169,23 +182,28 @@ def faint(colour: str) -> Any:
 
 
 def series_colour(position: int, name: str = "") -> Any:
+    """Return the colour of the line at a position among several; that of "raw" is grey."""
     return tone(views.RAW if name == "raw" else views.SERIES[position % len(views.SERIES)])
 
 
 def sign_colours(values: Sequence[float] | np.ndarray[Any, Any]) -> list[Any]:
+    """Return a colour per value: one for positive, one for negative values."""
     return [tone(views.POSITIVE if value >= 0 else views.NEGATIVE) for value in values]
 
 
 def tidy(ax: Any) -> None:
+    """Remove the upper and the right line of the frame."""
     ax.spines[["top", "right"]].set_visible(False)
 
 
 def zero_line(ax: Any, x_or_y: str) -> None:
+    """Draw a thin line where the values along an axis ("x" or "y") are zero."""
     draw = ax.axhline if x_or_y == "y" else ax.axvline
     draw(0, color=mpl.rcParams["axes.edgecolor"], linewidth=0.8, alpha=0.5, zorder=1)
 
 
 def legend(target: Any, handles: Sequence[Any], names: Sequence[object], **options: Any) -> Any:
+    """Add a legend of artists (handles) and their names to axes or a figure, and return it."""
     words = [shortened(name, 32) for name in names]
     words = [f" {word}" if word.startswith("_") else word for word in words]  # older matplotlib hides such names
     return target.legend(list(handles), words, frameon=False, fontsize="small", **options)
