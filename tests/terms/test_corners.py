@@ -103,7 +103,7 @@ def test_kernel_in_plain_python_gives_the_products_of_dense_sets(seed, monkeypat
 
 def test_rows_of_a_sparse_matrix_become_arrays_of_equal_length():
     steps = np.array([[1.0, 0, -1, 0], [0, 0, 0, 0], [0, 0.5, 0.25, -0.75], [0, 0, 0, 1]])
-    found = Corners.of_steps(scipy.sparse.csr_array(steps), np.zeros(4))
+    found = Corners.of_differences(scipy.sparse.csr_array(steps), np.zeros(4))
     assert found.bins.shape == found.values.shape == (4, 3)
     np.testing.assert_array_equal(found.rows, np.arange(4)[:, None])
     assert found.n_bins == 4
@@ -116,14 +116,14 @@ def test_rows_of_a_sparse_matrix_become_arrays_of_equal_length():
 
 def test_sets_with_many_ends_have_no_corners(monkeypatch):
     steps = scipy.sparse.csr_array(np.eye(3, 9) + np.tile([0, 0, 0, 1, 1, 1, 1, 1, 1], (3, 1)))
-    assert Corners.of_steps(steps, np.zeros(3)).values.shape == (3, 7)
+    assert Corners.of_differences(steps, np.zeros(3)).values.shape == (3, 7)
     monkeypatch.setattr(costs, "MAX_CORNERS", 6)
-    assert Corners.of_steps(steps, np.zeros(3)) is None
+    assert Corners.of_differences(steps, np.zeros(3)) is None
 
 
 def test_sets_that_are_all_empty_leave_the_masses():
     masses = np.array([0.5, 0.25]), np.array([1.0, 2.0])
-    first, second = (Corners.of_steps(scipy.sparse.csr_array((2, 3)), of_leaves) for of_leaves in masses)
+    first, second = (Corners.of_differences(scipy.sparse.csr_array((2, 3)), of_leaves) for of_leaves in masses)
     assert first.values.shape == (2, 0)
     weights = np.array([[1.0], [-3.0]])
     np.testing.assert_array_equal(centred_products(first, second, weights), np.full((1, 3, 3), 0.5 - 1.5))

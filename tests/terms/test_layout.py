@@ -43,7 +43,7 @@ def test_layout_of_many_features_reports_pairs_only():
     sets = leaves_of(forest)
     # Leaves with so many features on their path that all their subsets are beyond reach.
     deep = LeafSets(sets.forest, sets.grid)
-    vars(deep)["_keys_groups_sets"] = (tuple(tuple(range(30)) for _ in sets.keys), sets.group, sets.sets)
+    vars(deep)["_keys_and_sets"] = (tuple(tuple(range(30)) for _ in sets.keys), sets.key_indices, sets.sets)
     assert not layout._can_list_all(deep, 2, 30)
     assert choose_layout(sets, budget=1e9).is_dense
 

@@ -24,7 +24,7 @@ def by_definition(form, codes, keys, *, is_raw):
         for leaf in sets.leaves_with(key):
             product = np.ones(len(codes))
             for j in key:
-                at = sets.positions(j, np.array([leaf]))
+                at = sets.set_indices(j, np.array([leaf]))
                 product *= sets.sets[j].contain(at, codes[:, j])[0] - (0 if is_raw else form.set_masses[j][at])
             values[:, column] += product[:, None] * form.coefficients(key, np.array([leaf]))
     return values

@@ -186,7 +186,7 @@ def test_a_term_is_the_same_however_it_is_asked_for(screened):
 def test_what_is_moved_is_taken_from_terms_in_proportion_to_their_leaves(screened):
     """Leaves of each term, and pairs of a leaf and a term, counted one by one."""
     sets = screened[0]["empirical"]._function.terms.leaf_terms.trees.leaf_sets
-    leaves = [key for key, members in zip(sets.keys, sets.members, strict=True) for _ in members]
+    leaves = [key for key, members in zip(sets.keys, sets.leaves_by_key, strict=True) for _ in members]
     allotment = Allotment(sets, 3)
     for key in [(), (0,), (1, 4)]:
         terms = [term for leaf in leaves for term in itertools.combinations(leaf, 3) if set(key) <= set(term)]

@@ -47,8 +47,10 @@ def test_sets_on_merged_bins_are_shares_by_mass(seed):
                 inside = merging.bins == b
                 weights = masses[j][inside] if masses[j][inside].sum() > 0 else np.ones(inside.sum())
                 expected[:, b] = membership[:, inside] @ weights / weights.sum()
-            np.testing.assert_allclose(own.onto(merging), expected, atol=1e-12)
-            np.testing.assert_allclose(np.cumsum(own.steps(merging).toarray(), axis=1), expected, atol=1e-12)
+            np.testing.assert_allclose(own.merged_shares(merging), expected, atol=1e-12)
+            np.testing.assert_allclose(
+                np.cumsum(own.share_differences(merging).toarray(), axis=1), expected, atol=1e-12
+            )
 
 
 def test_numbers_of_subsets_are_compared_with_a_limit():

@@ -49,7 +49,7 @@ def test_plan_counts_every_term_that_comes_out(seed):
     forest = random_forest(np.random.default_rng(seed))
     grid = grid_of(forest)
     sets = LeafSets(forest, grid)
-    keys, positions = sets.keys, sets.group
+    keys, positions = sets.keys, sets.key_indices
     walked = walked_feature_sets(forest)
     assert set(keys) == walked
     assert len(positions) == forest.n_leaves

@@ -53,7 +53,7 @@ def test_sizes_are_sums_of_the_variances_of_leaves(seed, way, kept, monkeypatch)
         monkeypatch.setattr(costs, "MOST_SUBSETS", 0)
     form = closed_form(seed)
     expected = {}
-    for key, leaves in zip(form.leaf_sets.keys, form.leaf_sets.members, strict=True):
+    for key, leaves in zip(form.leaf_sets.keys, form.leaf_sets.leaves_by_key, strict=True):
         for order in (2, 3):
             for subset in itertools.combinations(key, order):
                 for leaf in leaves:

@@ -32,21 +32,22 @@ from treeanova.terms.leaves import FlatLeaves, LeafSets, flatten
 def expand(
     sets: LeafSets, *, max_order: int | None = None, binnings: Sequence[Binning] | None = None, grid: Grid | None = None
 ) -> Effects:
-    """Return raw effects, one tensor per set of features on a path; with `binnings`, over the merged bins of `grid`."""
+    """Return a forest as raw effects: one tensor per key of leaves; with `binnings`, over the merged bins of `grid`."""
     new_bins = [unmerged(size) for size in sets.grid.sizes] if binnings is None else binnings
     intercept, terms = sets.forest.intercept.copy(), {}
-    for key, leaves in zip(sets.keys, sets.members, strict=True):
+    for key, leaves in zip(sets.keys, sets.leaves_by_key, strict=True):
         if not key:
             intercept += sets.values[leaves].sum(axis=0)
         elif max_order is None or len(key) <= max_order:
-            factors = [sets.sets[j].onto(new_bins[j], sets.positions(j, leaves)) for j in key]
+            factors = [sets.sets[j].merged_shares(new_bins[j], sets.set_indices(j, leaves)) for j in key]
             terms[key] = outer_sum(factors, sets.values[leaves])
     return Effects(sets.grid if grid is None else grid, intercept, terms)
 
 
 def outer_sum(factors: Sequence[Floats], values: Floats) -> Floats:
-    """Return Σ over leaves of values (n_leaves, n_outputs) times the outer product of factors (n_leaves, n_bins)."""
-    # The result is over all bins, outputs last. Factors are multiplied out in two halves, these as matrices.
+    """Return a tensor, outputs last: Σ over leaves of values times the outer product of all features' factors."""
+    # Values are (n_leaves, n_outputs), each feature's factors (n_leaves, n_bins). The features are divided into a left
+    # and a right half, multiplied out leaf by leaf; the sum over leaves is then a product of two matrices.
     sizes = [factor.shape[1] for factor in factors]
     middle = min(range(len(sizes)), key=lambda i: math.prod(sizes[:i]) + math.prod(sizes[i:]))
     n_left, n_right = math.prod(sizes[:middle]), math.prod(sizes[middle:])
@@ -62,7 +63,7 @@ def outer_sum(factors: Sequence[Floats], values: Floats) -> Floats:
 
 
 def _row_products(factors: Sequence[Floats], chunk: slice, n_leaves: int) -> Floats:
-    """Return the outer product of each leaf's rows of all factors, shape (n_leaves_in_chunk, product of sizes)."""
+    """Return, per leaf of a chunk, the outer product of all factors (n_leaves, n_bins): shape (n_chunk, n_cells)."""
     outer = np.ones((len(range(n_leaves)[chunk]), 1))
     for factor in factors:
         outer = (outer[:, :, None] * factor[chunk][:, None, :]).reshape(len(outer), -1)
@@ -86,7 +87,7 @@ class ClosedForm:
         return tuple(np.where(mass > costs.NO_MASS, mass, 0.0) for mass in exact)
 
     @memo
-    def flat(self) -> FlatLeaves:
+    def flat(self) -> FlatLeaves:  # the leaves' sets and masses, for compiled code
         return flatten(self.leaf_sets, self.set_masses)
 
     @functools.cached_property
@@ -100,19 +101,20 @@ class ClosedForm:
         return product, n_zeros
 
     def coefficients(self, key: Key, leaves: Ints) -> Floats:
-        """Return values times the masses of all features not in the key, shape (n_leaves, n_outputs)."""
+        """Return leaves' values times the masses of their sets for features not in a key: (n_leaves, n_outputs)."""
+        # All leaves have the features of the key on their paths: the product of all masses is divided by theirs.
         product, n_zeros = self._mass_products[0][leaves], self._mass_products[1][leaves]
         for j in key:
-            masses = self.set_masses[j][self.leaf_sets.positions(j, leaves)]
+            masses = self.set_masses[j][self.leaf_sets.set_indices(j, leaves)]
             product = product / np.where(masses > 0, masses, 1.0)
             n_zeros = n_zeros - (masses <= 0)
         return self.leaf_sets.values[leaves] * np.where(n_zeros == 0, product, 0.0)[:, None]
 
     def _coefficients_of_subsets(self, features: Key, leaves: Ints, keys: Sequence[Key]) -> dict[Key, Floats]:
-        """Return `coefficients` of several keys at once, for leaves that all have the same features."""
+        """Return `coefficients` of several keys at once, for leaves that all have the same features on their paths."""
         if not features:
             return {(): self.coefficients((), leaves)}
-        masses = np.stack([self.set_masses[j][self.leaf_sets.positions(j, leaves)] for j in features])
+        masses = np.stack([self.set_masses[j][self.leaf_sets.set_indices(j, leaves)] for j in features])
         is_zero = masses <= 0
         inverses = 1 / np.where(is_zero, 1.0, masses)
         product, n_zeros = self._mass_products[0][leaves], self._mass_products[1][leaves]
@@ -127,11 +129,11 @@ class ClosedForm:
         return coefficients
 
     def coefficients_without(self, features: Key, leaves: Ints) -> Floats:
-        """Return values times the masses of all other features, on the paths or not, shape (n_leaves, n_outputs)."""
+        """Return `coefficients`, also for leaves without some of the features on their paths: (n_leaves, n_outputs)."""
         product, n_zeros = self._mass_products[0][leaves], self._mass_products[1][leaves]
         for j in features:
-            having = np.flatnonzero(self.leaf_sets.have(j, leaves))
-            masses = self.set_masses[j][self.leaf_sets.positions(j, leaves[having])]
+            having = np.flatnonzero(self.leaf_sets.has_feature(j, leaves))
+            masses = self.set_masses[j][self.leaf_sets.set_indices(j, leaves[having])]
             product[having] /= np.where(masses > 0, masses, 1.0)
             n_zeros[having] -= masses <= 0
         return self.leaf_sets.values[leaves] * np.where(n_zeros == 0, product, 0.0)[:, None]
@@ -145,7 +147,7 @@ class ClosedForm:
         """Return a bound on a term's standard deviation: the sum of its leaves' standard deviations."""
         spread = np.abs(self.coefficients(key, leaves)).max(axis=1)
         for j in key:
-            masses = self.set_masses[j][self.leaf_sets.positions(j, leaves)]
+            masses = self.set_masses[j][self.leaf_sets.set_indices(j, leaves)]
             spread *= np.sqrt(np.clip(masses * (1 - masses), 0, None))
         return float(spread.sum())
 
@@ -153,24 +155,24 @@ class ClosedForm:
         """Return a term over its (merged) bins; outputs last, but each output contiguous in memory."""
         if len(key) > 2:
             return self.outer(key, [self.binnings[j] for j in key], self._leaves_with(key))
-        leaves, coefficients = self._pooled(key)
-        positions = [self.leaf_sets.positions(j, leaves) for j in key]
+        leaves, coefficients = self._leaves_and_coefficients(key)
+        set_indices = [self.leaf_sets.set_indices(j, leaves) for j in key]
         if self._is_small(key, len(leaves)):
-            first, *second = (self._dense_sets(j)[at] for j, at in zip(key, positions, strict=True))
+            first, *second = (self._dense_sets(j)[at] for j, at in zip(key, set_indices, strict=True))
             if not second:
                 return np.asarray(first.T @ coefficients)
             return np.moveaxis(np.stack([(first * c[:, None]).T @ second[0] for c in coefficients.T]), 0, -1)
-        pairs = zip(positions, (self._corners[j] for j in key), strict=True)
+        pairs = zip(set_indices, (self._corners[j] for j in key), strict=True)
         corners = [of_feature.take(at) for at, of_feature in pairs if of_feature is not None]
         if len(corners) == len(key) == 2:
             return np.moveaxis(centred_products(corners[0], corners[1], coefficients), 0, -1)
         if len(corners) == len(key):
             [main] = corners
             sums = [main.weighted_sum(column) - column @ main.masses for column in coefficients.T]
-        else:
-            masses = [self.set_masses[j][at] for j, at in zip(key, positions, strict=True)]
-            steps = [self._steps(j)[at] for j, at in zip(key, positions, strict=True)]
-            sums = [_from_steps(steps, masses, column) for column in coefficients.T]
+        else:  # some feature has sets with too many corners
+            masses = [self.set_masses[j][at] for j, at in zip(key, set_indices, strict=True)]
+            differences = [self._share_differences(j)[at] for j, at in zip(key, set_indices, strict=True)]
+            sums = [_sum_from_differences(differences, masses, column) for column in coefficients.T]
         return np.moveaxis(np.stack(sums), 0, -1)
 
     def _leaves_with(self, key: Key) -> Ints:
@@ -181,11 +183,11 @@ class ClosedForm:
         leaves = min(having, key=len)
         for j, leaves_of_feature in zip(key, having, strict=True):
             if leaves_of_feature is not leaves:
-                leaves = leaves[self.leaf_sets.have(j, leaves)]
+                leaves = leaves[self.leaf_sets.has_feature(j, leaves)]
         return leaves
 
     def _is_small(self, key: Key, n_leaves: int) -> bool:
-        """Whether a dense product takes less time than the calls of a sparse one."""
+        """Whether a main effect or pair is computed faster with dense matrices of memberships than with sparse ones."""
         sizes = [self.binnings[j].size for j in key]
         n_entries = (len(self.leaf_sets.sets[j].leaves) * size for j, size in zip(key, sizes, strict=True))
         most_steps = costs.SMALL_PRODUCT if len(key) == 2 else costs.SMALL_SUM
@@ -193,17 +195,17 @@ class ClosedForm:
         return is_small and self._fits_as_dense
 
     @functools.cached_property
-    def _fits_as_dense(self) -> bool:
+    def _fits_as_dense(self) -> bool:  # whether dense matrices of all features' memberships fit into memory
         pairs = zip(self.leaf_sets.sets, self.binnings, strict=True)
         return sum(len(sets.leaves) * binning.size for sets, binning in pairs) <= costs.SMALL_MATRICES
 
     @memo
-    def _dense_sets(self, feature: int) -> Floats:
+    def _dense_sets(self, feature: int) -> Floats:  # centred memberships, (n_leaves_with_feature, n_merged_bins)
         return self.centred(feature, self.binnings[feature], self.leaf_sets.sets[feature].leaves)
 
     @memo
-    def _steps(self, feature: int) -> Any:
-        return self.leaf_sets.sets[feature].steps(self.binnings[feature])
+    def _share_differences(self, feature: int) -> Any:
+        return self.leaf_sets.sets[feature].share_differences(self.binnings[feature])
 
     @functools.cached_property
     def _corners(self) -> tuple[Corners | None, ...]:
@@ -211,7 +213,7 @@ class ClosedForm:
         return tuple(itertools.starmap(Corners.of_sets, arguments))
 
     def outer(self, key: Key, binnings: Sequence[Binning], leaves: Ints) -> Floats:
-        """Return the part of some leaves in a term over other merged bins; outputs last."""
+        """Return the part of some leaves in a term, as a tensor over the merged bins of `binnings`; outputs last."""
         total = np.zeros((*(binning.size for binning in binnings), self.leaf_sets.values.shape[1]))
         for start in range(0, len(leaves), costs.OUTER_LEAVES):
             block = leaves[start : start + costs.OUTER_LEAVES]
@@ -220,9 +222,9 @@ class ClosedForm:
         return total
 
     def centred(self, feature: int, binning: Binning, leaves: Ints) -> Floats:
-        """Return shares of merged bins minus masses of the sets, shape (n_leaves, n_merged_bins)."""
-        places = self.leaf_sets.positions(feature, leaves)
-        return self.leaf_sets.sets[feature].onto(binning, places) - self.set_masses[feature][places, None]
+        """Return memberships of merged bins in leaves' sets, minus the sets' masses: (n_leaves, n_merged_bins)."""
+        indices = self.leaf_sets.set_indices(feature, leaves)
+        return self.leaf_sets.sets[feature].merged_shares(binning, indices) - self.set_masses[feature][indices, None]
 
     def at_rows(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
         """Return terms at rows, shape (n_rows, n_keys, n_outputs); what the latest keys need is remembered."""
@@ -249,28 +251,27 @@ class ClosedForm:
             n_coefficients += n_of_key
         yield slice(start, len(keys))
 
-    def _sums(self, keys: Sequence[Key]) -> Sums:
+    def _sums(self, keys: Sequence[Key]) -> Sums:  # what evaluates the terms of these keys at rows
         return Sums(self.leaf_sets, self._leaf_groups(keys), self.set_masses, self.flat)
 
-    def forget_sums(self) -> None:
+    def forget_sums(self) -> None:  # frees their memory
         self._sums_by_keys.clear()
 
     @functools.cached_property
     def _sums_by_keys(self) -> dict[tuple[Key, ...], Sums]:
-        """Sums for the latest keys, oldest first: rows are often explained one by one."""
+        """Sums for the latest keys, oldest first, filled by `at_rows`: rows are often explained one by one."""
         return {}
 
     def _leaf_groups(self, keys: Sequence[Key]) -> list[LeafGroup]:
-        """Return leaves grouped by key, or by their features if there are many keys: a group then serves several."""
+        """Return leaves and coefficients of keys: a group per key, or per key of leaves if that takes fewer calls."""
         leaves_per_group = len(self.leaf_sets.values) / max(len(self.leaf_sets.keys), 1)
         n_calls = self.leaf_sets.n_groups_with(keys) * min(1.0, costs.SMALL_GROUP / max(leaves_per_group, 1.0))
         if len(keys) < costs.FEW_KEYS or n_calls > costs.MANY_GROUPS * len(keys):
-            return [
-                LeafGroup(leaves, {keys[i]: c}, {keys[i]: i}) for i, (leaves, c) in enumerate(map(self._pooled, keys))
-            ]
+            pairs = enumerate(map(self._leaves_and_coefficients, keys))
+            return [LeafGroup(leaves, {keys[i]: coefficients}, {keys[i]: i}) for i, (leaves, coefficients) in pairs]
         columns = {key: position for position, key in enumerate(keys)}
         groups = []
-        for features, leaves in zip(self.leaf_sets.keys, self.leaf_sets.members, strict=True):
+        for features, leaves in zip(self.leaf_sets.keys, self.leaf_sets.leaves_by_key, strict=True):
             if len(columns) < 2 ** len(features):
                 subsets = [key for key in columns if set(key) <= set(features)]
             else:
@@ -282,35 +283,34 @@ class ClosedForm:
                 groups.append(LeafGroup(leaves, coefficients, {key: columns[key] for key in subsets}))
         return groups
 
-    def _pooled(self, key: Key) -> tuple[Ints, Floats]:
-        """Return leaves with the features of a key and their coefficients, pooled if their sets are equal."""
+    def _leaves_and_coefficients(self, key: Key) -> tuple[Ints, Floats]:
+        """Return the leaves of a term and their coefficients; neighbours with equal sets become one leaf."""
         leaves = self._leaves_with(key)
-        return self.leaf_sets.pooled(key, leaves, self.coefficients(key, leaves))
+        return self.leaf_sets.pool_equal_sets(key, leaves, self.coefficients(key, leaves))
 
 
-def _from_steps(steps: Sequence[Any], masses: Sequence[Floats], coefficients: Floats) -> Floats:
-    """Return Σ over leaves of c (A - p), or of c (A - p)ᵀ (B - q), for sets A, B of one feature or a pair, masses p, q.
-
-    Sets are given by the sparse differences of their memberships along the bins; coefficients c are (n_leaves,).
-    """
-    if len(steps) == 1:
-        return np.asarray(np.cumsum(steps[0].T @ coefficients) - coefficients @ masses[0])
-    scaled = steps[0].multiply(coefficients[:, None]).tocsr()
-    both: Floats = (scaled.T @ steps[1]).toarray()
+def _sum_from_differences(differences: Sequence[Any], masses: Sequence[Floats], coefficients: Floats) -> Floats:
+    """Return the table of a main effect, Σ over leaves of c (A - p), or of a pair, Σ c (A - p)ᵀ (B - q); one output."""
+    # A, B are memberships of bins in the leaves' sets, given by sparse differences along the bins, (n_leaves, n_bins):
+    # running sums of these are memberships. p, q are the masses of the sets, c the coefficients, (n_leaves,).
+    if len(differences) == 1:
+        return np.asarray(np.cumsum(differences[0].T @ coefficients) - coefficients @ masses[0])
+    scaled = differences[0].multiply(coefficients[:, None]).tocsr()
+    both: Floats = (scaled.T @ differences[1]).toarray()
     np.cumsum(both, axis=0, out=both)
     np.cumsum(both, axis=1, out=both)
     both -= np.cumsum(scaled.T @ masses[1])[:, None]
-    both -= np.cumsum(steps[1].T @ (coefficients * masses[0]))
+    both -= np.cumsum(differences[1].T @ (coefficients * masses[0]))
     both += (coefficients * masses[0] * masses[1]).sum()
     return both
 
 
 def raw_at_rows(leaf_sets: LeafSets, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
-    """Return raw terms, each leaf in the term of its features: shape (n_rows, n_keys, n_outputs)."""
+    """Return raw terms at rows, each leaf in the term of all its features: shape (n_rows, n_keys, n_outputs)."""
     columns = {key: position for position, key in enumerate(keys)}
     groups = [
         LeafGroup(leaves, {key: leaf_sets.values[leaves]}, {key: columns[key]})
-        for key, leaves in zip(leaf_sets.keys, leaf_sets.members, strict=True)
+        for key, leaves in zip(leaf_sets.keys, leaf_sets.leaves_by_key, strict=True)
         if key in columns
     ]
     return Sums(leaf_sets, groups).at_rows(codes, len(keys), n_jobs)
@@ -318,11 +318,11 @@ def raw_at_rows(leaf_sets: LeafSets, codes: BinIndices, keys: Sequence[Key], n_j
 
 def totals_cost(leaf_sets: LeafSets) -> float:
     """Return products per row for the totals of all orders: Σ over leaves of (features on its path)² / 2."""
-    pairs = zip(leaf_sets.keys, leaf_sets.group_sizes.tolist(), strict=True)
+    pairs = zip(leaf_sets.keys, leaf_sets.n_leaves_by_key.tolist(), strict=True)
     return math.fsum(n_leaves * len(key) ** 2 / 2 for key, n_leaves in pairs)
 
 
 def row_cost(leaf_sets: LeafSets) -> float:
     """Return products per row for all terms of all orders: Σ over leaves of 2^(features on its path)."""
-    pairs = zip(leaf_sets.keys, leaf_sets.group_sizes.tolist(), strict=True)
+    pairs = zip(leaf_sets.keys, leaf_sets.n_leaves_by_key.tolist(), strict=True)
     return math.fsum(n_leaves * 2.0 ** len(key) for key, n_leaves in pairs)

@@ -40,6 +40,7 @@ class CoarseAxes(NamedTuple):  # of a table, as flat arrays for compiled code
 
 
 def coarse_axes(leaf_sets: LeafSets, features: Key, binnings: Sequence[Binning]) -> CoarseAxes:
+    """Return the axes of a table over coarse bins of some features; `binnings` has one for each of these."""
     axis = np.full(len(leaf_sets.sets), -1, dtype=np.int64)
     axis[list(features)] = np.arange(len(features))
     n_bins = np.array([len(binning.bins) for binning in binnings], dtype=np.int64)
@@ -47,60 +48,64 @@ def coarse_axes(leaf_sets: LeafSets, features: Key, binnings: Sequence[Binning])
     bins, shares = np.zeros(len(ends), dtype=np.int64), np.zeros(len(ends))
     first = np.cumsum([0, *(n_bins[:-1] + 1)])
     for j, start, binning in zip(features, first, binnings, strict=True):
-        sets, n = leaf_sets.sets[j], len(binning.bins)
-        bins[start : start + n], shares[start : start + n] = binning.bins, binning.shares
+        sets, end = leaf_sets.sets[j], start + len(binning.bins)
+        bins[start:end], shares[start:end] = binning.bins, binning.shares
         if isinstance(sets, Intervals):
-            ends[start : start + sets.n_intervals + 1] = sets.ends(binning)
+            ends[start : start + sets.n_intervals + 1] = sets.merged_ends(binning)
     size = np.array([binning.size for binning in binnings], dtype=np.int64)
     return CoarseAxes(axis, size, first, n_bins, ends, bins, shares)
 
 
 def mean_on_cells(leaves: Ints, values: Floats, flat: FlatLeaves, axes: CoarseAxes) -> Floats:
-    """Return, per coarse cell, Σ over leaves of value times share of the cell times masses of features without axis."""
+    """Return the part of some leaves in the forest's mean given the coarse cell; one axis per feature, outputs last."""
+    # A leaf adds its value times the share of the cell that it reaches times the masses of its sets without an axis.
     total = add_boxes(leaves, values, flat, axes).reshape(*(axes.size + 1), -1)
     for axis, size in enumerate(axes.size):
-        bins, everywhere = np.split(total, [size], axis=axis)
+        bins, everywhere = np.split(total, [size], axis=axis)  # the last place of an axis counts for all bins
         total = bins + everywhere
     return np.asarray(total)
 
 
 @Kernel
-def fill_from_interval(cells: Ints, shares: Floats, ends: tuple[float, float], missing: tuple[int, float]) -> int:
-    """Fill arrays with the coarse bins that an interval reaches and its shares of them; return their number."""
+def fill_from_interval(reached: Ints, shares: Floats, ends: tuple[float, float], missing: tuple[int, float]) -> int:
+    """Fill `reached` with the coarse bins that an interval reaches, `shares` with its shares of them; return n."""
     # `ends` are in units of coarse bins; `missing` is the coarse bin of missing values and its share, 0 if not in it.
-    n_cells, cell = 0, int(ends[0])
-    while cell < ends[1]:
-        share = min(ends[1], cell + 1.0) - max(ends[0], float(cell))
+    n_reached, coarse_bin = 0, int(ends[0])
+    while coarse_bin < ends[1]:
+        share = min(ends[1], coarse_bin + 1.0) - max(ends[0], float(coarse_bin))
         if share > 0.0:
-            cells[n_cells], shares[n_cells] = cell, share
-            n_cells += 1
-        cell += 1
+            reached[n_reached], shares[n_reached] = coarse_bin, share
+            n_reached += 1
+        coarse_bin += 1
     if missing[1] > 0.0:
-        if n_cells > 0 and cells[n_cells - 1] == missing[0]:
-            n_cells -= 1
-            shares[n_cells] += missing[1]
+        if n_reached > 0 and reached[n_reached - 1] == missing[0]:
+            n_reached -= 1
+            shares[n_reached] += missing[1]
         else:
-            cells[n_cells], shares[n_cells] = missing
-        n_cells += 1
-    return n_cells
+            reached[n_reached], shares[n_reached] = missing
+        n_reached += 1
+    return n_reached
 
 
 @Kernel
-def fill_from_table(cells: Ints, shares: Floats, is_inside: Bools, bins: Ints, bin_shares: Floats) -> int:
-    """Fill arrays with all coarse bins up to the last in the set and its shares of them; return their number."""
-    n_cells = 0
-    for b in range(len(is_inside)):
-        if is_inside[b]:
-            while n_cells <= bins[b]:
-                cells[n_cells], shares[n_cells] = n_cells, 0.0
-                n_cells += 1
-            shares[bins[b]] += bin_shares[b]
-    return n_cells
+def fill_from_table(reached: Ints, shares: Floats, is_inside: Bools, bins: Ints, bin_shares: Floats) -> int:
+    """Fill `reached` with all coarse bins up to the last of a set, `shares` with the set's shares of them; return n."""
+    # Per fine bin: whether it is in the set, its coarse bin, and its share of that.
+    n_reached = 0
+    for fine_bin in range(len(is_inside)):
+        if is_inside[fine_bin]:
+            while n_reached <= bins[fine_bin]:
+                reached[n_reached], shares[n_reached] = n_reached, 0.0
+                n_reached += 1
+            shares[bins[fine_bin]] += bin_shares[fine_bin]
+    return n_reached
 
 
 @Kernel
 def add_boxes(leaves: Ints, values: Floats, flat: FlatLeaves, axes: CoarseAxes) -> Floats:
-    """Sum leaves' values times shares on flat cells, (n_cells, n_outputs); the last place of an axis is "all bins"."""
+    """Sum leaves' values times shares in coarse cells: (n_cells, n_outputs); the last place of axes is "all bins"."""
+    # Per leaf, `places` are the flat cells that it reaches and `weights` its shares of them: each feature on its path
+    # replaces "all bins" of its axis by the coarse bins that the leaf reaches; without an axis it gives a factor.
     starts, feature, low, high, missing_from, mass, has_table, table = flat
     axis_of, sizes, firsts, n_bins, ends, bins, bin_shares = axes
     n_outputs, most_bins = values.shape[1], sizes.max() + 1
@@ -109,7 +114,7 @@ def add_boxes(leaves: Ints, values: Floats, flat: FlatLeaves, axes: CoarseAxes) 
         stride[axis] = stride[axis + 1] * (sizes[axis + 1] + 1)
     n_cells, everywhere = stride[0] * (sizes[0] + 1), (stride * sizes).sum()
     total = np.zeros((n_cells, n_outputs))
-    cells, shares = np.empty(most_bins, np.int64), np.empty(most_bins)
+    reached, shares = np.empty(most_bins, np.int64), np.empty(most_bins)
     places, weights = np.empty(n_cells, np.int64), np.empty(n_cells)
     for leaf in leaves:
         places[0], weights[0], n_places, factor = everywhere, 1.0, 1, 1.0
@@ -121,15 +126,16 @@ def add_boxes(leaves: Ints, values: Floats, flat: FlatLeaves, axes: CoarseAxes) 
             first, last = firsts[axis], firsts[axis] + n_bins[axis] - 1
             if has_table[feature[entry]]:
                 is_inside = table[begin : begin + n_bins[axis]]
-                n_new = fill_from_table(cells, shares, is_inside, bins[first : last + 1], bin_shares[first : last + 1])
+                axis_shares = bin_shares[first : last + 1]
+                n_new = fill_from_table(reached, shares, is_inside, bins[first : last + 1], axis_shares)
             else:
                 interval = ends[first + begin], ends[first + max(begin, high[entry])]
                 missing = bins[last], bin_shares[last] if missing_from[entry] < n_bins[axis] else 0.0
-                n_new = fill_from_interval(cells, shares, interval, missing)
+                n_new = fill_from_interval(reached, shares, interval, missing)
             for old in range(n_places - 1, -1, -1):
                 place, weight = places[old] - sizes[axis] * stride[axis], weights[old]
                 for i in range(n_new):
-                    places[old * n_new + i] = place + cells[i] * stride[axis]
+                    places[old * n_new + i] = place + reached[i] * stride[axis]
                     weights[old * n_new + i] = weight * shares[i]
             n_places *= n_new
         for i in range(n_places):
@@ -162,7 +168,7 @@ class CoarseMeans:
         return values
 
     def _finest_term(self, key: Key, limit: int) -> Floats:
-        """Return a term on the cells of a table: its mean over features not in the key, centred along the others."""
+        """Return a term on cells with `limit` bins: a table averaged over other features, centred along its own."""
         features = self._smallest_table(limit, key)
         values = self.tables[limit, features]
         for axis in reversed(range(len(features))):
@@ -178,13 +184,13 @@ class CoarseMeans:
         return min((table for bins, table in self.tables if bins == limit and set(key) <= set(table)), key=len)
 
     @memo
-    def _masses(self, feature: int, limit: int) -> Floats:
+    def _masses(self, feature: int, limit: int) -> Floats:  # of a feature's bins, merged to at most `limit`
         masses = np.bincount(self.binnings[feature].coarser(limit), self.form.masses[feature])
         return masses.astype(np.float64)
 
     @memo
     def _coarser_binning(self, feature: int, limit: int, coarser: int) -> Binning:
-        """Return how bins of a feature, merged to at most `limit`, are merged to at most `coarser`."""
+        """Return the binning that merges a feature's at most `limit` coarse bins to at most `coarser`."""
         binning = self.binnings[feature]
         fine, coarse = binning.coarser(limit), binning.coarser(coarser)
         shares = np.bincount(fine, binning_by(coarse, self.form.masses[feature]).shares).astype(np.float64)
@@ -195,7 +201,7 @@ class CoarseMeans:
 def coarse_means(
     form: ClosedForm, keys: Sequence[Key], bins: Mapping[int, int], n_jobs: int = 1, progress: Progress = quiet
 ) -> CoarseMeans:
-    """Return tables from which terms follow; `bins` limits the bins per feature for terms of each order."""
+    """Return the forest's means on coarse cells, from which the terms `keys` follow; `bins` limits bins per order."""
     binnings = coarse_binnings(form)
     by_limit = {limit: [key for key in keys if bins[len(key)] == limit] for limit in sorted(set(bins.values()))}
     merged = {
@@ -228,11 +234,11 @@ def coarse_means(
 
 
 Tables = list[tuple[Key, int]]
-"""Features of tables, and the number of these that a leaf must have: terms of that order have no part of others."""
+"""Features of tables of means, and how many of these a leaf must have: others add nothing to terms of that order."""
 
 
 def _dense_tables(form: ClosedForm, keys: Sequence[Key], sizes: Mapping[int, int]) -> Tables:
-    """Return the cheapest set of dense tables: one per key, one per largest key, or one for all."""
+    """Return the cheapest tables for numpy that contain all keys: one per key, one per largest key, or one for all."""
     lowest = min(map(len, keys), default=0)
     below = {smaller for key in keys for smaller in keys_below(key)}
     options = [[(key, len(key)) for key in keys], [(key, lowest) for key in keys if key not in below]]
@@ -242,7 +248,7 @@ def _dense_tables(form: ClosedForm, keys: Sequence[Key], sizes: Mapping[int, int
 
 
 def _n_steps(form: ClosedForm, tables: Tables, sizes: Mapping[int, int]) -> collections.Counter[str]:
-    """Return the steps of numpy by kind of step, for dense tables of features with given numbers of bins."""
+    """Return the steps that numpy takes for some tables, by kind of step; `sizes` has the bins of each feature."""
     n_leaves = [form.leaf_sets.n_leaves_with_some(*table) for table in tables]
     cells = (math.prod(sizes[j] for j in features) for features, _ in tables)
     n_cells = sum(n * size for n, size in zip(n_leaves, cells, strict=True))
@@ -250,7 +256,7 @@ def _n_steps(form: ClosedForm, tables: Tables, sizes: Mapping[int, int]) -> coll
 
 
 def _covering_tables(keys: Sequence[Key], sizes: Mapping[int, int]) -> Tables:
-    """Cover all keys with few tables of limited size, greedily adding the features that complete most keys."""
+    """Return few tables of limited size that contain all keys; each greedily adds features that complete most keys."""
     lowest = min(map(len, keys), default=0)
     uncovered = set(keys)
     tables: Tables = []
@@ -276,7 +282,7 @@ def _n_complete(features: Collection[int], keys: Collection[Key]) -> tuple[int, 
 def _mean_of_leaves(
     form: ClosedForm, features: Key, binnings: Sequence[Binning], *, is_compiled: bool
 ) -> Callable[[Ints], Floats]:
-    """Return a function of leaves: their part of the forest's mean given the merged bins of some features."""
+    """Return a function from leaves to their part in the forest's mean given the merged bins of some features."""
     if is_compiled:
         axes, flat = coarse_axes(form.leaf_sets, features, binnings), form.flat()
         return lambda leaves: mean_on_cells(leaves, form.leaf_sets.values, flat, axes)
@@ -289,9 +295,9 @@ def _mean_of_leaves(
 
 
 def _shares(form: ClosedForm, feature: int, binning: Binning, leaves: Ints) -> Floats:
-    """Return the share of each merged bin that leads to each leaf: 1 if the feature is not on its path."""
+    """Return the share of each merged bin in leaves' sets, 1 without the feature on the path: (n_leaves, n_bins)."""
     sets = form.leaf_sets
-    having = sets.have(feature, leaves)
+    having = sets.has_feature(feature, leaves)
     shares = np.ones((len(leaves), binning.size))
-    shares[having] = sets.sets[feature].onto(binning, sets.positions(feature, leaves[having]))
+    shares[having] = sets.sets[feature].merged_shares(binning, sets.set_indices(feature, leaves[having]))
     return shares

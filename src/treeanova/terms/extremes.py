@@ -248,7 +248,7 @@ def steps_of_trees(forest: Forest, leaf_sets: LeafSets, feature: int, output: in
     tree = forest.tree_of_leaves
     largest = np.maximum.reduceat(np.abs(values)[np.argsort(tree, kind="stable")], _firsts(np.sort(tree)))
     size = float(np.abs(forest.intercept[output]) + largest.sum())
-    changes = sets.steps(unmerged(grid.sizes[feature])).tocsc()
+    changes = sets.share_differences(unmerged(grid.sizes[feature])).tocsc()
     for k in range(grid.axes[feature].n_regular - 1):
         entries = slice(changes.indptr[k + 1], changes.indptr[k + 2])
         leaves, signs = sets.leaves[changes.indices[entries]], changes.data[entries]
@@ -266,7 +266,7 @@ def _step_of_leaves(
 ) -> StepFunction:
     """Return the step between two bins; `ends` are the leaves that hold only the first bin, and only the second."""
     leaves = np.concatenate(ends)  # `tree` has the tree of each leaf of the forest, `values` one output
-    partners = tuple(j for j in range(len(leaf_sets.sets)) if j != feature and leaf_sets.have(j, leaves).any())
+    partners = tuple(j for j in range(len(leaf_sets.sets)) if j != feature and leaf_sets.has_feature(j, leaves).any())
     columns, merged = _merged_columns(leaf_sets, partners, leaves)
     lengths = [int(bin_columns.max()) + 1 for bin_columns in columns]
     pairs = _intersecting_pairs(merged, lengths, tree[leaves], len(ends[0]))
@@ -282,8 +282,8 @@ def _merged_columns(leaf_sets: LeafSets, partners: Key, leaves: Ints) -> tuple[t
     columns, merged = [], [np.zeros((len(leaves), 0), bool)]
     for j in partners:
         bins = np.ones((len(leaves), leaf_sets.grid.sizes[j]), dtype=bool)
-        having = np.flatnonzero(leaf_sets.have(j, leaves))
-        places = leaf_sets.positions(j, leaves[having])
+        having = np.flatnonzero(leaf_sets.has_feature(j, leaves))
+        places = leaf_sets.set_indices(j, leaves[having])
         bins[having] = leaf_sets.sets[j].contain(places, np.arange(bins.shape[1], dtype=np.int32))
         packed = np.ascontiguousarray(np.packbits(bins, axis=0).T)
         _, first, column = np.unique(packed, axis=0, return_index=True, return_inverse=True)

@@ -24,16 +24,17 @@ from treeanova.model.grid import Binning
 from treeanova.terms import costs
 from treeanova.terms.leaves import BinSets, FlatLeaves, Intervals, LeafSets, flatten
 
-_BLOCK = 1_024  # points at once
+_BLOCK = 1_024  # points at once, whose products stay in the cache
 
 
 @Kernel
 def sum_polynomials(
     codes: BinIndices, leaves: tuple[int, int], n_orders: int, values: Floats, flat: FlatLeaves
 ) -> Floats:
-    """Return coefficients of t^k in Σ values Π_j (p_j + t (z_j - p_j)) for all k: (n_orders, n_outputs, n_rows)."""
-    # The sum is over the leaves from leaves[0] to leaves[1]; z_j is 1 if a row's bin, in `codes` (n_features, n_rows),
-    # is in the leaf's set of feature j, else 0; p_j is the mass of the set. Values are (n_leaves, n_outputs).
+    """Return sums of all terms of each order, for independent features: shape (n_orders, n_outputs, n_rows)."""
+    # Order k is the coefficient of t^k in Σ values Π_j (p_j + t (z_j - p_j)), over leaves from leaves[0] to leaves[1];
+    # z_j is 1 if a row's bin, in `codes` (n_features, n_rows), is in the leaf's set of feature j, else 0; p_j is the
+    # mass of the set. Values are (n_leaves, n_outputs).
     # Fields are unpacked once, and loops use two indices: access to fields and views of rows cost more than entries.
     starts, feature, low, high, missing_from, mass, has_table, table = flat
     n_rows, n_outputs = codes.shape[1], values.shape[1]
@@ -72,10 +73,8 @@ def sum_polynomials(
 
 @Kernel
 def sum_at_points(codes: BinIndices, weights: Floats, starts: Ints, tables: Floats) -> Floats:
-    """Sum weights times Π_j tables[leaf, starts[j] + codes[j, point]] over points: one sum per leaf.
-
-    Points are taken in blocks whose products stay in the cache.
-    """
+    """Return, per leaf, the sum over weighted points of Π_j tables[leaf, starts[j] + codes[j, point]]."""
+    # `tables` has one row per leaf: the tables of all features one after the other, that of j from `starts[j]` on.
     (n_features, n_points), n_leaves = codes.shape, len(tables)
     sums, product = np.zeros(n_leaves), np.empty(_BLOCK)
     for first in range(0, n_points, _BLOCK):
@@ -94,7 +93,7 @@ def sum_at_points(codes: BinIndices, weights: Floats, starts: Ints, tables: Floa
 
 @Kernel
 def fill_from_interval(centred: Floats, bins: BinIndices, interval: tuple[int, int, int], mass: float) -> None:
-    """Fill `centred`, per row, with 1 for a bin in the interval or among the missing ones, else 0, minus the mass."""
+    """Fill `centred`, per row, with the membership 0 or 1 of its bin in a leaf's set, minus the set's mass."""
     low, high, missing_from = interval
     for row in range(len(bins)):
         is_inside = ((bins[row] >= low) & (bins[row] < high)) | (bins[row] >= missing_from)
@@ -103,14 +102,14 @@ def fill_from_interval(centred: Floats, bins: BinIndices, interval: tuple[int, i
 
 @Kernel
 def fill_from_table(centred: Floats, bins: BinIndices, table: Bools, start: int, mass: float) -> None:
-    """Fill `centred`, per row, with 1 or 0 for a bin in the set that begins at table[start] or not, minus the mass."""
+    """Fill `centred` as `fill_from_interval` does; bin b is in the set if table[start + b] is True."""
     for row in range(len(bins)):
         centred[row] = np.float64(table[start + bins[row]]) - mass
 
 
 @Kernel
 def multiply_into(result: Floats, polynomial: Floats, degree: int, mass: float, centred: Floats) -> None:
-    """Put polynomials in t of one degree, (degree + 1, n_rows), times (mass + t centred) into `result`."""
+    """Put polynomials in t, one per row, times (mass + t centred) into `result`, shape (degree + 2, n_rows)."""
     for row in range(len(centred)):
         result[0, row] = mass * polynomial[0, row]
         result[degree + 1, row] = centred[row] * polynomial[degree, row]
@@ -122,8 +121,9 @@ def multiply_into(result: Floats, polynomial: Floats, degree: int, mass: float, 
 
 @Kernel
 def pull_back(share: Floats, weights: Floats, polynomial: Floats, mass: float, centred: Floats) -> None:
-    """Put centred Σ_k weights_k polynomial_k, a feature's part, into `share`; then let weights absorb its factor."""
-    # Under the new weights a product without the factor mass + t centred has the sum that it had with it before.
+    """Put a feature's share, centred Σ_k weights_k polynomial_k, into `share`; then let `weights` absorb its factor."""
+    # A step of `sum_shares`, from the last feature of a leaf to the first. Under the new weights, a product without the
+    # factor mass + t centred has the sum that it had with it before. Arrays are (n_rows,) or (n_powers, n_rows).
     share[:] = 0.0
     for power in range(len(polynomial)):
         weight, coefficient = weights[power], polynomial[power]
@@ -141,10 +141,10 @@ def pull_back(share: Floats, weights: Floats, polynomial: Floats, mass: float, c
 def sum_shares(
     codes: BinIndices, leaves: tuple[int, int], order_weights: Floats, values: Floats, flat: FlatLeaves
 ) -> Floats:
-    """Return what each feature j gets of all terms of a range of leaves, shape (n_features, n_outputs, n_rows)."""
-    # That is values times (z_j - p_j) Σ_k w_k q_k, with q the coefficients of Π_{i ≠ j} (p_i + t (z_i - p_i)), w_k the
-    # weight of order k + 1, z whether a row's bin, in `codes` (n_features, n_rows), is in a leaf's set, p the set's
-    # mass.
+    """Return what each feature gets if terms are shared equally among features: (n_features, n_outputs, n_rows)."""
+    # Feature j gets, of the leaves from leaves[0] to leaves[1], values times (z_j - p_j) Σ_k w_k q_k, with q the
+    # coefficients of Π_{i ≠ j} (p_i + t (z_i - p_i)), w_k the weight of order k + 1, z whether a row's bin, in `codes`
+    # (n_features, n_rows), is in a leaf's set, p the set's mass. The docstring of `terms.py` derives it.
     starts, feature, low, high, missing_from, mass, has_table, table = flat
     (n_features, n_rows), n_outputs, n_orders = codes.shape, values.shape[1], len(order_weights)
     lowest = np.flatnonzero(order_weights)[0]
@@ -194,7 +194,7 @@ class FlatGroups(NamedTuple):
 
 @Kernel
 def sum_products(codes: BinIndices, n_columns: int, groups: FlatGroups, flat: FlatLeaves) -> Floats:
-    """Sum coefficients times Π_{j in key} (z_j - p_j) over the leaves of all groups: (n_columns, n_outputs, n_rows)."""
+    """Return terms at rows, Σ over leaves of coefficient Π_{j in key} (z_j - p_j): (n_columns, n_outputs, n_rows)."""
     # Each key of a group has a column of the result. z_j is 1 if a row's bin, in `codes` (n_features, n_rows), is in a
     # leaf's set of feature j, else 0; p_j is the set's mass. Keys with the same first features share their product.
     starts, feature, low, high, missing_from, mass, has_table, table = flat
@@ -269,6 +269,7 @@ class Sums:
         return costs.is_compiled_at_rows(factors=n_factors, products=n_products)
 
     def at_rows_by_kernel(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
+        """Return the sums by compiled code, blocks of rows in threads: shape (n_rows, n_columns, n_outputs)."""
         values = np.empty((len(codes), n_columns, self.leaf_sets.values.shape[1]))
         block_size = max(1, min(costs.KERNEL_ROWS, -(-len(codes) // n_jobs)))
         flat = self._flat_groups_and_leaves
@@ -289,7 +290,7 @@ class Sums:
         return flat_groups, flatten(self.leaf_sets, self.set_masses) if flat_leaves is None else flat_leaves()
 
     def at_rows_by_numpy(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
-        """Return the sums by numpy, blocks of rows in threads; blocks are smaller if a group has many leaves."""
+        """Return the sums by numpy, blocks of rows in threads: shape (n_rows, n_columns, n_outputs)."""
         values = np.zeros((len(codes), n_columns, self.leaf_sets.values.shape[1]))
         row_slices = [slice(start, start + costs.SUM_ROWS) for start in range(0, len(codes), costs.SUM_ROWS)]
 
@@ -310,9 +311,9 @@ class Sums:
 
         @functools.cache
         def factor(j: int) -> Floats:  # memberships, centred or not, of rows in the sets of leaves: (n_leaves, n_rows)
-            places = self.leaf_sets.positions(j, group.leaves[chunk])
-            inside = self.leaf_sets.sets[j].contain(places, codes[:, j])
-            return inside.astype(np.float64) if self.set_masses is None else inside - self.set_masses[j][places, None]
+            indices = self.leaf_sets.set_indices(j, group.leaves[chunk])
+            inside = self.leaf_sets.sets[j].contain(indices, codes[:, j])
+            return inside.astype(np.float64) if self.set_masses is None else inside - self.set_masses[j][indices, None]
 
         products: list[tuple[Key, Floats]] = []  # of the first features of a key: the next key may begin alike
         for key in sorted(group.columns):
@@ -328,7 +329,7 @@ class Sums:
 
 
 def sum_at_rows(products: Floats, coefficients: Floats) -> Floats:
-    """Return sums over leaves of products (n_leaves, n_rows) times coefficients (n_leaves, n_outputs), at rows."""
+    """Sum products (n_leaves, n_rows) times coefficients (n_leaves, n_outputs) over leaves: (n_rows, n_outputs)."""
     # For one output, digits do not depend on the number of rows: leaves are added one after the other, which BLAS does
     # only for some shapes. For several outputs that would be several times slower than a product of matrices.
     if coefficients.shape[1] > 1:
@@ -372,25 +373,27 @@ def _n_shared(before: Key, key: Key) -> int:
 
 
 class Corners(NamedTuple):
-    """Masses of the sets of leaves, and their differences along the bins of a feature: few rows of a table per leaf."""
+    """Sets of leaves along one feature, by the few bins where memberships change (corners), and the sets' masses."""
 
+    # Leaves with a common begin or end share a row of a table, whose entries are changes of membership at some bins.
     rows: BinIndices  # rows of the table that belong to each leaf, shape (n_leaves, n_rows_of_leaf)
-    bins: BinIndices  # positions of the entries of a row, shape (n_rows, n_entries)
-    values: Floats  # the entries; 0 if a row has fewer
-    masses: Floats  # masses of the sets of the leaves
+    bins: BinIndices  # bins of the entries of a row, shape (n_rows, n_entries)
+    values: Floats  # the changes of membership at these bins; 0 if a row has fewer
+    masses: Floats  # masses of the sets, shape (n_leaves,)
     n_bins: int
 
     @classmethod
     def of_sets(cls, sets: BinSets, binning: Binning, masses: Floats) -> Corners | None:
-        """Return the corners of sets on merged bins; None if a set has too many entries."""
+        """Return the corners of sets on merged bins; None if a set has too many."""
         if isinstance(sets, Intervals):
             return cls.of_intervals(sets, binning, masses)
-        return cls.of_steps(sets.steps(binning), masses)
+        return cls.of_differences(sets.share_differences(binning), masses)
 
     @classmethod
     def of_intervals(cls, sets: Intervals, binning: Binning, masses: Floats) -> Corners:
-        """Return rows for begin, end and missing bins; each has two entries, as it may begin within a merged bin."""
-        ends = sets.ends(binning)
+        """Return the corners of intervals on merged bins: rows of the table for begin, end and missing bins."""
+        # A row has two entries: an interval may begin or end within a merged bin, and then changes the next one too.
+        ends = sets.merged_ends(binning)
         merged_bin = np.floor(ends).astype(np.int32)
         fractions = np.stack([1 - (ends - merged_bin), ends - merged_bin], axis=1)
         rows = [sets.low, len(ends) + np.maximum(sets.low, sets.high)]
@@ -406,17 +409,17 @@ class Corners(NamedTuple):
         return cls(np.stack(rows, axis=1).astype(np.int32), bins.astype(np.int32), values, masses, binning.size)
 
     @classmethod
-    def of_steps(cls, steps: scipy.sparse.csr_array, masses: Floats) -> Corners | None:
-        """Return one row per leaf; None if a set has too many entries, such as one of many categories."""
-        counts = np.diff(steps.indptr)
+    def of_differences(cls, differences: scipy.sparse.csr_array, masses: Floats) -> Corners | None:
+        """Return corners from differences of memberships, (n_leaves, n_bins); None if a set has too many."""
+        counts = np.diff(differences.indptr)
         n_entries = int(counts.max(initial=0))
         if n_entries > costs.MAX_CORNERS:
             return None
         bins = np.zeros((len(counts), n_entries), dtype=np.int32)
         values = np.zeros((len(counts), n_entries))
         places = np.arange(n_entries) < counts[:, None]
-        bins[places], values[places] = steps.indices, steps.data
-        return cls(np.arange(len(counts), dtype=np.int32)[:, None], bins, values, masses, steps.shape[1])
+        bins[places], values[places] = differences.indices, differences.data
+        return cls(np.arange(len(counts), dtype=np.int32)[:, None], bins, values, masses, differences.shape[1])
 
     def take(self, leaves: Ints | slice) -> Corners:
         return self._replace(rows=self.rows[leaves], masses=self.masses[leaves])
@@ -426,30 +429,32 @@ class Corners(NamedTuple):
         return int(self.rows.shape[1] * self.bins.shape[1])
 
     def bins_and_values(self) -> tuple[BinIndices, Floats]:
-        """Return bins and values of all entries, shape (n_leaves, n_entries_per_leaf)."""
+        """Return the bins where each leaf's membership changes, and the changes: (n_leaves, n_entries_per_leaf)."""
         shape = len(self.rows), self.n_entries_per_leaf
         return self.bins[self.rows].reshape(shape), self.values[self.rows].reshape(shape)
 
     def weighted_sum(self, weights: Floats) -> Floats:
-        """Return, per bin, the sum of memberships over leaves with weights (n_leaves,)."""
+        """Return, per bin, the sum of weights (n_leaves,) of the leaves whose sets contain it."""
         row_weights = np.zeros(len(self.bins))
         for rows in self.rows.T:
             row_weights += np.bincount(rows, weights, len(row_weights))
-        return np.cumsum(np.bincount(self.bins.ravel(), (self.values * row_weights[:, None]).ravel(), self.n_bins))
+        changes = np.bincount(self.bins.ravel(), (self.values * row_weights[:, None]).ravel(), self.n_bins)
+        return np.cumsum(changes)
 
 
-CornerSums = tuple[Floats, Floats, Floats]  # over cells, rows and columns of the tables, outputs first
+CornerSums = tuple[Floats, Floats, Floats]  # changes in the cells, rows and columns of a pair's table, outputs first
 
 
 def centred_products(first: Corners, second: Corners, weights: Floats) -> Floats:
-    """Return Σ over leaves of weights (n_leaves, n_outputs) times (a - p) ⊗ (b - q): (n_outputs, n_bins, n_bins)."""
-    # a and b say which bins of two features are in a leaf's sets, p and q are the masses of these sets.
+    """Return a pair's table, Σ over leaves of weights times (a - p) ⊗ (b - q): shape (n_outputs, n_bins, n_bins)."""
+    # a and b are the memberships of bins of two features in a leaf's sets, p and q the masses of these sets. Weights
+    # are (n_leaves, n_outputs). Running sums of changes give a ⊗ b; then a q and p b are subtracted, p q is added.
     n_corners = weights.size * first.n_entries_per_leaf * second.n_entries_per_leaf
     add = add_corners if costs.is_compiled(corners=n_corners) else add_corners_by_numpy
     sums: CornerSums = add(first, second, weights)
     totals, rows, columns = sums
     masses = first.masses * second.masses
-    for output, total in enumerate(totals):  # running sums of corners, then a ⊗ b - a q - p b + p q
+    for output, total in enumerate(totals):
         np.cumsum(total, axis=0, out=total)
         np.cumsum(total, axis=1, out=total)
         total -= np.cumsum(rows[output])[:, None]
@@ -459,7 +464,8 @@ def centred_products(first: Corners, second: Corners, weights: Floats) -> Floats
 
 
 def add_corners_by_numpy(first: Corners, second: Corners, weights: Floats) -> CornerSums:
-    """Return sums of weighted corners in cells, (n_outputs, n_bins, n_bins), and in rows and columns times masses."""
+    """Sum changes of membership, times weights (n_leaves, n_outputs), in the cells, rows and columns of a table."""
+    # A change of one feature times one of the other goes to a cell, times the other set's mass to a row or column.
     n_outputs = weights.shape[1]
     total = np.zeros((n_outputs, first.n_bins * second.n_bins))
     rows, columns = np.zeros((n_outputs, first.n_bins)), np.zeros((n_outputs, second.n_bins))
@@ -467,14 +473,14 @@ def add_corners_by_numpy(first: Corners, second: Corners, weights: Floats) -> Co
         chunk = slice(start, start + costs.CORNER_LEAVES)
         row_bins, row_values = first.take(chunk).bins_and_values()
         column_bins, column_values = second.take(chunk).bins_and_values()
-        p, q = first.masses[chunk], second.masses[chunk]
+        row_masses, column_masses = first.masses[chunk], second.masses[chunk]
         cells = (row_bins[:, :, None].astype(np.int64) * second.n_bins + column_bins[:, None, :]).ravel()
         for output, leaf_weights in enumerate(weights[chunk].T):
             scaled = row_values * leaf_weights[:, None]
             corners = (scaled[:, :, None] * column_values[:, None, :]).ravel()
             total[output] += np.bincount(cells, corners, total.shape[1])
-            rows[output] += np.bincount(row_bins.ravel(), (scaled * q[:, None]).ravel(), first.n_bins)
-            scaled_columns = (column_values * (leaf_weights * p)[:, None]).ravel()
+            rows[output] += np.bincount(row_bins.ravel(), (scaled * column_masses[:, None]).ravel(), first.n_bins)
+            scaled_columns = (column_values * (leaf_weights * row_masses)[:, None]).ravel()
             columns[output] += np.bincount(column_bins.ravel(), scaled_columns, second.n_bins)
     return total.reshape(n_outputs, first.n_bins, second.n_bins), rows, columns
 
@@ -493,9 +499,9 @@ def gather(bins: BinIndices, values: Floats, rows: BinIndices, table: tuple[BinI
 
 @Kernel
 def add_corners(first: Corners, second: Corners, weights: Floats) -> CornerSums:
-    """Return the same as `add_corners_by_numpy`: weighted corners summed in cells, and in rows and columns."""
-    first_rows, first_bins, first_values, p, n_rows = first
-    second_rows, second_bins, second_values, q, n_columns = second
+    """Sum changes of membership, times weights (n_leaves, n_outputs), in the cells, rows and columns of a table."""
+    first_rows, first_bins, first_values, row_masses, n_rows = first
+    second_rows, second_bins, second_values, column_masses, n_columns = second
     n_outputs = weights.shape[1]
     total = np.zeros((n_outputs, n_rows, n_columns))
     rows, columns = np.zeros((n_outputs, n_rows)), np.zeros((n_outputs, n_columns))
@@ -503,17 +509,17 @@ def add_corners(first: Corners, second: Corners, weights: Floats) -> CornerSums:
     row_bins, row_values = np.empty(n_first, np.int32), np.empty(n_first)
     column_bins, column_values = np.empty(n_second, np.int32), np.empty(n_second)
     for leaf in range(len(weights)):
-        n_ends = gather(row_bins, row_values, first_rows[leaf], (first_bins, first_values))
-        n_other_ends = gather(column_bins, column_values, second_rows[leaf], (second_bins, second_values))
+        n_row_changes = gather(row_bins, row_values, first_rows[leaf], (first_bins, first_values))
+        n_column_changes = gather(column_bins, column_values, second_rows[leaf], (second_bins, second_values))
         for output in range(n_outputs):
             weight = weights[leaf, output]
             if weight == 0.0:
                 continue
-            for i in range(n_ends):
+            for i in range(n_row_changes):
                 scaled = weight * row_values[i]
-                rows[output, row_bins[i]] += scaled * q[leaf]
-                for j in range(n_other_ends):
+                rows[output, row_bins[i]] += scaled * column_masses[leaf]
+                for j in range(n_column_changes):
                     total[output, row_bins[i], column_bins[j]] += scaled * column_values[j]
-            for j in range(n_other_ends):
-                columns[output, column_bins[j]] += weight * p[leaf] * column_values[j]
+            for j in range(n_column_changes):
+                columns[output, column_bins[j]] += weight * row_masses[leaf] * column_values[j]
     return total, rows, columns

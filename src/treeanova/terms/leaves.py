@@ -40,7 +40,7 @@ class LeafBins(NamedTuple):
 def leaf_bins(forest: Forest, grid: Grid) -> Iterator[LeafBins]:
     """Yield the bins that reach all leaves, for some features at a time; paths are followed from the roots down."""
     n_features = len(grid.axes)
-    ends = np.zeros(len(forest.feature), dtype=np.int32)  # bins left of each bound, 0 at leaves and category splits
+    ends = np.zeros(len(forest.feature), dtype=np.int32)  # first bin right of each split; 0 at leaves and categories
     for j, axis in enumerate(grid.axes):
         if axis.is_ordered:
             nodes = np.flatnonzero(forest.feature == j)
@@ -50,15 +50,15 @@ def leaf_bins(forest: Forest, grid: Grid) -> Iterator[LeafBins]:
         levels.append(nodes)
         nodes = np.concatenate([forest.left[nodes], forest.right[nodes]])
     leaves = np.flatnonzero(forest.feature < 0)
-    size = max(1, costs.NODE_CELLS // max(len(forest.feature), 1))
-    for start in range(0, n_features, size):
-        features = range(start, min(start + size, n_features))
+    features_at_once = max(1, costs.NODE_CELLS // max(len(forest.feature), 1))
+    for start in range(0, n_features, features_at_once):
+        features = range(start, min(start + features_at_once, n_features))
         sizes = [grid.axes[j].n_regular if grid.axes[j].is_ordered else 0 for j in features]
-        limits = np.array(sizes, dtype=np.int32)
+        n_bins = np.array(sizes, dtype=np.int32)
         is_compiled = costs.is_compiled(node_cells=len(forest.feature) * len(features))
         walk = _walk_compiled if is_compiled else _walk_levels
-        low, high, missing, used = walk(forest, ends, levels, features, limits)
-        columns = [np.minimum(low[leaves], limits), np.minimum(high[leaves], limits), missing[leaves], used[leaves]]
+        low, high, missing, used = walk(forest, ends, levels, features, n_bins)
+        columns = [np.minimum(low[leaves], n_bins), np.minimum(high[leaves], n_bins), missing[leaves], used[leaves]]
         yield LeafBins(features, *(np.ascontiguousarray(column.T) for column in columns))
 
 
@@ -66,14 +66,16 @@ NodeBins = tuple[BinIndices, BinIndices, Bools, Bools]  # ends low and high, is 
 
 
 def _walk_levels(
-    forest: Forest, ends: BinIndices, levels: Sequence[Ints], features: range, limits: BinIndices
+    forest: Forest, ends: BinIndices, levels: Sequence[Ints], features: range, n_bins: BinIndices
 ) -> NodeBins:
-    """Return ends of bins, whether missing values arrive, whether the path has the feature: (n_nodes, n_features)."""
+    """Return the bins low <= bin < high of some features that reach each node, as four arrays (n_nodes, n_features)."""
+    # `levels` are inner nodes by depth, `ends` each node's first bin that goes right, `n_bins` the bins per feature.
     shape = len(forest.feature), len(features)
     low, missing, used = np.zeros(shape, dtype=np.int32), np.ones(shape, dtype=bool), np.zeros(shape, dtype=bool)
     high = np.empty(shape, dtype=np.int32)
-    high[:] = limits
+    high[:] = n_bins
     for nodes in levels:
+        # Children inherit all from their parent, except for the feature that splits it (`at`, if among `features`).
         split = np.flatnonzero((forest.feature[nodes] >= features.start) & (forest.feature[nodes] < features.stop))
         at = split, forest.feature[nodes[split]] - features.start
         end, to_left = ends[nodes[split]], forest.missing_left[nodes[split]]
@@ -92,26 +94,26 @@ def _walk_levels(
 
 
 def _walk_compiled(
-    forest: Forest, ends: BinIndices, levels: Sequence[Ints], features: range, limits: BinIndices
+    forest: Forest, ends: BinIndices, levels: Sequence[Ints], features: range, n_bins: BinIndices
 ) -> NodeBins:
     """Return the same as `_walk_levels`; `levels` are inner nodes by depth, `ends` their first bins that go right."""
     nodes = np.concatenate([np.zeros(0, np.int64), *levels])
     places = forest.feature[nodes] - features.start
     columns = nodes, forest.left[nodes], forest.right[nodes], places, ends[nodes], forest.missing_left[nodes]
-    return walk_down(np.stack(columns, axis=1).astype(np.int64), limits, len(ends))
+    return walk_down(np.stack(columns, axis=1).astype(np.int64), n_bins, len(ends))
 
 
 @Kernel
-def walk_down(splits: Ints, limits: BinIndices, n_nodes: int) -> NodeBins:
-    """Return ends of bins, whether missing values arrive, whether the path has the feature: (n_nodes, n_features)."""
+def walk_down(splits: Ints, n_bins: BinIndices, n_nodes: int) -> NodeBins:
+    """Return the bins low <= bin < high of some features that reach each node, as four arrays (n_nodes, n_features)."""
     # `splits` has, for each inner node, parents first: node, left and right child, column of its feature (outside the
     # columns, the split does not matter), first bin that goes right, whether missing values go left.
-    n_features = len(limits)
+    n_features = len(n_bins)
     low, high = np.zeros((n_nodes, n_features), np.int32), np.empty((n_nodes, n_features), np.int32)
     missing, used = np.ones((n_nodes, n_features), np.bool_), np.zeros((n_nodes, n_features), np.bool_)
     for node in range(n_nodes):
         for j in range(n_features):
-            high[node, j] = limits[j]
+            high[node, j] = n_bins[j]
     for i in range(len(splits)):
         node, left, right = splits[i, 0], splits[i, 1], splits[i, 2]
         for j in range(n_features):
@@ -142,19 +144,19 @@ class Intervals:
     missing: Bools  # whether the set has the bins from `n_intervals` on
     n_intervals: int
 
-    def contain(self, which: Ints, codes: BinIndices) -> Bools:
-        """Whether rows with these bins are in the sets of some of the leaves, shape (n_leaves, n_rows)."""
-        inside = codes >= self.low[which, None]
-        inside &= codes < self.high[which, None]
-        missing = np.flatnonzero(codes >= self.n_intervals)
+    def contain(self, set_indices: Ints, bins: BinIndices) -> Bools:
+        """Return whether some of the sets contain the bins of rows, shape (n_sets, n_rows)."""
+        inside = bins >= self.low[set_indices, None]
+        inside &= bins < self.high[set_indices, None]
+        missing = np.flatnonzero(bins >= self.n_intervals)
         if len(missing):
-            inside[:, missing] = self.missing[which, None]
+            inside[:, missing] = self.missing[set_indices, None]
         return inside
 
-    def mass(self, masses: Floats) -> Floats:
+    def mass(self, bin_masses: Floats) -> Floats:
         """Return the mass of each set from the masses of all bins."""
-        cumulative = np.concatenate([[0.0], np.cumsum(masses[: self.n_intervals])])
-        missing_mass = float(masses[self.n_intervals :].sum())
+        cumulative = np.concatenate([[0.0], np.cumsum(bin_masses[: self.n_intervals])])
+        missing_mass = float(bin_masses[self.n_intervals :].sum())
         inside: Floats = np.where(self.high > self.low, cumulative[self.high] - cumulative[self.low], 0.0)
         return inside + self.missing * missing_mass
 
@@ -163,28 +165,30 @@ class Intervals:
         columns = (self.low, self.high, self.missing)
         return np.asarray(np.any([np.diff(column, prepend=column[:1]) != 0 for column in columns], axis=0))
 
-    def onto(self, binning: Binning, which: Ints | slice = slice(None)) -> Floats:
-        """Return the share of each merged bin that is in the sets, shape (n_leaves, n_merged_bins)."""
-        ends = self.ends(binning)
+    def merged_shares(self, binning: Binning, set_indices: Ints | slice = slice(None)) -> Floats:
+        """Return the share of each merged bin's mass that is in each set, shape (n_sets, n_merged_bins)."""
+        ends = self.merged_ends(binning)
         bins = np.arange(binning.size)
-        shares: Floats = np.clip(ends[np.maximum(self.high, self.low)[which], None] - bins, 0.0, 1.0)
-        shares -= np.clip(ends[self.low[which], None] - bins, 0.0, 1.0)
+        # An end of 2.5 covers the merged bins 0 and 1 wholly, half of bin 2, and nothing beyond.
+        shares: Floats = np.clip(ends[np.maximum(self.high, self.low)[set_indices], None] - bins, 0.0, 1.0)
+        shares -= np.clip(ends[self.low[set_indices], None] - bins, 0.0, 1.0)
         if len(binning.bins) > self.n_intervals:
-            shares[:, binning.bins[-1]] += self.missing[which] * binning.shares[-1]
+            shares[:, binning.bins[-1]] += self.missing[set_indices] * binning.shares[-1]
         return shares
 
-    def ends(self, binning: Binning) -> Floats:
-        """Return the ends of the bins in units of merged bins, which a bin fills by its share."""
+    def merged_ends(self, binning: Binning) -> Floats:
+        """Return the ends of all bins on the scale of merged bins: 2.5 if a bin ends in the middle of merged bin 2."""
         ends = np.concatenate([[0.0], np.cumsum(binning.shares[: self.n_intervals])])
-        last = np.flatnonzero(np.diff(binning.bins[: self.n_intervals]))
+        last = np.flatnonzero(np.diff(binning.bins[: self.n_intervals]))  # last bin of each merged bin
         ends[last + 1] = binning.bins[last + 1]  # exact where a merged bin begins
         return ends
 
-    def steps(self, binning: Binning) -> scipy.sparse.csr_array:
-        """Return differences of `onto` along the merged bins: its running sums are `onto`, and few are not zero."""
-        ends = self.ends(binning)
+    def share_differences(self, binning: Binning) -> scipy.sparse.csr_array:
+        """Return `merged_shares` as differences between neighbouring merged bins, of which few are not zero."""
+        ends = self.merged_ends(binning)
         rows, columns, values = [], [], []
         set_numbers = np.arange(len(self.leaves))
+        # An end within a merged bin changes the share of this bin and of the next; missing values change two more.
         for position, sign in ((ends[self.low], 1.0), (ends[np.maximum(self.high, self.low)], -1.0)):
             whole = np.floor(position)
             fraction = position - whole
@@ -210,24 +214,27 @@ class AnySets:
     leaves: Ints
     sets: Bools  # shape (n_leaves, n_bins)
 
-    def contain(self, which: Ints, codes: BinIndices) -> Bools:
-        return self.sets[which].take(codes, axis=1)  # rows next to each other in memory
+    def contain(self, set_indices: Ints, bins: BinIndices) -> Bools:
+        """Return whether some of the sets contain the bins of rows, shape (n_sets, n_rows)."""
+        return self.sets[set_indices].take(bins, axis=1)  # rows next to each other in memory
 
-    def mass(self, masses: Floats) -> Floats:
-        return np.asarray(self.sets @ masses)
+    def mass(self, bin_masses: Floats) -> Floats:
+        return np.asarray(self.sets @ bin_masses)
 
     def changes(self) -> Bools:
+        """Whether the set of each leaf differs from that of the leaf before it."""
         return np.asarray(np.any(np.diff(self.sets, axis=0, prepend=self.sets[:1]), axis=1))
 
-    def onto(self, binning: Binning, which: Ints | slice = slice(None)) -> Floats:
+    def merged_shares(self, binning: Binning, set_indices: Ints | slice = slice(None)) -> Floats:
+        """Return the share of each merged bin's mass that is in each set, shape (n_sets, n_merged_bins)."""
         if binning.is_identity:
-            return self.sets[which].astype(np.float64)
-        spread = np.zeros((len(binning.bins), binning.size))
-        spread[np.arange(len(binning.bins)), binning.bins] = binning.shares
-        return np.asarray(self.sets[which] @ spread)
+            return self.sets[set_indices].astype(np.float64)
+        shares_by_bin = np.zeros((len(binning.bins), binning.size))
+        shares_by_bin[np.arange(len(binning.bins)), binning.bins] = binning.shares
+        return np.asarray(self.sets[set_indices] @ shares_by_bin)
 
-    def steps(self, binning: Binning) -> scipy.sparse.csr_array:
-        return scipy.sparse.csr_array(np.diff(self.onto(binning), axis=1, prepend=0.0))
+    def share_differences(self, binning: Binning) -> scipy.sparse.csr_array:
+        return scipy.sparse.csr_array(np.diff(self.merged_shares(binning), axis=1, prepend=0.0))
 
 
 BinSets = Intervals | AnySets
@@ -241,8 +248,8 @@ class LeafSets:
     grid: Grid
 
     @functools.cached_property
-    def _keys_groups_sets(self) -> tuple[tuple[Key, ...], Ints, tuple[BinSets, ...]]:
-        """What `keys`, `group` and `sets` return, read from the trees together."""
+    def _keys_and_sets(self) -> tuple[tuple[Key, ...], Ints, tuple[BinSets, ...]]:
+        """What `keys`, `key_indices` and `sets` return, read from the trees together."""
         forest, sets = self.forest, list[BinSets]()
         used = np.zeros((forest.n_leaves, len(self.grid.axes)), dtype=bool)
         paths = functools.cache(lambda: paths_of(forest))
@@ -259,121 +266,124 @@ class LeafSets:
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        """Distinct sets of features on the paths to leaves."""
-        return self._keys_groups_sets[0]
+        """Distinct keys of leaves: the features on the paths to them."""
+        return self._keys_and_sets[0]
 
     @property
-    def group(self) -> Ints:
-        """Position of each leaf's set of features in `keys`."""
-        return self._keys_groups_sets[1]
+    def key_indices(self) -> Ints:
+        """Position of each leaf's key in `keys`, shape (n_leaves,)."""
+        return self._keys_and_sets[1]
 
     @property
     def sets(self) -> tuple[BinSets, ...]:
         """Sets of bins of each feature, for the leaves that have it on their path."""
-        return self._keys_groups_sets[2]
+        return self._keys_and_sets[2]
 
     @property
     def values(self) -> Floats:
         return self.forest.values
 
     @functools.cached_property
-    def members(self) -> tuple[Ints, ...]:
-        """Leaves of each set of features in `keys`."""
-        order = np.argsort(self.group, kind="stable")
-        ends = np.cumsum(np.bincount(self.group, minlength=len(self.keys)))
+    def leaves_by_key(self) -> tuple[Ints, ...]:
+        """Leaves of each key in `keys`."""
+        order = np.argsort(self.key_indices, kind="stable")
+        ends = np.cumsum(np.bincount(self.key_indices, minlength=len(self.keys)))
         return tuple(order[start:end] for start, end in itertools.pairwise([0, *ends.tolist()]))
 
-    def positions(self, feature: int, leaves: Ints) -> Ints:
-        """Return positions of leaves among those that have the feature on their path."""
+    def set_indices(self, feature: int, leaves: Ints) -> Ints:
+        """Return the positions of leaves, and so of their sets of bins, among those with a feature on their path."""
         having = self.sets[feature].leaves
-        if len(having) == len(self.group):
+        if len(having) == len(self.key_indices):
             return leaves
-        if len(self.group) * len(self.sets) > costs.MAX_PLACES:
+        if len(self.key_indices) * len(self.sets) > costs.MAX_PLACES:
             return np.searchsorted(having, leaves)
-        return self._remembered_positions(feature)[leaves]
+        return self._remembered_set_indices(feature)[leaves]
 
     @memo
-    def _remembered_positions(self, feature: int) -> Ints:
+    def _remembered_set_indices(self, feature: int) -> Ints:
         """Return, for each leaf, its position among those that have the feature on their path; else 0."""
         having = self.sets[feature].leaves
-        places = np.zeros(len(self.group), dtype=np.int64)
+        places = np.zeros(len(self.key_indices), dtype=np.int64)
         places[having] = np.arange(len(having))
         return places
 
-    def pooled(self, key: Key, leaves: Ints, coefficients: Floats) -> tuple[Ints, Floats]:
-        """Pool neighbouring leaves with the same sets for a key: return one leaf of each run, sums of coefficients."""
+    def pool_equal_sets(self, key: Key, leaves: Ints, coefficients: Floats) -> tuple[Ints, Floats]:
+        """Pool neighbouring leaves with equal sets for a key: return one leaf of each run, and summed coefficients."""
         if not len(leaves):
             return leaves, coefficients
         is_first = np.zeros(len(leaves), dtype=bool)
         is_first[0] = True
         for j in key:
-            numbers = self._run_numbers(j)[self.positions(j, leaves)]
+            numbers = self._run_numbers(j)[self.set_indices(j, leaves)]
             is_first[1:] |= numbers[1:] != numbers[:-1]
         starts = np.flatnonzero(is_first)
         return leaves[starts], np.add.reduceat(coefficients, starts, axis=0)
 
     @memo
     def _run_numbers(self, feature: int) -> Ints:
-        """Number the sets of a feature, equal for neighbours with the same set."""
+        """Return a number for each set of a feature; neighbouring leaves with equal sets have the same number."""
         return np.cumsum(self.sets[feature].changes())
 
     @functools.cached_property
-    def _with_feature(self) -> Bools:
-        """Whether each set of features contains each feature, shape (n_features, n_keys)."""
+    def _is_in_key(self) -> Bools:
+        """Whether each feature is in each of `keys`, shape (n_features, n_keys)."""
         table = np.zeros((len(self.sets), len(self.keys)), dtype=bool)
         places = np.repeat(np.arange(len(self.keys)), [len(key) for key in self.keys])
         table[np.fromiter(itertools.chain.from_iterable(self.keys), np.int64, len(places)), places] = True
         return table
 
     @functools.cached_property
-    def group_sizes(self) -> Ints:
-        return np.bincount(self.group, minlength=len(self.keys))
+    def n_leaves_by_key(self) -> Ints:
+        return np.bincount(self.key_indices, minlength=len(self.keys))
 
-    def _groups_with(self, key: Sequence[int]) -> Bools:
-        """Whether each set of features in `keys` contains all features of a key."""
-        return np.asarray(np.logical_and.reduce(self._with_feature[list(key)], axis=0))
+    def _keys_with(self, key: Sequence[int]) -> Bools:
+        """Return whether each of `keys` contains all features of another key, shape (n_keys,)."""
+        return np.asarray(np.logical_and.reduce(self._is_in_key[list(key)], axis=0))
 
-    def _groups_with_some(self, features: Sequence[int], n_features: int) -> Bools:
-        """Whether each set of features in `keys` contains at least `n_features` of some features."""
-        counts = np.add.reduce(self._with_feature[list(features)], axis=0, dtype=np.int32)
+    def _keys_with_some(self, features: Sequence[int], n_features: int) -> Bools:
+        """Return whether each of `keys` contains at least `n_features` of some features, shape (n_keys,)."""
+        counts = np.add.reduce(self._is_in_key[list(features)], axis=0, dtype=np.int32)
         return np.asarray(counts >= n_features)
 
-    def leaves_with(self, key: Sequence[int]) -> Ints:
-        return np.flatnonzero(self._groups_with(key)[self.group])
+    def leaves_with(self, key: Sequence[int]) -> Ints:  # those with all features of the key on their paths
+        return np.flatnonzero(self._keys_with(key)[self.key_indices])
 
-    def leaves_with_some(self, features: Sequence[int], n_features: int) -> Ints:
-        return np.flatnonzero(self._groups_with_some(features, n_features)[self.group])
+    def leaves_with_some(self, features: Sequence[int], n_features: int) -> Ints:  # with at least `n_features` of them
+        return np.flatnonzero(self._keys_with_some(features, n_features)[self.key_indices])
 
-    def n_leaves_with_some(self, features: Sequence[int], n_features: int) -> int:
-        return int(self.group_sizes[self._groups_with_some(features, n_features)].sum())
+    def n_leaves_with_some(self, features: Sequence[int], n_features: int) -> int:  # with at least `n_features` of them
+        return int(self.n_leaves_by_key[self._keys_with_some(features, n_features)].sum())
 
-    def have(self, feature: int, leaves: Ints) -> Bools:
+    def has_feature(self, feature: int, leaves: Ints) -> Bools:
         """Whether each of some leaves has a feature on its path."""
-        return np.asarray(self._with_feature[feature][self.group[leaves]])
+        return np.asarray(self._is_in_key[feature][self.key_indices[leaves]])
 
-    def n_leaves_with(self, key: Sequence[int]) -> int:
-        return int(self.group_sizes[self._groups_with(key)].sum())
+    def n_leaves_with(self, key: Sequence[int]) -> int:  # those with all features of the key on their paths
+        return int(self.n_leaves_by_key[self._keys_with(key)].sum())
 
     def cost_at_row(self, key: Sequence[int]) -> int:
-        """Return the cost of a term at a row: its leaves, each weighted up if leaves have several outputs."""
-        return int(self.n_leaves_with(key) * (3 + self.outputs_per_leaf) / 4)  # products cost three times an output
+        """Return the cost of a term at a row, in leaves with one output: a product costs as much as three outputs."""
+        return int(self.n_leaves_with(key) * (3 + self.outputs_per_leaf) / 4)
 
     def n_subsets_with(self, key: Sequence[int], order: int) -> Floats:
         """Return, per feature j, the number of pairs (leaf, set of `order` features on its path with the key and j)."""
-        with_key = self._groups_with(key)
-        used, n_leaves = self._with_feature[:, with_key], self.group_sizes[with_key]
-        n_others, n_free = used.sum(axis=0) - len(key), order - len(key)
+        with_key = self._keys_with(key)
+        used, n_leaves = self._is_in_key[:, with_key], self.n_leaves_by_key[with_key]
+        n_others, n_free = (
+            used.sum(axis=0) - len(key),
+            order - len(key),
+        )  # features on a path, and places, besides the key
         counts: Floats = used @ (n_leaves * scipy.special.comb(n_others - 1, n_free - 1))
         counts[list(key)] = (n_leaves * scipy.special.comb(n_others, n_free)).sum()
         return counts
 
     def n_groups_with(self, keys: Sequence[Key]) -> int:
-        """Return how many pairs there are of a key and a leaf's set of features that contains it."""
-        return sum(int(np.count_nonzero(self._groups_with(key))) for key in keys)
+        """Return how many pairs there are of one of some keys and a leaf's key that contains it."""
+        return sum(int(np.count_nonzero(self._keys_with(key))) for key in keys)
 
     @functools.cached_property
     def used_features(self) -> Ints:
-        return np.flatnonzero(self._with_feature.any(axis=1))
+        return np.flatnonzero(self._is_in_key.any(axis=1))
 
     @functools.cached_property
     def outputs_per_leaf(self) -> float:
@@ -382,7 +392,7 @@ class LeafSets:
 
     @functools.cached_property
     def n_features_of_leaves(self) -> Ints:
-        return np.array([len(key) for key in self.keys], dtype=np.int64)[self.group]
+        return np.array([len(key) for key in self.keys], dtype=np.int64)[self.key_indices]
 
     def n_subsets(self, order: int) -> int:
         """Return an upper bound on the number of sets of `order` features on a path."""
@@ -399,23 +409,23 @@ class LeafSets:
         return False
 
     def subsets(self, orders: Iterable[int]) -> list[Key]:
-        """Return all sets of features of some orders that are together on a path, by order."""
+        """Return all keys of some orders whose features are together on a path, sorted by order."""
         return [key for order in sorted(set(orders)) for key in self._subsets_of(order)]
 
     @memo
     def _subsets_of(self, order: int) -> list[Key]:
-        """Return the sets of one order, sorted: from the keys, or by trying all if these are fewer."""
+        """Return all subsets of `keys` of one order, sorted; from the keys, or by trying all if these are fewer."""
         used = self.used_features.tolist()
         if sum(math.comb(len(key), order) for key in self.keys) <= math.comb(len(used), order):
             return sorted({subset for key in self.keys for subset in itertools.combinations(key, order)})
-        packed = np.packbits(self._with_feature, axis=1)
+        packed = np.packbits(self._is_in_key, axis=1)  # eight keys per byte
         candidates = itertools.combinations(used, order)
         return [key for key in candidates if np.bitwise_and.reduce(packed[list(key)]).any()]
 
 
 def leaf_keys(used: Bools) -> tuple[tuple[Key, ...], Ints]:
-    """Return distinct sets of features, and the position of each leaf's in them; `used` is (n_leaves, n_features)."""
-    # Sets of features become numbers of 64 bits, which sort quickly.
+    """Return the distinct keys of leaves, and each leaf's position in them; `used` is (n_leaves, n_features)."""
+    # Keys become numbers of 64 bits, one bit per feature, which sort quickly.
     packed = np.packbits(used, axis=1)
     words = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), dtype=np.uint8)
     words[:, : packed.shape[1]] = packed
@@ -449,11 +459,12 @@ def paths_of(forest: Forest) -> Paths:
 
 def memberships(forest: Forest, axis: Axis, paths: Paths, feature: int, leaves: Ints) -> Bools:
     """Return the bins of a feature that reach each of the leaves with it on their path, shape (n_leaves, n_bins)."""
-    sets = np.ones((len(leaves), axis.size), dtype=bool)
-    for below, nodes, is_left in paths:
+    contains = np.ones((len(leaves), axis.size), dtype=bool)
+    for leaves_below, nodes, is_left in paths:
         here = forest.feature[nodes] == feature
-        sets[np.searchsorted(leaves, below[here])] &= goes_left(forest, axis, nodes[here]) == is_left[here, None]
-    return sets
+        reaches = goes_left(forest, axis, nodes[here]) == is_left[here, None]
+        contains[np.searchsorted(leaves, leaves_below[here])] &= reaches
+    return contains
 
 
 _NO_BIN = 2**31 - 1  # above all bins
@@ -474,7 +485,7 @@ class FlatLeaves(NamedTuple):
 
 
 def flatten(leaf_sets: LeafSets, set_masses: Sequence[Floats] | None) -> FlatLeaves:
-    """Return the sets of all leaves, with their masses by feature and leaf; these default to zero."""
+    """Return the sets of all leaves as flat arrays; `set_masses` are by feature, then by leaf, and default to zero."""
     sets = leaf_sets.sets
     sizes = [bin_sets.sets.size if isinstance(bin_sets, AnySets) else 0 for bin_sets in sets]
     ends = [_flat_ends(bin_sets, offset) for bin_sets, offset in zip(sets, np.cumsum([0, *sizes]), strict=False)]

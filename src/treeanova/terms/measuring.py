@@ -95,7 +95,7 @@ def _block_masses(trees: Trees, table: Floats, features: Sequence[int]) -> Float
     block = Blocks([(tuple(range(table.ndim)), table)])
     if not block.has_exact_points:
         return None
-    shares = {j: trees.leaf_sets.sets[j].onto(trees.binnings[j]) for j in features}
+    shares = {j: trees.leaf_sets.sets[j].merged_shares(trees.binnings[j]) for j in features}
     return _masses_at_points(trees.leaf_sets, block.points(0, np.random.default_rng(0)), shares)
 
 
@@ -116,7 +116,7 @@ def _kernel_masses(trees: Trees, joint: KernelJoint, features: Sequence[int]) ->
     for column, (j, margin, kernel) in enumerate(zip(features, joint.margins, joint.kernels, strict=True)):
         binning = trees.binnings[j]
         groups = binning_by(margin.groups[binning.bins], margin.masses[binning.bins] * binning.shares)
-        group_masses = trees.leaf_sets.sets[j].onto(groups) * margin.group_masses
+        group_masses = trees.leaf_sets.sets[j].merged_shares(groups) * margin.group_masses
         if kernel is None:
             shares.append(group_masses.sum(axis=1, keepdims=True))
         else:
@@ -132,14 +132,14 @@ def _masses_at_points(sets: LeafSets, points: Points, shares: Mapping[int, Float
     # `shares` has, per feature in the order of the columns, the share of each leaf's set at every value of the column.
     column_of = {j: column for column, j in enumerate(shares)}
     features_of_keys = [[j for j in key if j in column_of] for key in sets.keys]
-    n_products = sum(len(leaves) * len(key) for leaves, key in zip(sets.members, features_of_keys, strict=True))
+    n_products = sum(len(leaves) * len(key) for leaves, key in zip(sets.leaves_by_key, features_of_keys, strict=True))
     if n_products * len(points.codes) > costs.MEAN_PRODUCTS:
         return None
     masses = np.full(len(sets.values), math.fsum(points.weights))
     sum_at_points = _sum_compiled if costs.is_compiled(factors=n_products * len(points.codes)) else _sum_by_numpy
-    for members, features in zip(sets.members, features_of_keys, strict=True):
+    for members, features in zip(sets.leaves_by_key, features_of_keys, strict=True):
         if features:
-            tables = [shares[j][sets.positions(j, members)] for j in features]
+            tables = [shares[j][sets.set_indices(j, members)] for j in features]
             masses[members] = sum_at_points(points.codes[:, [column_of[j] for j in features]], points.weights, tables)
     return masses
 

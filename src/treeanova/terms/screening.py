@@ -72,7 +72,7 @@ def _sizes_by_key(form: ClosedForm, orders: range) -> dict[Key, float]:
     places, totals = [], []
     is_compiled = costs.is_compiled(variances=_n_products(form, max(orders, default=0)))
     values = form.leaf_sets.values
-    for key, leaves in zip(form.leaf_sets.keys, form.leaf_sets.members, strict=True):
+    for key, leaves in zip(form.leaf_sets.keys, form.leaf_sets.leaves_by_key, strict=True):
         if orders and len(key) >= orders[0]:
             subsets = _subsets(key, orders[-1])
             places.append([numbers.setdefault(subset, len(numbers)) for subset in subsets])
@@ -233,7 +233,7 @@ def _sum_variances_by_numpy(form: ClosedForm, key: Key, leaves: Ints, max_order:
         chunk = leaves[start : start + chunk_size]
         variances = np.ones((1, len(chunk)))
         for j, orders in zip(key, order_of, strict=False):
-            mass = form.set_masses[j][form.leaf_sets.positions(j, chunk)]
+            mass = form.set_masses[j][form.leaf_sets.set_indices(j, chunk)]
             with_feature = variances[orders < max_order] * (mass * (1 - mass))
             variances = np.concatenate([variances * mass**2, with_feature])
         totals += variances @ form.leaf_sets.values[chunk] ** 2

@@ -139,9 +139,9 @@ class OrderTotals:
         order = sorted(range(len(sets.keys)), key=lambda i: (len(sets.keys[i]), sets.keys[i]))
         for n_features, key_numbers in itertools.groupby(order, key=lambda i: len(sets.keys[i])):
             groups = list(key_numbers)
-            leaves = np.concatenate([sets.members[i] for i in groups])
+            leaves = np.concatenate([sets.leaves_by_key[i] for i in groups])
             keys = np.array([sets.keys[i] for i in groups], dtype=np.int64).reshape(len(groups), n_features)
-            paths = np.repeat(keys, [len(sets.members[i]) for i in groups], axis=0)
+            paths = np.repeat(keys, [len(sets.leaves_by_key[i]) for i in groups], axis=0)
             for start in range(0, len(leaves), size):
                 chunk = slice(start, start + size)
                 leaf_blocks.append((leaves[chunk], [self._runs(column, leaves[chunk]) for column in paths[chunk].T]))
@@ -151,7 +151,7 @@ class OrderTotals:
         """Return the runs of neighbouring leaves that have the same feature, one of `features` per leaf."""
         bounds = [0, *(np.flatnonzero(np.diff(features)) + 1).tolist(), len(features)]
         runs = [(int(features[start]), slice(start, stop)) for start, stop in itertools.pairwise(bounds)]
-        return [(j, run, self.form.leaf_sets.positions(j, leaves[run])) for j, run in runs]
+        return [(j, run, self.form.leaf_sets.set_indices(j, leaves[run])) for j, run in runs]
 
     def _add_totals(self, totals: Floats, codes: BinIndices, block: Block) -> None:
         """Add, per order k, the coefficient of t^k in Π_j (p_j + t (z_j - p_j)) times values of a block of leaves."""
