@@ -58,14 +58,14 @@ class Correction:
     impurity: float = 0.0
 
     def at_rows(self, codes: BinIndices, key: Key) -> Floats | float:
-        """Return what is added to a term, shape (n_rows, n_outputs)."""
+        """Return what is added to a term at rows given by bins of the forest: (n_rows, n_outputs), or 0."""
         if key not in self.tables:
             return 0.0
         limit = self.bins[len(key)]
         return np.asarray(self.tables[key][tuple(self.binnings[j].coarser(limit)[codes[:, j]] for j in key)])
 
     def spread(self, key: Key, bins: Sequence[Ints]) -> Floats | float:
-        """Return what moves to a term below, as a table; `bins` has one bin of the forest per entry and axis."""
+        """Return what moves to a term below, as a table, or 0; `bins` has the forest's bins along each of its axes."""
         if key not in self.moved:
             return 0.0
         coarse = (self.binnings[j].bins[fine] for j, fine in zip(key, bins, strict=True))
@@ -81,7 +81,7 @@ def correct(
     advance: Advance,
     unsampled: Unsampled | None = None,
 ) -> Correction:
-    """Return the correction for the dependence that weighted rows show."""
+    """Return what makes terms of high order, given by their means on coarse cells, pure under weighted rows."""
     # `keys` contain their own subsets down to their lowest order. `bins` limits the bins per feature for each order.
     merged = {(j, n): binning_by(b.coarser(n)) for n in set(bins.values()) for j, b in enumerate(means.binnings)}
     requests = [Request(key, [merged[j, bins[len(key)]] for j in key]) for key in keys]
@@ -127,7 +127,7 @@ def choose_bins(
     return limits
 
 
-def _coarse_codes(binnings: Sequence[Binning], rows: Points) -> list[Ints]:
+def _coarse_codes(binnings: Sequence[Binning], rows: Points) -> list[Ints]:  # merged bins of the rows, by feature
     return [binning.bins[rows.codes[:, j]] for j, binning in enumerate(binnings)]
 
 
@@ -142,14 +142,14 @@ class _CoarseTerms:
     unsampled: Mapping[Key, Floats] = dataclasses.field(default_factory=dict)  # what rows beyond a sample add to cells
 
     def solve(self, keys: Sequence[Key], from_above: FromAbove) -> Iterator[tuple[Solved, Projections]]:
-        """Purify terms of one order on their coarse cells, small ones together; yield them with their projections."""
+        """Purify terms of one order on coarse cells; yield what this adds to each, and the projections taken out."""
         limit = self.bins[len(keys[0])]
         at_once = max(costs.CELLS_AT_ONCE // limit ** len(keys[0]), 1)
         for start in range(0, len(keys), at_once):
             yield from self._solve_batch(keys[start : start + at_once], from_above)
 
     def _solve_batch(self, keys: Sequence[Key], from_above: FromAbove) -> list[tuple[Solved, Projections]]:
-        """Purify some terms of one order together: add what comes from above, take out projections."""
+        """Purify some terms of one order together: add what comes from the order above, take out projections."""
         limit = self.bins[len(keys[0])]
         closed = [np.moveaxis(self.means.term(key, limit), -1, 0) for key in keys]
         values = []
@@ -158,11 +158,9 @@ class _CoarseTerms:
             whole = term if addend is None else term + self.spread(addend, key, limit)
             values.append(np.array(whole, order="C"))
         cells = [ObservedCells.of(self._cell_weights(key, limit) + self.unsampled.get(key, 0.0)) for key in keys]
-        all_projections = projections_of_all(
-            cells,
-            values,
-            [costs.COARSE_TOLERANCE if self.is_merged(key, limit) else costs.TOLERANCE_OF_ALL_BINS for key in keys],
-        )
+        tolerance_of = {True: costs.COARSE_TOLERANCE, False: costs.TOLERANCE_OF_ALL_BINS}
+        tolerances = [tolerance_of[self.is_merged(key, limit)] for key in keys]
+        all_projections = projections_of_all(cells, values, tolerances)
         solved = []
         for term, whole, cells_of_term, projections in zip(closed, values, cells, all_projections, strict=True):
             before = cells_of_term.mean_squares(whole)
@@ -183,7 +181,7 @@ class _CoarseTerms:
         return count_cells(columns, sizes, self.weights, len(self.weights))
 
     @memo
-    def _merged_codes(self, feature: int, limit: int) -> Ints:
+    def _merged_codes(self, feature: int, limit: int) -> Ints:  # bins of the rows, merged two by two to meet the limit
         return self.codes[feature] >> self.means.binnings[feature].shift(limit)
 
     def n_slices(self, key: Key, limit: int) -> int:
@@ -191,9 +189,10 @@ class _CoarseTerms:
         return sum(int(np.count_nonzero(self._cell_weights(below, limit))) for below in keys_below(key))
 
     def spread(self, values: Floats, key: Key, finer: int) -> Floats:
-        """Spread values from the merged bins of the order above onto at most `finer` bins per feature."""
+        """Spread values (outputs first) from the merged bins of the order above onto up to `finer` bins per feature."""
         limit = self.bins[len(key) + 1]
         binnings = [self.means.binnings[j] for j in key]
+        # Bins are merged two by two: to halve their number n times is to divide a bin's position by 2^n.
         places = [np.arange(b.coarser_size(finer)) >> (b.shift(limit) - b.shift(finer)) for b in binnings]
         return np.asarray(values[np.ix_(np.arange(len(values)), *places)])
 
@@ -206,7 +205,7 @@ class Leftover:
     # by destination, outputs last; the key () is the intercept
     tables: Mapping[Key, Floats] = dataclasses.field(default_factory=dict)
 
-    def with_mean(self, mean: Floats) -> Leftover:
+    def with_mean(self, mean: Floats) -> Leftover:  # with a mean, (n_outputs,), that moves to the intercept
         return Leftover(self.binnings, {**self.tables, (): mean})
 
     def at_rows(self, codes: BinIndices) -> Floats | float:
@@ -218,11 +217,11 @@ class Leftover:
         return self._at(key, [codes[:, j] for j in key])
 
     def spread(self, key: Key, bins: Sequence[Ints]) -> Floats | float:
-        """Return what is moved to one term, as a table over some bins of each of its features."""
+        """Return what is moved to one term, as a table over the forest's bins in `bins` along each axis, or 0."""
         return self._at(key, np.ix_(*bins)) if key in self.tables else 0.0
 
     def _at(self, key: Key, bins: Sequence[Ints | BinIndices]) -> Floats:
-        """Return the table's entries at bins of each feature, which index it together as numpy's index arrays do."""
+        """Return the entries of a term's table at the forest's bins, given per feature as numpy's index arrays."""
         table = self.tables[key]
         sizes = table.shape[: len(key)]
         cells = (self.binnings[j].coarser(size)[column] for j, size, column in zip(key, sizes, bins, strict=True))
@@ -231,7 +230,7 @@ class Leftover:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Allotment:
-    """How terms of one order share what is moved: in proportion to the leaves that have them, listed or not."""
+    """How much each term of one order gives up of what moves to tables: in proportion to the leaves that have it."""
 
     leaf_sets: LeafSets
     order: int
@@ -245,13 +244,13 @@ class Allotment:
         return [(key, self._n_leaves_with(term) / self.n_pairs(key)) for key in below]
 
     def feature_shares(self, key: Key) -> Floats:
-        """Return each feature's share, of sum 1, in a key's table: shares of terms are split among their features."""
+        """Return each feature's share in what moves to a key's table, (n_features,) of sum 1, by its terms' shares."""
         counts = self._pairs_by_feature(key)
         return np.asarray(counts / counts.sum())
 
     def n_pairs(self, key: Key) -> float:
         """Return the number of pairs of a leaf and a term of the order on its path that contains the key."""
-        return float(self._pairs_by_feature(key).sum()) / self.order
+        return float(self._pairs_by_feature(key).sum()) / self.order  # each is counted once per feature of the term
 
     @memo
     def _pairs_by_feature(self, key: Key) -> Floats:
@@ -263,7 +262,8 @@ class Allotment:
 
 
 def find_leftover(form: ClosedForm, keys: Sequence[Key], rows: Points, values: Floats) -> Leftover:
-    """Return the parts of values at rows (n_rows, n_outputs) that main effects and pairs predict."""
+    """Return tables of main effects and pairs that predict the sum of high orders at rows, (n_rows, n_outputs)."""
+    # One table after the other, on the residual, with the bins that best predict one half of the rows from the other.
     axes = zip(form.leaf_sets.grid.axes, form.masses, strict=True)
     binnings = tuple(equal_mass(axis, masses, costs.LEFTOVER_BINS[1][0]) for axis, masses in axes)
     residual = values - rows.weights @ values
@@ -289,20 +289,24 @@ def find_leftover(form: ClosedForm, keys: Sequence[Key], rows: Points, values: F
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _Cells:
+    """The cells of a table, numbered, with the rows in them."""
+
     shape: tuple[int, ...]
     numbers: Ints  # cell of each row
     masses: Floats  # weight of each cell
     n_rows: Floats  # effective number of rows in each cell
 
     def means(self, values: Floats, weights: Floats) -> Floats:
-        """Return means over cells, shape (n_cells, n_outputs); zero in cells without rows."""
+        """Return means of values at rows, (n_rows, n_outputs), over cells: (n_cells, n_outputs), 0 without rows."""
         sums = np.stack([np.bincount(self.numbers, weights * column, len(self.masses)) for column in values.T], axis=1)
         return np.divide(sums, self.masses[:, None], out=np.zeros_like(sums), where=self.masses[:, None] > 0)
 
     def shrunk_means(
         self, values: Floats, weights: Floats, threshold: float = costs.LEFTOVER_ERRORS
     ) -> tuple[Floats, float]:
-        """Return means shrunk by their noise (zero below the threshold), and the variance they should explain."""
+        """Return means over cells (n_cells, n_outputs), shrunk by their noise, and the variance they should explain."""
+        # Values (n_rows, n_outputs) have mean zero. An output gets zeros if the variance between cells exceeds that of
+        # noise by less than `threshold` standard errors.
         used = self.n_rows > 0
         n_used, n_all = int(used.sum()), float(1 / np.square(weights).sum())  # cells, and effective number of rows
         result, explained = np.zeros((len(self.masses), values.shape[1])), 0.0
@@ -310,11 +314,11 @@ class _Cells:
             return result, explained
         for output, column in enumerate(values.T):
             means = np.bincount(self.numbers, weights * column, len(used))[used] / self.masses[used]
-            between = float(self.masses[used] @ means**2)
-            within = max(float(weights @ column**2) - between, 0.0) * n_all / (n_all - n_used)
-            noise = within / self.n_rows[used]
+            variance_between = float(self.masses[used] @ means**2)
+            variance_within = max(float(weights @ column**2) - variance_between, 0.0) * n_all / (n_all - n_used)
+            noise = variance_within / self.n_rows[used]
             from_noise = float(self.masses[used] @ noise)
-            signal = between - from_noise
+            signal = variance_between - from_noise
             if signal > threshold * from_noise * np.sqrt(2 / n_used):
                 signal_share = signal / (signal + noise)
                 result[used, output] = signal_share * means
@@ -322,7 +326,7 @@ class _Cells:
         return result, explained
 
     def gain(self, values: Floats, weights: Floats, is_first_half: Bools) -> float:
-        """Return how much shrunk means over one half of the rows lower the mean square of the other half."""
+        """Return how much shrunk means over one half of the rows lower the mean square of values in the other half."""
         gain = 0.0
         for half in (is_first_half, ~is_first_half):
             cells = _cells_with_rows(self.shape, self.numbers[half], weights[half])
@@ -339,9 +343,9 @@ def cells_of_rows(binnings: Sequence[Binning], key: Key, rows: Points, limit: in
     return _cells_with_rows(shape, numbers, rows.weights)
 
 
-def _cells_with_rows(shape: tuple[int, ...], cell_of_row: Ints, weights: Floats) -> _Cells:
+def _cells_with_rows(shape: tuple[int, ...], cell_of_row: Ints, weights: Floats) -> _Cells:  # weights of the rows
     n_cells = int(np.prod(shape))
     masses = np.bincount(cell_of_row, weights, n_cells).astype(np.float64)
     squares = np.bincount(cell_of_row, weights**2, n_cells).astype(np.float64)
-    n_rows = np.divide(masses**2, squares, out=np.zeros(n_cells), where=squares > 0)  # effective number
+    n_rows = np.divide(masses**2, squares, out=np.zeros(n_cells), where=squares > 0)  # the effective number, Kish's
     return _Cells(shape, cell_of_row, masses, n_rows)

@@ -1,4 +1,4 @@
-"""Extremes and steps of a forest: the smallest value of a step function over all cells, by branch and bound.
+"""Extremes of steps, the changes of the score between neighbouring bins of a feature, by branch and bound.
 
 Over a product of sets of columns, the sum of the smallest values of all parts is a lower bound; the value of any cell
 is an upper bound. The product with the lowest bound is split along one partner until both bounds meet, or until their
@@ -85,12 +85,13 @@ class StepFunction:
         return costs.STEP_ROUNDING * self.size
 
     def lowest(self, n_nodes: int = costs.SEARCH_NODES, *, at: tuple[int, int] | None = None) -> Extreme:
-        """Return the smallest value, or bounds of it: branch and bound over at most `n_nodes` products of columns."""
+        """Return the smallest value over all cells of the partners, or bounds of it after at most `n_nodes` splits."""
+        # Branch and bound over products of sets of columns, as the module's docstring says.
         whole = tuple(np.ones(n, dtype=bool) for n in self.n_columns)
         if at is not None:  # partner and column: search that column alone, where the sign is enough
             whole = (*whole[: at[0]], np.arange(len(whole[at[0]])) == at[1], *whole[at[0] + 1 :])
         n_once_decided = costs.NODES_ONCE_DECIDED if at is None else 0
-        numbers = itertools.count()
+        numbers = itertools.count()  # decide between nodes with equal bounds in the heap
         best = self._greedy_low_cell(whole)
         heap = [self._node(whole, next(numbers))]
         limit = self.tolerance
@@ -114,7 +115,7 @@ class StepFunction:
         return best._replace(bound=best.least if meets else bound)
 
     def by_level(self, place: int, cell: tuple[int, ...]) -> tuple[Floats, Floats]:
-        """Return lower bounds for each column of one partner, and values in `cell` with that column replaced."""
+        """Return, for each column of the partner at `place`, a lower bound, and the value in `cell` moved to it."""
         boxes = self.boxes
         lows = [float(single.min()) for single in self.singles]
         bounds = self.constant + sum(lows[:place] + lows[place + 1 :]) + self.singles[place]
@@ -129,7 +130,7 @@ class StepFunction:
         return bounds, self._along(place, cell)
 
     def _along(self, place: int, cell: tuple[int, ...]) -> Floats:
-        """Return the values in `cell` with the column of one partner replaced by each of its columns."""
+        """Return the values in `cell` with the column of the partner at `place` replaced by each of its columns."""
         boxes = self.boxes
         single_values = [float(single[c]) for single, c in zip(self.singles, cell, strict=True)]
         values = self.constant + sum(single_values[:place] + single_values[place + 1 :]) + self.singles[place]
@@ -142,8 +143,8 @@ class StepFunction:
             values = values + boxes.values[meeting] @ inside
         return values
 
-    def value(self, cell: tuple[int, ...]) -> float:
-        total = self.constant + sum(float(s[c]) for s, c in zip(self.singles, cell, strict=True))
+    def value(self, cell: tuple[int, ...]) -> float:  # given by the column of each partner
+        total = self.constant + sum(float(single[column]) for single, column in zip(self.singles, cell, strict=True))
         total += sum(float(table[tuple(cell[i] for i in places)]) for places, table in self.tables)
         boxes = self.boxes
         if len(boxes.values):
@@ -156,16 +157,19 @@ class StepFunction:
         """Where the columns of each partner begin among those of all, and the end."""
         return np.cumsum([0, *self.n_columns])
 
-    def _at(self, cell: tuple[int, ...]) -> Extreme:
+    def _at(self, cell: tuple[int, ...]) -> Extreme:  # the value in a cell, without a bound
         return Extreme(-np.inf, self.value(cell), cell)
 
     def _lowest_of_singles(self, masks: Masks) -> tuple[int, ...]:
-        """Return the cell of a product that minimises the functions of one partner."""
+        """Return the cell, within a product of columns, that minimises the functions of one partner each."""
         pairs = zip(self.singles, masks, strict=True)
         return tuple(int(np.argmin(np.where(mask, single, np.inf))) for single, mask in pairs)
 
     def _node(self, masks: Masks, number: int) -> Node:
-        """Return a product of columns with its lower bound, and its split: along the part whose values differ most."""
+        """Return a node of the search: a product of columns, its lower bound, and how to split it in two.
+
+        The split is along the part whose values differ most; None if the bound is exact.
+        """
         pairs = zip(self.singles, masks, strict=True)
         bound = self.constant + sum(float(single[mask].min()) for single, mask in pairs)
         widest, split = 0.0, None
@@ -194,7 +198,7 @@ class StepFunction:
         return np.add.reduceat(shared, self._offsets[:-1], axis=1, dtype=np.int64)
 
     def _greedy_low_cell(self, masks: Masks) -> Extreme:
-        """Return a low cell: greedily the lowest box of each function that meets those chosen before."""
+        """Return a low value within a product of columns: greedily in the lowest box of each function that meets it."""
         boxes = self.boxes
         offsets = self._offsets.tolist()
         for start, stop in itertools.pairwise([*boxes.starts.tolist(), len(boxes.values)]):
@@ -210,7 +214,7 @@ class StepFunction:
 
 
 def steps_of_tables(effects: Effects, feature: int, output: int) -> Iterator[StepFunction]:
-    """Yield the change of one output from each bin of a feature to the next, as a function of other features."""
+    """Yield the change of an additive model's output from each bin of a feature to the next, as a StepFunction."""
     sizes = effects.grid.sizes
     keys = [key for key in effects.terms if feature in key]
     partners = tuple(sorted({j for key in keys for j in key} - {feature}))
@@ -242,7 +246,7 @@ def size_of_tables(effects: Effects, output: int) -> float:
 
 
 def steps_of_trees(forest: Forest, leaf_sets: LeafSets, feature: int, output: int) -> Iterator[StepFunction]:
-    """Yield the change of one output from each bin of a feature to the next, as a function of other features."""
+    """Yield the change of a forest's output from each bin of a feature to the next, as a StepFunction."""
     grid, sets = leaf_sets.grid, leaf_sets.sets[feature]
     values = leaf_sets.values[:, output]
     tree = forest.tree_of_leaves
@@ -264,8 +268,10 @@ def _firsts(numbers: Ints) -> Ints:
 def _step_of_leaves(
     leaf_sets: LeafSets, feature: int, tree: Ints, ends: tuple[Ints, Ints], values: Floats
 ) -> StepFunction:
-    """Return the step between two bins; `ends` are the leaves that hold only the first bin, and only the second."""
-    leaves = np.concatenate(ends)  # `tree` has the tree of each leaf of the forest, `values` one output
+    """Return the step between two bins of a feature, a sum over pairs of leaves that a row moves between."""
+    # `ends` are the leaves whose sets have only the first bin, and only the second; `tree` has the tree of each leaf of
+    # the forest, `values` its value for one output.
+    leaves = np.concatenate(ends)
     partners = tuple(j for j in range(len(leaf_sets.sets)) if j != feature and leaf_sets.has_feature(j, leaves).any())
     columns, merged = _merged_columns(leaf_sets, partners, leaves)
     lengths = [int(bin_columns.max()) + 1 for bin_columns in columns]
@@ -278,7 +284,10 @@ def _step_of_leaves(
 
 
 def _merged_columns(leaf_sets: LeafSets, partners: Key, leaves: Ints) -> tuple[tuple[Ints, ...], Bools]:
-    """Merge bins that all leaves treat alike; return the column of each bin, and the boxes over all columns."""
+    """Merge partners' bins that all leaves treat alike to columns; return the column of each bin, per partner.
+
+    Also return the box of each leaf: whether it holds each column of all partners, (n_leaves, n_columns).
+    """
     columns, merged = [], [np.zeros((len(leaves), 0), bool)]
     for j in partners:
         bins = np.ones((len(leaves), leaf_sets.grid.sizes[j]), dtype=bool)
@@ -294,7 +303,8 @@ def _merged_columns(leaf_sets: LeafSets, partners: Key, leaves: Ints) -> tuple[t
 
 def _intersecting_pairs(merged: Bools, lengths: Sequence[int], tree: Ints, n_first: int) -> tuple[Ints, Ints]:
     """Return pairs of a leaf of the first bin and one of the second, in the same tree, whose boxes intersect."""
-    # `merged` has the box of each leaf over all columns, `lengths` the number of columns of each partner.
+    # `merged` has the box of each leaf over all columns, the `n_first` leaves of the first bin first; `lengths` is the
+    # number of columns of each partner.
     one, other = np.nonzero(tree[:n_first, None] == tree[None, n_first:])
     other = other + n_first
     if lengths:
@@ -306,7 +316,8 @@ def _intersecting_pairs(merged: Bools, lengths: Sequence[int], tree: Ints, n_fir
 
 
 def _sum_of_boxes(partners: Key, columns: tuple[Ints, ...], sorted_boxes: tuple[Bools, Floats, Ints]) -> StepFunction:
-    """Return the sum of boxes with values, sorted by tree: a constant, functions of one partner, boxes of several."""
+    """Return the step function that is a sum of boxes; `sorted_boxes` are their columns, values and trees, by tree."""
+    # Boxes of a tree that depend on no partner are added to the constant, those on one partner to its function.
     boxes, values, tree = sorted_boxes
     lengths = [int(bin_columns.max()) + 1 for bin_columns in columns]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -332,7 +343,7 @@ def _sum_of_boxes(partners: Key, columns: tuple[Ints, ...], sorted_boxes: tuple[
 
 
 def _split_at_lowest(masks: Masks, places: tuple[int, ...], table: Floats) -> tuple[int, Bools]:
-    """Return the partner of a table with most columns left, and a mask of the column of the table's smallest value."""
+    """Return how to split a product: the table's partner with most columns left, and the mask of its lowest column."""
     inner = [np.flatnonzero(masks[i]) for i in places]
     cell = np.unravel_index(int(np.argmin(table[np.ix_(*inner)])), [len(columns) for columns in inner])
     widest = int(np.argmax([len(columns) for columns in inner]))
@@ -342,7 +353,8 @@ def _split_at_lowest(masks: Masks, places: tuple[int, ...], table: Floats) -> tu
 
 
 def _ranges(boxes: Boxes, n_shared: Ints, n_columns: list[int]) -> tuple[Floats, Floats, Ints]:
-    """Return lows and highs of each function in a product, and a box of it that holds a part of the product, or -1."""
+    """Return lows and highs of each function of boxes in a product, and one box that holds only a part of it, or -1."""
+    # `n_shared` has the columns that each box shares with the product, per partner; `n_columns` those of the product.
     if not len(boxes.values):
         return np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.int64)
     meets: Bools = np.asarray((n_shared > 0).all(axis=1))

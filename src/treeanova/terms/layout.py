@@ -177,7 +177,7 @@ def size_text(n_bytes: float) -> str:
     return f"{n_bytes / 1000**power:.3g} {units[power]}"
 
 
-def plan_of(keys: set[Key], grid: Grid, n_outputs: int) -> Plan:
+def plan_of(keys: set[Key], grid: Grid, n_outputs: int) -> Plan:  # of tables for these keys and all their subsets
     sizes = grid.sizes
     ordered = sorted(with_subsets(keys), key=lambda key: (len(key), key))
     cells = {key: math.prod(sizes[j] for j in key) for key in ordered}
@@ -226,7 +226,7 @@ def choose_layout(
     seconds: float = math.inf,
     n_rows: float = math.inf,
 ) -> TermLayout:
-    """Return tensors of as many orders as fit; raise BudgetError if not even pairs do."""
+    """Return which terms of a forest are tensors (as many orders as fit), and which others are listed at rows."""
     # Orders above 2 are tensors while there are at most 1,000 of them, with a million cells for all outputs. All terms
     # of higher orders are listed while there are at most 300 of them for all outputs and a row takes at most 2^18
     # products; beyond that, important and requested terms are listed, and the others of an order are summed. If these
@@ -266,6 +266,7 @@ def choose_layout(
 
 
 def _check_number_of_terms(sets: LeafSets, orders: range) -> None:
+    """Raise BudgetError if a forest has too many terms of some orders to list them all."""
     n_terms = sum(map(sets.n_subsets, orders)) * int(sets.values.shape[1])
     if n_terms > costs.MOST_TERMS:
         raise BudgetError(
@@ -275,7 +276,7 @@ def _check_number_of_terms(sets: LeafSets, orders: range) -> None:
 
 
 def _tensors_that_fit(sets: LeafSets, top: int, budget: float, tensor_order: int | None) -> tuple[int, Plan]:
-    """Return the highest order of tensors and its plan; a requested order must fit."""
+    """Return the highest order whose tensors fit, and their plan; raise BudgetError if `tensor_order` does not fit."""
     order = min(top, 2 if tensor_order is None else max(tensor_order, 1))
     plan = _plan_up_to(sets, order, top)
     if tensor_order is not None:
@@ -292,7 +293,7 @@ def _tensors_that_fit(sets: LeafSets, top: int, budget: float, tensor_order: int
 
 
 def _plan_up_to(sets: LeafSets, order: int, top: int) -> Plan:
-    """Return the plan of tensors up to an order, with the memory of sums over leaves for the others."""
+    """Return the plan of tensors up to an order, with the memory of sums over leaves for orders from there to `top`."""
     plan = plan_of(
         set(sets.subsets([order])) | {key for key in sets.keys if len(key) < order}, sets.grid, sets.values.shape[1]
     )
@@ -346,7 +347,7 @@ def seconds_of_tables(plan: Plan) -> float:
     return n_tables * costs.SECONDS_PER_TABLE + plan.table_bytes / costs.TABLE_BYTES_PER_SECOND
 
 
-def _is_in_time(plan: Plan, seconds: float) -> bool:
+def _is_in_time(plan: Plan, seconds: float) -> bool:  # whether tables take no more than their share of the time
     return seconds_of_tables(plan) <= costs.SHARE_FOR_TABLES * seconds
 
 
@@ -393,8 +394,8 @@ def _notes(layout: TermLayout) -> Iterator[str]:
         yield f"bins merged to at most {layout.max_bins:,} per ordered feature, the rest in a remainder"
     at_rows = range(layout.tensor_order + 1, layout.row_order + 1)
     if at_rows:
-        which = "" if layout.lists_all else "those terms that carry weight, the others added up, "
-        yield f"{_text_of_orders(at_rows)}: {which}evaluated at rows"
+        which_terms = "" if layout.lists_all else "those terms that carry weight, the others added up, "
+        yield f"{_text_of_orders(at_rows)}: {which_terms}evaluated at rows"
     remainder_orders = range(max(layout.row_order, 0) + 1, layout.top_order + 1)
     if remainder_orders:
         yield f"{_text_of_orders(remainder_orders)}: in a remainder"
@@ -433,14 +434,14 @@ class Trees:
         return expand(self.leaf_sets, max_order=max_order, binnings=self.binnings, grid=self.tensor_grid)
 
     def merged(self, codes: BinIndices) -> BinIndices:
-        """Return the merged bins, those of the tensors, of rows given by bins on `grid`."""
+        """Return codes on `tensor_grid`, whose bins are merged, for codes on `grid`."""
         if not self.has_merged_bins:
             return codes
         columns = [binning.bins[codes[:, j]] for j, binning in enumerate(self.binnings)]
         return np.stack(columns, axis=1).astype(np.int32)
 
     def drawn_within(self, codes: BinIndices, rng: np.random.Generator) -> BinIndices:
-        """Return bins on `grid` of rows given by bins of the tensors: drawn within a merged bin by their shares."""
+        """Return codes on `grid` for codes on `tensor_grid`: bins are drawn within each merged bin by their shares."""
         if not self.has_merged_bins:
             return codes
         columns = [_draw_within(binning, codes[:, j], rng) for j, binning in enumerate(self.binnings)]
@@ -451,29 +452,29 @@ class Trees:
         return density.joint.points_on(self.grid, self.drawn_within, n_rows, rng)
 
     def scored_soon(self, points: Points) -> Points:
-        """Return as many of some rows as the forest can score in a moment."""
+        """Return a sample of weighted rows, as many as the forest can score in a moment."""
         n_rows = int(costs.SCORED_STEPS / max(self.forest.n_trees, 1))
         return some_of(points, n_rows, np.random.default_rng(0))
 
     def first_bins(self, key: Key) -> list[Ints]:
-        """Return one bin on `grid` of each bin of the tensors, per feature."""
+        """Return, per feature of a key, the first bin on `grid` of each merged bin of the tensors."""
         return [self._first_bins[j] for j in key]
 
     @functools.cached_property
-    def _first_bins(self) -> list[Ints]:
+    def _first_bins(self) -> list[Ints]:  # the same of all features
         return [np.unique(binning.bins, return_index=True)[1] for binning in self.binnings]
 
     def masses(self, density: Density) -> tuple[Floats, ...]:
-        """Return masses of all bins, per feature; those within a merged bin by their shares."""
+        """Return masses of all bins on `grid`, per feature; the mass of a merged bin is divided by shares."""
         tables = (density.table((j,)) for j in range(len(self.binnings)))
         pairs = zip(tables, self.binnings, strict=True)
         return tuple(table[binning.bins] * binning.shares for table, binning in pairs)
 
 
 def _draw_within(binning: Binning, codes: Ints | BinIndices, rng: np.random.Generator) -> Ints:
-    """Return a bin within the merged bin of each row, drawn by shares."""
+    """Return a fine bin for each row, drawn within its merged bin (in `codes`) by the fine bins' shares."""
     order = np.argsort(binning.bins, kind="stable")
-    ends = np.cumsum(binning.shares[order])
+    ends = np.cumsum(binning.shares[order])  # fine bins divide the unit that each merged bin has on this scale
     ends *= binning.size / ends[-1]
     position = np.minimum(codes + rng.random(len(codes)), np.nextafter(binning.size, 0))
     drawn: Ints = order[np.minimum(np.searchsorted(ends, position, side="right"), len(order) - 1)]
@@ -482,14 +483,14 @@ def _draw_within(binning: Binning, codes: Ints | BinIndices, rng: np.random.Gene
 
 
 def some_of(points: Points, n_rows: int, rng: np.random.Generator) -> Points:
-    """Return `n_rows` rows drawn by their weights; the points themselves if they are not more."""
+    """Return `n_rows` rows of equal weight, drawn by their weights; the points themselves if they are not more."""
     if len(points.codes) <= n_rows:
         return points
     drawn_rows = rng.choice(len(points.codes), size=n_rows, p=points.weights / points.weights.sum())
     return Points(points.codes[drawn_rows], np.full(n_rows, 1 / n_rows))
 
 
-def leaves_of(forest: Forest) -> LeafSets:
+def leaves_of(forest: Forest) -> LeafSets:  # on the grid of all bins that the forest needs
     return LeafSets(forest, grid_of(forest))
 
 

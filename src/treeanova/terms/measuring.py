@@ -38,7 +38,7 @@ from treeanova.terms.terms import PureLeafTerms, TermSet
 
 
 def mean_score(trees: Trees, joint: Joint) -> Floats | None:
-    """Return the mean, shape (n_outputs,); None if it would take too long or rows can be read only once."""
+    """Return the forest's mean score under a density, (n_outputs,); None if that takes too long or rows are gone."""
     if isinstance(joint, Mixture):
         means = [mean_score(trees, component) for _, component in joint.components()]
         shares = [share for share, _ in joint.components()]
@@ -52,6 +52,7 @@ def mean_score(trees: Trees, joint: Joint) -> Floats | None:
 
 def mean_of_tables(tables: TermSet, density: Density) -> Floats:
     """Return the mean of the sum of pure tables under the joint density: zero unless pairs are estimated separately."""
+    # Each pair is pure under its own table of weights, so its mean is minus that under the difference to the joint's.
     mean = np.zeros(tables.n_outputs)
     for key, values in tables.effects.terms.items():
         difference = density.difference(key, tables.effects.binnings.get(key)) if len(key) == 2 else None
@@ -76,7 +77,7 @@ def _mean_at_rows(trees: Trees, joint: EmpiricalJoint) -> Floats | None:
 
 
 def _leaf_masses(trees: Trees, joint: Joint, features: Sequence[int]) -> Floats | None:
-    """Return masses of all leaves under a density of some features; None if that takes too long."""
+    """Return the mass of each leaf's sets for some features under their joint density; None if that takes too long."""
     if isinstance(joint, Product):
         return _product_masses(trees, joint.masses, features)
     if isinstance(joint, Blocks):
@@ -91,7 +92,7 @@ def _leaf_masses(trees: Trees, joint: Joint, features: Sequence[int]) -> Floats 
 
 
 def _block_masses(trees: Trees, table: Floats, features: Sequence[int]) -> Floats | None:
-    """Return masses of all leaves' sets of some features with a table of weights; None if that takes too long."""
+    """Return the mass of each leaf's sets for features with one table of weights; None if that takes too long."""
     block = Blocks([(tuple(range(table.ndim)), table)])
     if not block.has_exact_points:
         return None
@@ -100,7 +101,7 @@ def _block_masses(trees: Trees, table: Floats, features: Sequence[int]) -> Float
 
 
 def _product_masses(trees: Trees, masses: Sequence[Floats], features: Sequence[int]) -> Floats:
-    """Return masses of all leaves for independent features with given masses of their bins."""
+    """Return the mass of each leaf's sets for independent features with given masses of their merged bins."""
     product = np.ones(len(trees.leaf_sets.values))
     for j, bin_masses in zip(features, masses, strict=True):
         binning, sets = trees.binnings[j], trees.leaf_sets.sets[j]
@@ -109,7 +110,7 @@ def _product_masses(trees: Trees, masses: Sequence[Floats], features: Sequence[i
 
 
 def _kernel_masses(trees: Trees, joint: KernelJoint, features: Sequence[int]) -> Floats | None:
-    """Return masses of all leaves under a mixture of kernels, one per row; None if that takes too long."""
+    """Return the mass of each leaf's sets under a mixture of kernels, one per row; None if that takes too long."""
     # A row counts by the group of its bin; the kernel of a group puts a share of its mass into the set of a leaf.
     bins, weights = joint.statistics.points()
     codes, shares = np.zeros_like(bins), []
@@ -129,7 +130,8 @@ def _kernel_masses(trees: Trees, joint: KernelJoint, features: Sequence[int]) ->
 
 def _masses_at_points(sets: LeafSets, points: Points, shares: Mapping[int, Floats]) -> Floats | None:
     """Return, per leaf, Σ over points of weight times the shares of all features on its path; None for too many."""
-    # `shares` has, per feature in the order of the columns, the share of each leaf's set at every value of the column.
+    # `shares` has, per feature in the order of the points' columns, what share of a point with each code lies in each
+    # leaf's set, (n_leaves_with_feature, n_codes). Leaves with the same features are summed together.
     column_of = {j: column for column, j in enumerate(shares)}
     features_of_keys = [[j for j in key if j in column_of] for key in sets.keys]
     n_products = sum(len(leaves) * len(key) for leaves, key in zip(sets.leaves_by_key, features_of_keys, strict=True))
@@ -137,35 +139,35 @@ def _masses_at_points(sets: LeafSets, points: Points, shares: Mapping[int, Float
         return None
     masses = np.full(len(sets.values), math.fsum(points.weights))
     sum_at_points = _sum_compiled if costs.is_compiled(factors=n_products * len(points.codes)) else _sum_by_numpy
-    for members, features in zip(sets.leaves_by_key, features_of_keys, strict=True):
+    for leaves, features in zip(sets.leaves_by_key, features_of_keys, strict=True):
         if features:
-            tables = [shares[j][sets.set_indices(j, members)] for j in features]
-            masses[members] = sum_at_points(points.codes[:, [column_of[j] for j in features]], points.weights, tables)
+            tables = [shares[j][sets.set_indices(j, leaves)] for j in features]
+            masses[leaves] = sum_at_points(points.codes[:, [column_of[j] for j in features]], points.weights, tables)
     return masses
 
 
 def _sum_compiled(codes: BinIndices, weights: Floats, tables: Sequence[Floats]) -> Floats:
-    """Sum the weights times Π_j tables[j][leaf, codes[point, j]] over points: one sum per leaf."""
+    """Return, per leaf, the sum over weighted points of Π_j tables[j][leaf, codes[point, j]], by compiled code."""
     widths = [table.shape[1] for table in tables]
     return np.asarray(kernels.sum_at_points(codes.T, weights, np.cumsum([0, *widths]), np.concatenate(tables, axis=1)))
 
 
 def _sum_by_numpy(codes: BinIndices, weights: Floats, tables: Sequence[Floats]) -> Floats:
-    """Sum as `_sum_compiled` does."""
-    sums, size = np.empty(len(tables[0])), max(costs.MEAN_CELLS // max(len(codes), 1), 1)
-    for start in range(0, len(sums), size):
-        product = weights
+    """Return, per leaf, the sum over weighted points of Π_j tables[j][leaf, codes[point, j]], some leaves at a time."""
+    sums, leaves_at_once = np.empty(len(tables[0])), max(costs.MEAN_CELLS // max(len(codes), 1), 1)
+    for start in range(0, len(sums), leaves_at_once):
+        leaves, product = slice(start, start + leaves_at_once), weights
         for table, column in zip(tables, codes.T, strict=True):
-            product = product * table[start : start + size, column]
-        sums[start : start + size] = product.sum(axis=1)
+            product = product * table[leaves, column]
+        sums[leaves] = product.sum(axis=1)
     return sums
 
 
 def cell_means(
     form: ClosedForm, keys: Sequence[Key], rows: Points, values: Floats, limit: int, *, are_drawn: bool
 ) -> tuple[tuple[Binning, ...], dict[Key, Floats]]:
-    """Return merged bins of all features, at most `limit` each, and means of values at rows over the cells of keys."""
-    # Means are shrunk by their noise if rows are drawn, and zero in empty cells.
+    """Return merged bins of all features, at most `limit` each, and means of values at rows in the cells of keys."""
+    # Values (n_rows, n_outputs) are centred first. Means are shrunk by their noise if rows are drawn, 0 in empty cells.
     axes = zip(form.leaf_sets.grid.axes, form.masses, strict=True)
     binnings = tuple(equal_mass(axis, masses, limit) for axis, masses in axes)
     centred = values - rows.weights @ values
@@ -200,7 +202,7 @@ class HighOrdersAtRows(NamedTuple):
 
 
 def high_orders_at(trees: Trees, tables: TermSet, density: Density, rows: Points) -> HighOrdersAtRows:
-    """Return the score minus the tables, at as many rows as can be scored soon."""
+    """Return the sum of high orders, which is the score minus the tables, at as many rows as can be scored soon."""
     scored = trees.scored_soon(rows)
     score = trees.forest.score(Rows.in_bins(trees.grid, scored.codes))
     high = score - tables.effects.score(Rows.in_bins(tables.effects.grid, trees.merged(scored.codes)))
@@ -208,7 +210,8 @@ def high_orders_at(trees: Trees, tables: TermSet, density: Density, rows: Points
 
 
 def table_error(terms: PureLeafTerms, rough: Correction | None, tables: TermSet, at_rows: HighOrdersAtRows) -> float:
-    """Estimate the largest error of a table; NaN without a correction on half the bins (`rough`)."""
+    """Estimate the largest error of a table, relative to the largest score, as the module's docstring says."""
+    # `rough` is the correction on half the bins; NaN without it.
     fine, rows, high, are_drawn = terms.correction, at_rows.rows, at_rows.high, at_rows.are_drawn
     if fine.tables and rough is None:
         return float("nan")
@@ -227,7 +230,8 @@ def table_error(terms: PureLeafTerms, rough: Correction | None, tables: TermSet,
 
 
 def _pure_sizes(changes: Mapping[Key, Floats], bins: Sequence[Ints], trees: Trees, tables: TermSet) -> Floats:
-    """Return the largest entry, per output, of changes of tables after they are purified like the tables."""
+    """Return, per output, the largest entry of changes of tables on coarse bins, once purified like the tables."""
+    # `bins` has, per feature, the coarse bin of each bin of the forest.
     if not changes:
         return np.zeros(tables.n_outputs)
     firsts = trees.first_bins(tuple(range(len(bins))))
@@ -287,7 +291,7 @@ def _measured_in_time(keys: Sequence[Key], sizes: Floats, terms: PureLeafTerms, 
 
 
 def _places_of_largest(sizes: Floats, orders: Sequence[int]) -> list[int]:
-    """Return the places of the largest terms of all, and of each order."""
+    """Return the positions, sorted, of the largest terms of all and of each order, by sizes and orders of terms."""
     ranked = [int(i) for i in np.argsort(-sizes, kind="stable")]
     places = ranked[: costs.MEASURED_TERMS]
     for order in sorted(set(orders)):

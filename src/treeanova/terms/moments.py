@@ -16,7 +16,7 @@ from treeanova.terms import costs
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Moments:
-    """Arrays are (n_terms, n_outputs); variances plus covariances add up to the variance of the score."""
+    """Moments of terms, (n_terms, n_outputs); variances plus covariances add up to the variance of the score."""
 
     variance: Floats
     covariance: Floats
@@ -27,18 +27,18 @@ class Moments:
         return np.asarray((self.variance + self.covariance).sum(axis=0))
 
     def beyond(self, rounding: Floats) -> Moments:
-        """Return the same with zeros for outputs whose score varies no more than rounding (a standard deviation)."""
+        """Return moments with zeros for outputs whose score varies no more than rounding (a standard deviation)."""
         is_real = self.score_variance > rounding**2
         return Moments(*(np.where(is_real, array, 0.0) for array in (self.variance, self.covariance, self.mean_abs)))
 
     def with_covariances(self, changes: Floats) -> Moments:
-        """Return the same with changes added to the covariances of the first terms."""
+        """Return moments with changes, (n_changed, n_outputs), added to the covariances of the first terms."""
         covariance = self.covariance.copy()
         covariance[: len(changes)] += changes
         return dataclasses.replace(self, covariance=covariance)
 
     def with_tables(self, terms: Mapping[Key, Floats], weights: Mapping[Key, Floats], *, uncorrelated: bool) -> Moments:
-        """Return the same with exact variances of the first terms, which have tables, and optionally no covariances."""
+        """Return moments with exact variances of the first terms, from their tables, and optionally no covariances."""
         variance, mean_abs = self.variance.copy(), self.mean_abs.copy()
         if terms:
             variance[: len(terms)], mean_abs[: len(terms)] = _moments_of_tables(terms, weights)
@@ -53,7 +53,7 @@ def moments(
     *,
     is_whole: bool = False,
 ) -> Moments:
-    """Return moments of at least one term under given weights of its cells."""
+    """Return moments of an additive model's terms, at least one, under weights of their cells and a joint density."""
     # Variances and mean absolute values are exact. Covariances are those of the joint density: exact for rows, cells,
     # independent features and their mixtures, otherwise over draws. For very many rows, they are exact if the effects
     # are the whole model (`is_whole`) and its scores were added up, otherwise those of a sample. Without `joint`, they
@@ -96,7 +96,7 @@ def covariance_changes(
             for other, values in other_terms.items():
                 is_counted = sums is None or sums[place[one]] == sums[place[other]]
                 if is_counted and one != other and (other == pair or one == (pair[0],)):
-                    change = np.einsum("ij,ijk->k", difference, main * values)
+                    change = np.einsum("ij,ijk->k", difference, main * values)  # a sum over cells, per output
                     changes[place[one]] += change
                     changes[place[other]] += change
     return changes
@@ -105,7 +105,7 @@ def covariance_changes(
 def _centred_mains(
     effects: Effects, weights: Mapping[Key, Floats], pair: Key, bin_masses: Callable[[int], Floats]
 ) -> dict[Key, Floats]:
-    """Return centred main effects of a pair's features, averaged over the bins of the pair's axes."""
+    """Return a pair's main effects, centred, averaged over the bins of its axes, shaped to multiply its table."""
     centred: dict[Key, Floats] = {}
     for axis, (j, binning) in enumerate(zip(pair, effects.binnings_of(pair), strict=True)):
         key = (j,)
@@ -125,7 +125,7 @@ RawMoments = tuple[Floats, Floats, Floats]  # means of terms, of their squares, 
 
 
 def _raw_moments(effects: Effects, component: Joint, rng: np.random.Generator, *, is_whole: bool) -> RawMoments:
-    """Return raw moments: closed forms of products and of sums of scores; otherwise over rows or draws."""
+    """Return raw moments of terms under one component of a density: in closed form if it has one, else over rows."""
     if isinstance(component, Product):
         return _raw_moments_of_product(effects, component)
     if isinstance(component, EmpiricalJoint) and is_whole and not component.has_exact_points:
@@ -165,7 +165,7 @@ PurePart = tuple[Floats, tuple[Binning, ...]]  # values of a part of a term, out
 
 
 def _on_finer_bins(pure: PurePart, binnings: Sequence[Binning]) -> Floats:
-    """Return the values of a part of a term on finer bins."""
+    """Return the values of a part of a term on the finer bins of `binnings`, one per axis."""
     values, coarse_binnings = pure
     for axis, (coarse, fine) in enumerate(zip(coarse_binnings, binnings, strict=True)):
         if coarse.size != fine.size:
@@ -175,7 +175,7 @@ def _on_finer_bins(pure: PurePart, binnings: Sequence[Binning]) -> Floats:
 
 def _raw_moments_of_product(effects: Effects, component: Product) -> RawMoments:
     """Return raw moments for independent features: only parts with the same features have products of mean not zero."""
-    pure = [_pure_parts(effects, key, component) for key in effects.terms]
+    pure = [_pure_parts(effects, key, component) for key in effects.terms]  # by term, then by subset of its features
     subsets = dict.fromkeys(subset for by_subset in pure for subset in by_subset)
     axes = {
         subset: common_refinements([by_subset[subset][1] for by_subset in pure if subset in by_subset])
@@ -191,7 +191,7 @@ def _raw_moments_of_product(effects: Effects, component: Product) -> RawMoments:
 
 
 def _pure_parts(effects: Effects, key: Key, component: Product) -> dict[Key, PurePart]:
-    """Return a term as a sum of pure parts, one per subset of its features, which are independent."""
+    """Return a term as a sum of pure parts, by subset of its features, for independent features."""
     binnings = dict(zip(key, effects.binnings_of(key), strict=True))
     by_subset: dict[Key, Floats] = {(): effects.terms[key]}
     for j in key:  # each array becomes its mean over j and the difference to it; earlier features are means or axes
@@ -205,6 +205,7 @@ def _pure_parts(effects: Effects, key: Key, component: Product) -> dict[Key, Pur
 
 def moments_of_values(values: Floats, weights: Floats) -> Moments:
     """Return moments of terms given by values (n_rows, n_terms, n_outputs) at weighted rows."""
+    # In these sums, n is a row, t a term, k an output.
     centred = values - np.einsum("ntk,n->tk", values, weights)
     variance = np.einsum("ntk,ntk,n->tk", centred, centred, weights)
     with_all = np.einsum("ntk,nk,n->tk", centred, centred.sum(axis=1), weights)

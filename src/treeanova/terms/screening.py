@@ -48,7 +48,7 @@ def _has_few_subsets(form: ClosedForm, max_order: int) -> bool:
     return n_subsets * int(form.leaf_sets.values.shape[1]) <= costs.MOST_SUBSETS
 
 
-def _n_subsets(size: int, max_order: int) -> int:
+def _n_subsets(size: int, max_order: int) -> int:  # of a set of `size` features, up to an order
     return sum(math.comb(size, order) for order in range(max_order + 1))
 
 
@@ -68,7 +68,7 @@ def sizes_without_rows(form: ClosedForm, orders: range) -> Sizes:
 
 def _sizes_by_key(form: ClosedForm, orders: range) -> dict[Key, float]:
     """Return the sizes of all terms of some orders, from sums over the leaves of each distinct set of features."""
-    numbers: dict[Key, int] = {}
+    numbers: dict[Key, int] = {}  # of all terms met so far
     places, totals = [], []
     is_compiled = costs.is_compiled(variances=_n_products(form, max(orders, default=0)))
     values = form.leaf_sets.values
@@ -96,11 +96,11 @@ def _n_products(form: ClosedForm, max_order: int) -> int:
 
 
 def _sizes_by_rank(form: ClosedForm, orders: range) -> Sizes:
-    """Return the sizes of the largest terms of each order; sums are arrays over the ranks of all sets of features."""
+    """Return the sizes of the largest terms of each order, if terms are too many to list: sums are indexed by rank."""
     by_key: dict[Key, float] = {}
     n_terms, total = {}, 0.0
     flat, used = form.flat(), form.leaf_sets.used_features
-    place = np.zeros(len(form.leaf_sets.sets), dtype=np.int64)
+    place = np.zeros(len(form.leaf_sets.sets), dtype=np.int64)  # of each feature among those used
     place[used] = np.arange(len(used))
     for order in orders:
         is_compiled = costs.is_compiled(variances=_n_products(form, order))
@@ -116,13 +116,14 @@ def _sizes_by_rank(form: ClosedForm, orders: range) -> Sizes:
 
 
 def _rank_addends(n_features: int, order: int) -> Ints:
-    """Return binomials (n_features, order); a sorted set has the rank Σ_i addends[i-th feature, i], unique per set."""
+    """Return addends (n_features, order) of ranks: a set has the unique rank Σ_i addends[i-th feature, i]."""
+    # This numbers the sets of one order from 0 without gaps (the combinatorial number system).
     rows = [[math.comb(j, i) for i in range(1, order + 1)] for j in range(n_features)]
     return np.array(rows, dtype=np.int64).reshape(n_features, order)
 
 
 def _sets_of_ranks(ranks: Ints, order: int, n_features: int) -> Ints:
-    """Return the sorted sets of features that have given ranks, shape (n_ranks, order)."""
+    """Return the sorted sets of features with given ranks, (n_ranks, order): the inverse of the sum of addends."""
     addends, remaining = _rank_addends(n_features, order), ranks.copy()
     sets = np.zeros((len(ranks), order), dtype=np.int64)
     for i in reversed(range(order)):
@@ -132,7 +133,8 @@ def _sets_of_ranks(ranks: Ints, order: int, n_features: int) -> Ints:
 
 
 def _add_variances_by_numpy(values: Floats, flat: FlatLeaves, place: Ints, addends: Ints, n_sets: int) -> Floats:
-    """Return the same as `add_variances_by_rank`; leaves with equally many features are processed together."""
+    """Sum the variances of leaves' parts in the term of each set of features, by its rank: (n_sets, n_outputs)."""
+    # As `add_variances_by_rank`, leaves with equally many features together. `place` numbers the features.
     order = addends.shape[1]
     sums, n_features = np.zeros((n_sets, values.shape[1])), np.diff(flat.start)
     for size in np.unique(n_features[n_features >= order]).tolist():
@@ -152,9 +154,8 @@ def _add_variances_by_numpy(values: Floats, flat: FlatLeaves, place: Ints, adden
 
 @Kernel
 def add_variances_by_rank(values: Floats, flat: FlatLeaves, place: Ints, addends: Ints, n_sets: int) -> Floats:
-    """Return, per rank of a set of features, the variances of its leaves' parts summed: (n_sets, n_outputs)."""
-    # Values are (n_leaves, n_outputs); `place` numbers the features; a set's rank is the sum of `addends` of its
-    # places.
+    """Sum the variances of leaves' parts in the term of each set of features, by its rank: (n_sets, n_outputs)."""
+    # Values are (n_leaves, n_outputs); `place` numbers the features; a set's rank is the sum of its places' `addends`.
     starts, feature, mass = flat.start, flat.feature, flat.mass
     sums = np.zeros((n_sets, values.shape[1]))
     for leaf in range(len(values)):
@@ -175,6 +176,7 @@ def add_leaf(
 ) -> None:
     """Add one leaf's variances, v² Π p² Π_{set} (1 - p) / p, to `sums` at the ranks of all sets of its features."""
     # `masses` are Π p² and (1 - p) / p per feature; `sets` are the places of its features, and the addends of ranks.
+    # Sets are tried depth first: `product` and `rank` belong to their first features, which they share.
     (base, odds), (places, addends) = masses, sets
     n_features, order = len(places), addends.shape[1]
     product, rank = np.full(order + 1, base), np.zeros(order + 1, np.int64)
@@ -196,7 +198,7 @@ def add_leaf(
 
 
 def _orders_of_subsets(key: Key, max_order: int) -> list[Ints]:
-    """Return the orders of the subsets of the first features of a key: of none of them, one, two and so on."""
+    """Return, for the first 0, 1, 2, … features of a key, the orders of all their subsets, as `_subsets` lists them."""
     order_of = [np.zeros(1, dtype=np.int64)]
     for _ in key:
         order_of.append(np.concatenate([order_of[-1], order_of[-1][order_of[-1] < max_order] + 1]))
@@ -205,7 +207,8 @@ def _orders_of_subsets(key: Key, max_order: int) -> list[Ints]:
 
 @Kernel
 def sum_variances(leaves: Ints, values: Floats, flat: FlatLeaves, orders: Ints, max_order: int) -> Floats:
-    """Sum variances over leaves with the same features: (n_subsets, n_outputs), for subsets of the given `orders`."""
+    """Sum variances of leaves with one key, for each subset of its features up to an order: (n_subsets, n_outputs)."""
+    # `orders` are those of the subsets, in the order of `_subsets`.
     starts, mass = flat.start, flat.mass
     totals, variances = np.zeros((len(orders), values.shape[1])), np.empty(len(orders))
     for leaf in leaves:
@@ -225,7 +228,7 @@ def sum_variances(leaves: Ints, values: Floats, flat: FlatLeaves, orders: Ints, 
 
 
 def _sum_variances_by_numpy(form: ClosedForm, key: Key, leaves: Ints, max_order: int) -> Floats:
-    """Sum variances over the leaves of one set of features, for its subsets: shape (n_subsets, n_outputs)."""
+    """Sum variances of leaves with one key, for each subset of its features up to an order: (n_subsets, n_outputs)."""
     order_of = _orders_of_subsets(key, max_order)
     totals = np.zeros((len(order_of[-1]), form.leaf_sets.values.shape[1]))
     chunk_size = max(1, costs.SCREEN_CELLS // len(totals))
@@ -241,7 +244,7 @@ def _sum_variances_by_numpy(form: ClosedForm, key: Key, leaves: Ints, max_order:
 
 
 def _subsets(key: Key, max_order: int) -> list[Key]:
-    """Return all subsets up to an order, in the order of the sums of variances: the last feature varies slowest."""
+    """Return all subsets of a key up to an order, starting with (): those with its last feature come last."""
     subsets: list[Key] = [()]
     for j in key:
         subsets += [(*subset, j) for subset in subsets if len(subset) < max_order]
@@ -287,9 +290,9 @@ def screen(
     n_terms: Mapping[int, int] | None = None,
 ) -> Screened:
     """Return those of the largest terms that have at least 0.05 % of the score's variance at rows."""
-    # `orders` are all high orders, screened or not; `shares_at(keys, n_rows)` gives shares of the score's variance.
-    # Terms in `asked` are always reported. With few `seconds`, fewer are verified at fewer rows. `n_terms` are the
-    # numbers of terms of each order if not all have sizes.
+    # `sizes` rank the terms; `shares_at(keys, n_rows)` gives shares of the score's variance, which verify the first of
+    # them. `orders` are all high orders, screened or not. Terms in `asked` are always reported. With few `seconds`,
+    # fewer terms are verified at fewer rows. `n_terms` are the numbers of terms of each order if not all have sizes.
     ranked = sorted(sizes, key=sizes.__getitem__, reverse=True)
     verified, n_rows = _keys_and_rows_to_verify(
         ranked, n_leaves_with, min(affordable(costs.VERIFIED_STEPS), seconds * costs.VERIFIED_STEPS_PER_SECOND)
@@ -314,7 +317,7 @@ def screen(
 def _keys_and_rows_to_verify(
     ranked: Sequence[Key], n_leaves_with: Callable[[Key], int], most_steps: float
 ) -> tuple[list[Key], int]:
-    """Return the first terms whose leaves, times enough rows, stay within a number of steps, and the number of rows."""
+    """Return the first ranked terms, and a number of rows, that stay within `most_steps` leaves times rows."""
     keys: list[Key] = []
     n_leaves = 0
     for key in ranked[: costs.MAX_VERIFIED]:

@@ -132,12 +132,13 @@ class AnchoredTerms:
         return shares
 
 
-def _subsets(key: Key) -> Iterator[Key]:
+def _subsets(key: Key) -> Iterator[Key]:  # of all orders, from () to the key itself
     return itertools.chain.from_iterable(itertools.combinations(key, n) for n in range(len(key) + 1))
 
 
 def _joint_change(by_subset: dict[Key, Floats], key: Key) -> Floats:
-    """Return what the features of a key change together, from values in which only a subset of them changed."""
+    """Return what the features of a key change together, from values at rows where only a subset of them changed."""
+    # The sum over all subsets, with a sign that alternates by order (inclusion and exclusion).
     signed = [(-1) ** (len(key) - len(subset)) * by_subset[subset] for subset in _subsets(key)]
     return np.asarray(np.sum(signed, axis=0))
 
@@ -247,12 +248,12 @@ class AdditiveModel(Source):
 
     @property
     def max_order(self) -> int | None:
-        return None
+        return None  # all orders are reported
 
     def score(self, rows: Rows, n_jobs: int = 1) -> Floats:
         return self.terms.sum_at(rows.bins(self.terms.grid), n_jobs)
 
-    def needed_tables(self) -> list[Request]:
+    def needed_tables(self) -> list[Request]:  # of rows: those by which a density purifies the terms
         effects = self.terms.effects
         axes = refined_axes(effects)
         singles: list[Key] = [(j,) for j in range(len(effects.grid.axes))]
@@ -287,7 +288,7 @@ class AdditiveModel(Source):
             )
         return self.grid, steps_of_tables(self.terms.effects, feature, output)
 
-    def tables_to_save(self, terms: TermSet) -> Effects | None:
+    def tables_to_save(self, terms: TermSet) -> Effects | None:  # what a file needs besides the pure terms
         return None if self.terms is terms else self.terms.effects
 
     @classmethod
@@ -296,7 +297,7 @@ class AdditiveModel(Source):
 
 
 def purify_tensors(effects: Effects, density: Density, settings: Settings, progress: Progress = quiet) -> PureTerms:
-    """Return the pure terms of tables; what terms on coarse axes lose is brought onto the finer axes of terms below."""
+    """Return the pure terms of an additive model under a density, with what was measured on them."""
     if not effects.terms:
         return PureTerms(TermSet(effects), {})
     axes = refined_axes(effects)

@@ -48,7 +48,7 @@ Block = tuple[Ints, list[list[Run]]]  # leaves with equally many features, and t
 
 
 def each_in_one_piece(n_rows: int, n_terms: int, n_outputs: int) -> Floats:
-    """Return zeros with each term contiguous: adding up scattered terms takes several times longer."""
+    """Return zeros (n_rows, n_terms, n_outputs), each term contiguous: scattered terms are added up far slower."""
     return np.zeros((n_terms, n_rows, n_outputs)).swapaxes(0, 1)
 
 
@@ -72,7 +72,7 @@ class OrderTotals:
         return totals
 
     def at_rows_by_kernel(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Return totals without the intercept, shape as `at_rows`."""
+        """Return sums of the terms of each order, by compiled code: (n_rows, n_orders, n_outputs), no intercept."""
         values, flat, n_orders = self.form.leaf_sets.values, self.form.flat(), self.top_order + 1
 
         def totals_of(codes_of_rows: BinIndices, leaves: Span) -> Floats:
@@ -84,7 +84,7 @@ class OrderTotals:
         return _sum_in_threads(totals_of, tasks, codes, totals, n_jobs)
 
     def at_rows_by_numpy(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Return totals without the intercept, shape as `at_rows`."""
+        """Return sums of the terms of each order, by numpy: (n_rows, n_orders, n_outputs), no intercept."""
         n_orders, n_outputs = self.top_order + 1, self.form.leaf_sets.values.shape[1]
 
         def totals_of(codes_of_rows: BinIndices, block_numbers: Span) -> Floats:
@@ -105,6 +105,7 @@ class OrderTotals:
         return (self.shares_by_kernel if is_compiled else self.shares_by_numpy)(codes, orders, n_jobs)
 
     def shares_by_kernel(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
+        """Return `shares_at_rows` by compiled code: (n_rows, n_features, n_outputs)."""
         values, flat, weights = self.form.leaf_sets.values, self.form.flat(), self._order_weights(orders)
 
         def shares_of(codes_of_rows: BinIndices, leaves: Span) -> Floats:
@@ -115,6 +116,7 @@ class OrderTotals:
         return _sum_in_threads(shares_of, tasks, codes, np.zeros((*codes.shape, values.shape[1])), n_jobs)
 
     def shares_by_numpy(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
+        """Return `shares_at_rows` by numpy: (n_rows, n_features, n_outputs)."""
         weights, n_outputs = self._order_weights(orders), self.form.leaf_sets.values.shape[1]
         blocks_with_orders = [block for block in self._leaf_blocks if len(block[1]) > np.flatnonzero(weights)[0]]
 
@@ -138,23 +140,24 @@ class OrderTotals:
         size = max(1, costs.TOTALS_CELLS // costs.TOTALS_ROWS)
         order = sorted(range(len(sets.keys)), key=lambda i: (len(sets.keys[i]), sets.keys[i]))
         for n_features, key_numbers in itertools.groupby(order, key=lambda i: len(sets.keys[i])):
-            groups = list(key_numbers)
-            leaves = np.concatenate([sets.leaves_by_key[i] for i in groups])
-            keys = np.array([sets.keys[i] for i in groups], dtype=np.int64).reshape(len(groups), n_features)
-            paths = np.repeat(keys, [len(sets.leaves_by_key[i]) for i in groups], axis=0)
+            numbers = list(key_numbers)
+            leaves = np.concatenate([sets.leaves_by_key[i] for i in numbers])
+            keys = np.array([sets.keys[i] for i in numbers], dtype=np.int64).reshape(len(numbers), n_features)
+            paths = np.repeat(keys, [len(sets.leaves_by_key[i]) for i in numbers], axis=0)
             for start in range(0, len(leaves), size):
                 chunk = slice(start, start + size)
                 leaf_blocks.append((leaves[chunk], [self._runs(column, leaves[chunk]) for column in paths[chunk].T]))
         return leaf_blocks
 
     def _runs(self, features: Ints, leaves: Ints) -> list[Run]:
-        """Return the runs of neighbouring leaves that have the same feature, one of `features` per leaf."""
+        """Return the runs of neighbouring leaves with the same feature in one slot of their paths (`features`)."""
         bounds = [0, *(np.flatnonzero(np.diff(features)) + 1).tolist(), len(features)]
         runs = [(int(features[start]), slice(start, stop)) for start, stop in itertools.pairwise(bounds)]
         return [(j, run, self.form.leaf_sets.set_indices(j, leaves[run])) for j, run in runs]
 
     def _add_totals(self, totals: Floats, codes: BinIndices, block: Block) -> None:
-        """Add, per order k, the coefficient of t^k in Π_j (p_j + t (z_j - p_j)) times values of a block of leaves."""
+        """Add the sums of a block of leaves' terms of each order to `totals`, (n_rows, n_orders, n_outputs)."""
+        # Per order k, that is the coefficient of t^k in Π_j (p_j + t (z_j - p_j)) times the leaves' values.
         leaves, slots = block
         product = np.zeros((len(slots) + 1, len(leaves), len(codes)))
         product[0] = 1.0
@@ -166,7 +169,8 @@ class OrderTotals:
         totals[:, : len(product)] += sums.reshape(len(product), len(codes), -1).swapaxes(0, 1)
 
     def _add_shares(self, total: Floats, codes: BinIndices, block: Block, order_weights: Floats) -> None:
-        """Add what features get of all terms of a block of leaves, as the module's docstring derives it."""
+        """Add what features get of the terms of a block of leaves to `total`, (n_rows, n_features, n_outputs)."""
+        # The module's docstring derives it. Arrays are (n_powers, n_leaves, n_rows).
         leaves, slots = block
         factors = list(self._factors(codes, block))
         products = [np.ones((1, len(leaves), len(codes)))]
@@ -182,7 +186,8 @@ class OrderTotals:
             weights = masses * weights[:-1] + centred * weights[1:]
 
     def _factors(self, codes: BinIndices, block: Block) -> Iterator[tuple[Floats, Floats]]:
-        """Yield, per slot of the paths, masses p (n_leaves, 1) and z - p (n_leaves, n_rows)."""
+        """Yield, per slot of the leaves' paths, the sets' masses p (n_leaves, 1) and z - p (n_leaves, n_rows)."""
+        # z is the membership, 0 or 1, of a row in the set.
         leaves, slots = block
         for runs in slots:
             masses, centred = np.empty((len(leaves), 1)), np.empty((len(leaves), len(codes)))
@@ -235,7 +240,7 @@ class LeafTerms(abc.ABC):
         return have_same_keys and np.array_equal(self.trees.leaf_sets.values, other.trees.leaf_sets.values)
 
     def keep(self, is_kept: Callable[[Key], bool]) -> Self:
-        """Return some terms, without the sums of unlisted ones."""
+        """Return the listed terms that a function of keys accepts, without the sums of unlisted terms."""
         return dataclasses.replace(self, keys=tuple(key for key in self.keys if is_kept(key)))
 
     @property
@@ -251,7 +256,7 @@ class LeafTerms(abc.ABC):
         cost_of_totals = totals_cost(sets) if self.unlisted_orders else 0.0
         return max(min(cost_of_listed, self.trees.row_cost) + cost_of_totals, 1.0)
 
-    def up_to(self, max_order: int) -> Self:
+    def up_to(self, max_order: int) -> Self:  # the listed terms up to an order
         return self.keep(lambda key: len(key) <= max_order)
 
 
@@ -282,7 +287,7 @@ class PureLeafTerms(LeafTerms):
     def unlisted_orders(self) -> tuple[int, ...]:
         return self.screened_orders
 
-    def up_to(self, max_order: int) -> Self:
+    def up_to(self, max_order: int) -> Self:  # the terms up to an order, with their sums of unlisted ones
         orders = tuple(order for order in self.screened_orders if order <= max_order)
         return dataclasses.replace(super().up_to(max_order), screened_orders=orders)
 
@@ -296,8 +301,8 @@ class PureLeafTerms(LeafTerms):
         return OrderTotals(self.form)
 
     def unlisted_sums_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int) -> Floats:
-        """Return sums of unlisted terms, (n_rows, n_orders, n_outputs); `listed` has values computed already."""
-        orders = self.screened_orders
+        """Return sums of unlisted terms at rows, one per unlisted order: (n_rows, n_orders, n_outputs)."""
+        orders = self.screened_orders  # `listed` has values (n_rows, n_outputs) of listed terms that are known already
         unlisted_sums = self._totals.at_rows(codes, n_jobs)[:, list(orders)]
         for key, values in self._changes_of_totals(codes, listed, n_jobs):
             unlisted_sums[:, orders.index(len(key))] += values
@@ -319,7 +324,7 @@ class PureLeafTerms(LeafTerms):
     def _changes_of_totals(
         self, codes: BinIndices, computed: Mapping[Key, Floats], n_jobs: int
     ) -> Iterator[tuple[Key, Floats]]:
-        """Yield all corrections, and the listed terms negated: totals plus these are the sums of unlisted terms."""
+        """Yield, at rows, all corrections, and the listed terms negated: with totals, the sums of unlisted terms."""
         for key in self.correction.tables:
             if len(key) in self.screened_orders:
                 yield key, np.asarray(self.correction.at_rows(codes, key))
@@ -329,7 +334,7 @@ class PureLeafTerms(LeafTerms):
         values = self.at(codes, to_compute, n_jobs)
         yield from ((key, -values[:, i]) for i, key in enumerate(to_compute))
 
-    def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:
+    def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int) -> Floats:  # (n_rows, n_keys, n_outputs)
         values = self.form.at_rows(codes, keys, n_jobs)
         moved: dict[Key, Floats] = {}
         for position, key in enumerate(keys):
@@ -348,7 +353,7 @@ class PureLeafTerms(LeafTerms):
     def _allotment(self) -> Allotment:
         return Allotment(self.form.leaf_sets, self.trees.layout.tensor_order + 1)
 
-    def can_evaluate(self, key: Key) -> bool:
+    def can_evaluate(self, key: Key) -> bool:  # whether `at` can evaluate a term, listed or not
         is_high = len(key) > self.trees.layout.tensor_order
         return is_high and bool(len(self.trees.leaf_sets.leaves_with(key)))
 
@@ -413,19 +418,18 @@ class TermSet:
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
         """Return terms at rows given by their bins, shape (n_rows, n_keys, n_outputs)."""
         values = each_in_one_piece(len(codes), len(keys), self.n_outputs)
-        low = [i for i, key in enumerate(keys) if self.leaf_terms is None or self.has_table(key)]
-        high = sorted(set(range(len(keys))).difference(low))
-        columns = np.asfortranarray(
-            codes if self.leaf_terms is None or not low else self.leaf_terms.trees.merged(codes)
-        )
-        for i in blocks("tables at rows", low, len(low)) if low else ():
+        tables = [i for i, key in enumerate(keys) if self.leaf_terms is None or self.has_table(key)]
+        others = sorted(set(range(len(keys))).difference(tables))
+        merged = codes if self.leaf_terms is None or not tables else self.leaf_terms.trees.merged(codes)
+        columns = np.asfortranarray(merged)
+        for i in blocks("tables at rows", tables, len(tables)) if tables else ():
             values[:, i] = self.effects.at(keys[i], columns)
-        if self.leaf_terms is not None and high:
-            values[:, high] = self.leaf_terms.at(codes, [keys[i] for i in high], n_jobs)
+        if self.leaf_terms is not None and others:
+            values[:, others] = self.leaf_terms.at(codes, [keys[i] for i in others], n_jobs)
         return values
 
     def sum_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Return intercept plus all terms, shape (n_rows, n_outputs)."""
+        """Return intercept plus all listed terms at rows, shape (n_rows, n_outputs)."""
         if self.leaf_terms is None:
             return self.effects.score(Rows.in_bins(self.grid, codes))
         return np.asarray(self.intercept + self.at(codes, self.keys, n_jobs).sum(axis=1))
@@ -435,7 +439,7 @@ class TermSet:
         return () if self.leaf_terms is None else self.leaf_terms.unlisted_orders
 
     def unlisted_sums_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int = 1) -> Floats:
-        """Return sums of unlisted terms, (n_rows, n_orders, n_outputs); `listed` has values computed already."""
+        """Return sums of unlisted terms at rows, one per unlisted order; `listed` has values that are known already."""
         if isinstance(self.leaf_terms, PureLeafTerms) and self.unlisted_orders:
             return self.leaf_terms.unlisted_sums_at(codes, listed, n_jobs)
         return np.zeros((len(codes), 0, self.n_outputs))
@@ -446,7 +450,7 @@ class TermSet:
             return self.leaf_terms.unlisted_shares_at(codes, n_jobs)
         return np.zeros((*codes.shape, self.n_outputs))
 
-    def keep(self, is_kept: Callable[[Key], bool]) -> TermSet:
+    def keep(self, is_kept: Callable[[Key], bool]) -> TermSet:  # the intercept and some of the listed terms
         leaf_terms = None if self.leaf_terms is None else self.leaf_terms.keep(is_kept)
         return TermSet(self.effects.keep(is_kept), self.weights, leaf_terms)
 

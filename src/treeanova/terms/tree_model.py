@@ -51,14 +51,14 @@ class TreeModel(Source):
         return self.trees.tensor_grid
 
     @property
-    def max_order(self) -> int | None:
+    def max_order(self) -> int | None:  # highest order that `purify` reports; None for all
         return self.trees.layout.row_order if self.trees.layout.is_truncated else None
 
     @property
     def rounding(self) -> Floats:
         return self.trees.forest.rounding
 
-    def up_to(self, max_order: int) -> TreeModel:
+    def up_to(self, max_order: int) -> TreeModel:  # a model whose `purify` reports no higher orders
         layout = self.trees.layout
         if max_order >= layout.row_order:
             return self
@@ -68,7 +68,7 @@ class TreeModel(Source):
         del n_jobs
         return self.trees.forest.score(rows)
 
-    def needed_tables(self) -> list[Request]:
+    def needed_tables(self) -> list[Request]:  # of rows: those by which a density purifies the tables
         orders = range(2, self.trees.layout.tensor_order + 1)
         singles: list[Key] = [(j,) for j in range(len(self.grid.axes))]
         return [*map(Request, singles), *map(Request, self.trees.leaf_sets.subsets(orders))]
@@ -110,6 +110,7 @@ class TreeModel(Source):
         return self.trees.forest
 
     def steps(self, feature: int, output: int) -> tuple[Grid, Iterator[StepFunction]]:
+        """Return the changes of the score between neighbouring bins of a feature, and the grid of these bins."""
         trees = self.trees
         return trees.grid, steps_of_trees(trees.forest, trees.leaf_sets, feature, output)
 
@@ -186,7 +187,7 @@ class _HighOrders:
     screened: Screened = dataclasses.field(default_factory=Screened)
     skipped: tuple[str, ...] = ()  # for lack of time
 
-    def without(self, *work: str) -> _HighOrders:
+    def without(self, *work: str) -> _HighOrders:  # the same, with a note that some work was skipped
         return dataclasses.replace(self, skipped=(*self.skipped, *work))
 
 
@@ -210,7 +211,10 @@ def _terms_to_correct(work: _Work) -> list[Key]:
 
 
 def _correct(work: _Work, high: _HighOrders, all_keys: Sequence[Key]) -> _HighOrders:
-    """Step 3: make terms pure under the density on coarse cells; fewer or none, and no trial, if time is short."""
+    """Step 3: make terms pure under the density on coarse cells; fewer or none if time is short.
+
+    If time is left, a trial with half the bins shows how much the number of bins matters.
+    """
     form, rows, clock, density = work.form, work.rows, work.high_clock, work.density
     uncorrected = dataclasses.replace(high, refinement=float("nan"))
     keys = _corrected_in_time(work, all_keys)
@@ -252,7 +256,7 @@ def _corrected_in_time(work: _Work, keys: Sequence[Key]) -> list[Key]:
 
 
 def _unsampled(density: Density, grid: Grid, requests: Sequence[Request]) -> dict[Key, Floats]:
-    """Return the shares that all rows add to a sample of them, in one pass; empty if all rows are in memory."""
+    """Return, per requested table, shares of cells under all rows minus those of a sample; empty if all are sampled."""
     changes: dict[Key, Floats] = {}
     for share, joint in density.joint.components():
         if isinstance(joint, EmpiricalJoint) and not joint.has_exact_points:
@@ -266,7 +270,7 @@ def _unsampled(density: Density, grid: Grid, requests: Sequence[Request]) -> dic
 
 
 def _change_of_moved(fine: Correction, rough: Correction, work: _Work) -> float:
-    """Return the largest root mean square difference of what two corrections move, relative to the score's spread."""
+    """Return the largest root mean square difference of what two corrections move, over the score's std. deviation."""
     rows, worst = work.rows, 0.0
     every_nth = rows.codes[:: max(1, len(rows.codes) // costs.SCALE_ROWS)]
     scale = float(work.trees.forest.score(Rows.in_bins(work.trees.grid, every_nth)).std(axis=0).max())
@@ -307,7 +311,7 @@ def _list_terms(work: _Work, high: _HighOrders) -> _HighOrders:
 def _shares_at_rows(
     terms: PureLeafTerms, samples: Sequence[Points], n_jobs: int, keys: Sequence[Key], n_rows: int
 ) -> Floats:
-    """Return mean squares of terms over the variance of the score, the largest of all samples and outputs."""
+    """Return each term's mean square over the variance of the score, the largest of all samples and outputs."""
     shares = np.zeros(len(keys))
     rng = np.random.default_rng(0)
     for sample in samples:
@@ -320,7 +324,7 @@ def _shares_at_rows(
 
 
 def _pass_on_low_orders(work: _Work, high: _HighOrders, low: Effects) -> tuple[_HighOrders, Effects]:
-    """Step 5: move low orders from terms to tables; nothing if that would take more than its share of limited time."""
+    """Step 5: move what one or two features predict of high orders to the tables; nothing if time is too short."""
     trees, rows = work.trees, work.trees.scored_soon(work.rows_as_given)
     per_table, per_value = costs.SECONDS_PER_LEFTOVER
     seconds = len(low.terms) * (per_table + per_value * len(rows.codes) * len(low.intercept))
