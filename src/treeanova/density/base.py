@@ -62,7 +62,9 @@ class Joint(abc.ABC):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class EmpiricalJoint(Joint):  # the shares of the rows
+class EmpiricalJoint(Joint):
+    """The shares of the rows."""
+
     statistics: Statistics
 
     @property
@@ -83,7 +85,9 @@ class EmpiricalJoint(Joint):  # the shares of the rows
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Product(Joint):
-    masses: Sequence[Floats]  # of the bins, feature by feature: features are independent
+    """Independent features, each with masses of its bins."""
+
+    masses: Sequence[Floats]  # feature by feature
     is_product = True
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
@@ -105,7 +109,7 @@ class Blocks(Joint):
         return math.prod(int(np.count_nonzero(table)) for _, table in self.blocks) <= costs.MAX_CELLS
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
-        tables, order = [], []
+        tables, order = [], []  # marginals of the blocks, and the features of their axes
         for features, table in self.blocks:
             shared = [j for j in features if j in key]
             if shared:
@@ -115,7 +119,7 @@ class Blocks(Joint):
         return outer(tables).transpose([order.index(j) for j in key])
 
     def points(self, n_rows: int, rng: np.random.Generator) -> Points:
-        cells = [np.flatnonzero(table) for _, table in self.blocks]
+        cells = [np.flatnonzero(table) for _, table in self.blocks]  # those with mass, by block
         masses = [table.ravel()[places] for places, (_, table) in zip(cells, self.blocks, strict=True)]
         if self.has_exact_points:
             numbers = [grid.ravel() for grid in np.indices([len(places) for places in cells])]
@@ -147,7 +151,7 @@ class Mixture(Joint):
             [(share, joint.points_on(grid, refine, n_rows, rng)) for share, joint in self.components()]
         )
 
-    def components(self) -> Iterator[tuple[float, Joint]]:
+    def components(self) -> Iterator[tuple[float, Joint]]:  # those with a share above 0
         yield from ((share, joint) for share, joint in zip(self.shares, self.joints, strict=True) if share > 0)
 
 
@@ -158,9 +162,9 @@ def _points_of_mixture(components: Sequence[tuple[float, Points]]) -> Points:
 
 
 def draw_bins(masses: Floats, n_rows: int, rng: np.random.Generator) -> BinIndices:
-    """Draw bins in random order; counts differ from `n_rows` times the masses by less than 1."""
+    """Draw the bins of `n_rows` rows, in random order; counts differ from `n_rows` times the masses by less than 1."""
     ends = np.cumsum(masses)
-    places = (np.arange(n_rows) + rng.random()) / n_rows * ends[-1]
+    places = (np.arange(n_rows) + rng.random()) / n_rows * ends[-1]  # systematic sampling: one step between rows
     bins = np.searchsorted(ends, np.minimum(places, np.nextafter(ends[-1], 0)), side="right")
     return rng.permutation(np.minimum(bins, len(masses) - 1)).astype(np.int32)
 

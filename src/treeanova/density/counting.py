@@ -138,7 +138,7 @@ class Sample:
         places, masses = self.distinct
         return 0.0 if len(places) == len(self) else float(np.square(masses).sum() - np.square(self.shares).sum())
 
-    def of_smallest_hashes(self, size: int) -> Sample:
+    def of_smallest_hashes(self, size: int) -> Sample:  # at most `size` rows, chosen as if at random
         if len(self) <= size:
             return self
         is_selected = np.zeros(len(self), dtype=bool)
@@ -151,7 +151,7 @@ class Sample:
         return Sample(values, weights, self.hashes[places], self.sources[places], self.rows[places])
 
 
-def sample_of(values: Floats, weights: Floats | None, source: int, rows: Ints) -> Sample:
+def sample_of(values: Floats, weights: Floats | None, source: int, rows: Ints) -> Sample:  # `rows` are numbers of rows
     return Sample(values, weights, hashes_of(source, rows), np.full(len(rows), source), rows)
 
 
@@ -172,19 +172,19 @@ def join_samples(samples: Sequence[Sample], size: int) -> Sample:
 
 
 def without_copies(values: Floats, shares: Floats) -> tuple[Ints, Floats]:
-    """Return one row of each set of copies and their shares, whatever the order; all rows if these are not copies."""
+    """Return positions of one row per set of copies, and the sets' shares; all rows if equal rows are not copies."""
     if min(values.shape) < 2:
         return np.arange(len(shares)), shares
     n_features = values.shape[1]
     bits = np.arange((n_features - 1).bit_length())[:, None]
-    # all features, then halves such that any two features are separated at least once
+    # All features, then halves by each binary digit of their positions: any two features are separated at least once.
     masks = np.vstack([np.ones((1, n_features), dtype=bool), (np.arange(n_features) >> bits) & 1 == 0])
     whole, *halves = hashes_of_columns(values, masks)
     numbers, sizes = _groups_of_equal(whole)
     are_repeats = ~_are_frequent_values(sizes)[numbers]
     if not _are_copies(whole[are_repeats], [half[are_repeats] for half in halves]):
         return np.arange(len(shares)), shares
-    alone = len(sizes) + np.arange(len(numbers))
+    alone = len(sizes) + np.arange(len(numbers))  # frequent values are sets of their own, row by row
     _, places, sets = np.unique(np.where(are_repeats, numbers, alone), return_index=True, return_inverse=True)
     return places, np.bincount(sets, shares).astype(np.float64)
 
@@ -196,7 +196,8 @@ def _groups_of_equal(hashes: Hashes) -> tuple[Ints, Ints]:
 
 
 def _are_frequent_values(sizes: Ints) -> Bools:
-    """Whether each group of equal rows is so large a part of all repeated rows that these are values, not copies."""
+    """Return whether each group of equal rows is so large a part of all repeated rows that these are values."""
+    # From the largest group down, each is compared with itself and all smaller ones, until one is not large.
     order = np.argsort(-sizes, kind="stable")
     repeated = np.where(sizes[order] > 1, sizes[order], 0)
     tail_sums = np.cumsum(repeated[::-1])[::-1]
@@ -206,7 +207,7 @@ def _are_frequent_values(sizes: Ints) -> Bools:
 
 
 def _are_copies(whole: Hashes, halves: Sequence[Hashes]) -> bool:
-    """Whether equal rows are copies: from hashes of all features, and of one half for each way of halving these."""
+    """Whether equal rows are copies: from hashes of rows by all features, and by one half of them for each halving."""
     numbers, sizes = _groups_of_equal(whole)
     n_rows, n_distinct = len(numbers), len(sizes)
     if n_rows - n_distinct <= _FEWEST_COPIES * n_rows or n_rows > _MOST_REPEATS * n_distinct:
@@ -217,7 +218,8 @@ def _are_copies(whole: Hashes, halves: Sequence[Hashes]) -> bool:
 
 def _agree_like_copies(numbers: Ints, sizes: Ints, halves: Sequence[tuple[Ints, Ints]]) -> bool:
     """Whether rows that agree in one half of the features agree in the other far more often than by chance."""
-    # Groups of rows that are equal in all features: number of each row's, and sizes; the same for both halves.
+    # `numbers` and `sizes`: each row's group of equal rows, and the sizes of groups; `halves`: the same for
+    # rows that are equal in one half of the features, and in the other. The half that separates rows better is taken.
     (rows, n_alike), (_, n_others) = sorted(halves, key=lambda groups: float(_n_pairs(groups[1]).sum()))
     sets = np.empty(len(sizes), dtype=np.int64)  # rows that agree in a half, for each group of equal rows
     sets[numbers] = rows
@@ -236,7 +238,7 @@ def _agree_like_copies(numbers: Ints, sizes: Ints, halves: Sequence[tuple[Ints, 
     return len(shares) >= _FEWEST_SPARSE and _kappa(float(shares.mean()), by_chance) >= _LEAST_SPARSE_AGREEMENT
 
 
-def _n_pairs(sizes: Ints) -> Floats:
+def _n_pairs(sizes: Ints) -> Floats:  # of rows within each group
     counts = sizes.astype(np.float64)
     return counts * (counts - 1) / 2
 
@@ -257,7 +259,7 @@ class Quantiles:
     weight: float  # of all rows
 
     @classmethod
-    def of(cls, column: Floats, weights: Floats | None) -> Quantiles:
+    def of(cls, column: Floats, weights: Floats | None) -> Quantiles:  # of a feature's values at weighted rows
         finite = np.isfinite(column)
         values, n_finite = column[finite], float(finite.sum())
         n_quantiles = min(costs.N_QUANTILES, 2 + len(values) // 10)  # one for ten values does not tell all of them
@@ -273,14 +275,14 @@ class Quantiles:
             return None
         return np.interp(probabilities, np.linspace(0, 1, len(self.plain)), self.plain)
 
-    def histogram(self, low: float, high: float, n_bins: int) -> Floats:
+    def histogram(self, low: float, high: float, n_bins: int) -> Floats:  # shares of all rows in equal intervals
         mass = self.finite_weight / self.weight / max(len(self.by_weight), 1)
         return shares_in_intervals(self.by_weight, np.full(len(self.by_weight), mass), low, high, n_bins)
 
     def scaled(self, factor: float) -> Quantiles:  # weights of rows times a factor
         return dataclasses.replace(self, finite_weight=self.finite_weight * factor, weight=self.weight * factor)
 
-    def merged(self, other: Quantiles) -> Quantiles:
+    def merged(self, other: Quantiles) -> Quantiles:  # of the rows of both
         return Quantiles(
             _quantiles_of_both((self.plain, other.plain), (self.n_finite, other.n_finite)),
             _quantiles_of_both((self.by_weight, other.by_weight), (self.finite_weight, other.finite_weight)),
@@ -291,7 +293,7 @@ class Quantiles:
 
 
 def shares_in_intervals(values: Floats, shares: Floats, low: float, high: float, n_bins: int) -> Floats:
-    """Return sums of shares in intervals of equal length, the last one with its end."""
+    """Return sums of rows' shares in `n_bins` intervals of equal length from low to high, the last with its end."""
     # numpy's histogram computes the ends of the intervals, and refuses ranges of so few floats that some are equal.
     inside = (values >= low) & (values <= high)
     exponent = -np.frexp(max(abs(low), abs(high)))[1]  # powers of two: nothing is rounded, and no width is infinite
@@ -311,7 +313,8 @@ def _quantiles_of_both(quantiles: tuple[Floats, Floats], masses: tuple[float, fl
 
 
 def _weighted_quantiles(values: Floats, weights: Floats, n_quantiles: int) -> Floats:
-    """Return quantiles: half of a value's weight lies below it; numpy's weighted quantiles do not interpolate."""
+    """Return quantiles at equal steps from 0 to 1; half of a value's weight lies below it."""
+    # numpy's weighted quantiles do not interpolate.
     order = np.argsort(values, kind="stable")
     masses = weights[order]
     middles = (np.cumsum(masses) - masses / 2) / masses.sum()
@@ -330,7 +333,7 @@ def pool_table(table: Floats, binnings: Binnings | None) -> Floats:
     return table
 
 
-def pool_masses(masses: Sequence[Floats], binnings: Binnings | None) -> list[Floats]:
+def pool_masses(masses: Sequence[Floats], binnings: Binnings | None) -> list[Floats]:  # of coarse bins, by feature
     if binnings is None:
         return list(masses)
     return [binning.pool(fine) for binning, fine in zip(binnings, masses, strict=True)]
@@ -369,7 +372,7 @@ class RowTotals:
     unit: float = 1.0  # of all weights, a power of two: 1 unless squares of the weights could overflow or underflow
 
     def merged(self, other: RowTotals) -> RowTotals:
-        """Both must have the same unit."""
+        """Return the totals of the rows of both, whose weights must have the same unit."""
         return RowTotals(
             self.n_rows + other.n_rows,
             self.weight + other.weight,
@@ -379,7 +382,7 @@ class RowTotals:
             self.unit,
         )
 
-    def in_unit(self, unit: float) -> RowTotals:
+    def in_unit(self, unit: float) -> RowTotals:  # the same weights as multiples of another unit
         factor = self.unit / unit
         weight, squares = self.weight * factor, self.squares * factor * factor
         return RowTotals(self.n_rows, weight, squares, self.smallest * factor, self.largest * factor, unit)
@@ -412,11 +415,11 @@ class FeatureTotals:
     low: float
     high: float
 
-    def merged(self, other: FeatureTotals) -> FeatureTotals:
+    def merged(self, other: FeatureTotals) -> FeatureTotals:  # of the rows of both
         low, high = min(self.low, other.low), max(self.high, other.high)
         return FeatureTotals(self.masses + other.masses, self.sums + other.sums, low, high)
 
-    def scaled(self, factor: float) -> FeatureTotals:
+    def scaled(self, factor: float) -> FeatureTotals:  # as if all weights of rows were multiplied
         return FeatureTotals(self.masses * factor, self.sums * factor, self.low, self.high)
 
     def onto(self, bins: BinIndices, n_bins: int) -> FeatureTotals:
@@ -448,7 +451,7 @@ def feature_totals(values: Floats, codes: BinIndices, weights: Floats | None, n_
 def table_of(
     codes: BinIndices, request: Request, sizes: Sequence[int], weights: Floats | None, scores: Floats | None = None
 ) -> tuple[Sums, Floats | None]:
-    """Count rows in the cells of a table, or sum their weights; and sum weighted scores if given."""
+    """Count rows, given by `codes`, in the cells of a requested table, or sum their weights; also sum any scores."""
     key, binnings = request
     if binnings is None:
         shape = tuple(sizes[j] for j in key)
@@ -469,7 +472,7 @@ def table_of(
 
 
 class Accumulator:
-    """What `counting` asks for, of the rows so far; tables and sums of scores have the numbers of its requests."""
+    """What `counting` asks for, of the rows so far; tables and sums of scores are by number of the request."""
 
     def __init__(self, counting: Counting) -> None:
         self.counting = counting
@@ -516,6 +519,7 @@ class Accumulator:
             self._add_to_sample(values, weights, source, numbers)
 
     def _count_tables(self, values: Floats, weights: Floats | None, codes: BinIndices) -> None:
+        """Add rows to the requested tables, and their scores to the sums of scores, if any are asked for."""
         counting, sizes = self.counting, self.counting.grid.sizes
         scores = None if counting.score is None else counting.score(Rows(values, {counting.grid: codes}))
         if scores is not None and weights is not None:
@@ -527,7 +531,7 @@ class Accumulator:
                 self.scores[number] = self.scores[number] + score_sums if number in self.scores else score_sums
 
     def _add_to_sample(self, values: Floats, weights: Floats | None, source: int, numbers: Ints) -> None:
-        """Keep the rows of smallest hashes as another lot; many lots are joined."""
+        """Keep those of some rows that may be sampled, with small hashes, as another lot; many lots are joined."""
         size, hashes = self.counting.n_sampled, hashes_of(source, numbers)
         full = (lot.hashes for lot in self._lots if len(lot) >= size)
         limits = [self.counting.largest_hash, *(np.partition(lot_hashes, size - 1)[size - 1] for lot_hashes in full)]
@@ -544,7 +548,7 @@ class Accumulator:
         return join_samples(self._lots, self.counting.n_sampled)
 
     def payloads(self) -> dict[str, bytes]:
-        """Return totals, sample, tables, scores and features as bytes, by name; `merge_payloads` merges two."""
+        """Return all parts as pickles, by name such as "tables/0", for engines that merge them by name."""
         by_name: dict[str, Any] = {"totals": self.totals, **({"sample": self.sample()} if self._lots else {})}
         for folder in ("tables", "scores", "features"):
             by_name |= {f"{folder}/{number}": value for number, value in getattr(self, folder).items()}
@@ -552,7 +556,7 @@ class Accumulator:
 
     @classmethod
     def from_payloads(cls, counting: Counting, payloads: Mapping[str, bytes]) -> Accumulator:
-        """Unpickle payloads, which must come from workers of one's own job."""
+        """Return the accumulator that `payloads` came from; unpickling is safe for workers of one's own job only."""
         accumulator = cls(counting)
         for name, payload in payloads.items():
             value = pickle.loads(payload)  # noqa: S301  from own workers
@@ -567,14 +571,14 @@ class Accumulator:
 
 
 def merge_payloads(first: bytes, second: bytes, *, n_sampled: int) -> bytes:
-    """Merge two payloads of one name, for engines that reduce by key."""
+    """Merge the pickles of one part from two accumulators, for engines that reduce by key."""
     ours, theirs = (pickle.loads(payload) for payload in (first, second))  # noqa: S301  from own workers
     if isinstance(ours, Sample):
         return pickle.dumps(join_samples([ours, theirs], n_sampled), protocol=5)
     return pickle.dumps(ours + theirs if isinstance(ours, np.ndarray) else ours.merged(theirs), protocol=5)
 
 
-def payloads_of_batches(batches: Iterable[Batch], counting: Counting) -> dict[str, bytes]:
+def payloads_of_batches(batches: Iterable[Batch], counting: Counting) -> dict[str, bytes]:  # the work of a worker
     accumulator = Accumulator(counting)
     for batch in batches:
         accumulator.add(batch)
@@ -591,7 +595,7 @@ class RowsInMemory:
     unit: float = 1.0
 
     def count(self, counting: Counting) -> Accumulator:
-        """Count all rows in one pass; whether they have weights is up to the source."""
+        """Count what `counting` asks for in one pass over all rows; the rows decide whether there are weights."""
         accumulator = Accumulator(dataclasses.replace(counting, has_weights=self.weights is not None))
         latest = memo_of(self, "codes")  # the grid of the last call, and the bins of all rows on it
         if latest.get("grid") is not counting.grid and (counting.tables or counting.describes_features):
@@ -611,7 +615,7 @@ class RowsInBatches:
     least_weight: float = 0.0
 
     def count(self, counting: Counting) -> Accumulator:
-        """Count all rows in one pass; `has_weights` and `least_weight` are those of the source."""
+        """Count what `counting` asks for in one pass over all rows; weights are those of the rows."""
         counting = dataclasses.replace(counting, has_weights=self.has_weights, least_weight=self.least_weight)
         if counting.n_sampled and not self.has_weights:  # weights may leave rows out
             limit = hash_limit(counting.n_sampled, self.batches.n_rows or 0)

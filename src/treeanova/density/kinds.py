@@ -78,7 +78,7 @@ class Uniform(Density):
         return lengths / lengths.sum()
 
     def _bin_weights(self, j: int) -> Floats:
-        """Weigh by length, or equally except bins that hold only missing or unseen values and have no rows."""
+        """Return a feature's weights: by length, or equal except for bins of missing or unseen values without rows."""
         by_length = self._weights_by_length(j) if self.measure == "length" else None
         if by_length is not None:
             return by_length
@@ -202,7 +202,7 @@ class Laplace(Density):
         return rows if self.counts is not None else Mixture((1 - self.mix, self.mix), (rows, self._uniform))
 
     @functools.cached_property
-    def _uniform(self) -> Joint:
+    def _uniform(self) -> Joint:  # what the rows are mixed with
         return Uniform(grid=self._bound_grid, statistics=self._bound_statistics).joint
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
@@ -296,7 +296,9 @@ class Shrinkage(Density):
         return Mixture((1 - share, share), (EmpiricalJoint(statistics), _product_of_marginals(statistics)))
 
 
-def _james_stein_share(statistics: Statistics) -> float:  # λ of `Shrinkage`, from its formula
+def _james_stein_share(statistics: Statistics) -> float:
+    """Return James and Stein's λ: Σ Var(p̂) / Σ (p̂ - product of marginals)² over the cells of pairs of features."""
+    # p̂ are shares of rows, Var(p̂) = p̂ (1 - p̂) / (n - 1). Shares of a sample have more noise, which is taken out.
     varied = [j for j in range(len(statistics.grid.axes)) if np.count_nonzero(statistics.counts((j,))) > 1]
     pairs = list(itertools.combinations(varied, 2))
     variance = distance = 0.0
@@ -392,7 +394,7 @@ class Reference(Density):
     row: Any = dataclasses.field(default=None, repr=False)
 
     def bind(self, grid: Grid, statistics: Statistics | None) -> Self:
-        """Raise ValueError if `row` is not one row with the model's features."""
+        """Return the density on a grid; raise ValueError if `row` is not one row with the model's features."""
         rows = encode_rows(self.row, grid.schema, name="row")
         if len(rows) != 1:
             raise ValueError(

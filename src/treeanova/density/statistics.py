@@ -48,16 +48,16 @@ class CountedTable(NamedTuple):
     sums: counting.Sums
     scores: Floats | None = None
 
-    def plus(self, other: CountedTable) -> CountedTable:
+    def plus(self, other: CountedTable) -> CountedTable:  # of the rows of both
         scores = None if self.scores is None or other.scores is None else self.scores + other.scores
         return CountedTable(self.binnings, self.sums + other.sums, scores)
 
-    def scaled(self, factor: float) -> CountedTable:
+    def scaled(self, factor: float) -> CountedTable:  # as if all weights of rows were multiplied
         sums: Floats = self.sums.astype(float) * factor
         return CountedTable(self.binnings, sums, None if self.scores is None else self.scores * factor)
 
     def onto(self, binnings: counting.Binnings | None, sizes: Sequence[int]) -> counting.Sums | None:
-        """Return sums over other bins; None if these are not unions of the table's bins."""
+        """Return the table over other bins (None: those of the grid, `sizes`); None if its own are not fine enough."""
         if self.binnings is None:
             return counting.pool_table(self.sums, binnings)  # type: ignore[arg-type]
         coarser = [unmerged(size) for size in sizes] if binnings is None else binnings
@@ -178,7 +178,7 @@ class Statistics:
         return self.grid.index(Rows(self.sample.values)) if self.origin is None else self.origin.bins
 
     def counts(self, key: Key, binnings: counting.Binnings | None = None, *, may_estimate: bool = False) -> Floats:
-        """Return shares of the rows, axes in the order of the key; `may_estimate` allows those of the sample."""
+        """Return the table of shares of rows, axes in the key's order; `may_estimate` allows those of the sample."""
         request = counting.Request(key, counting.none_if_unmerged(binnings))
         sums = self._counted_sums(request)
         if sums is None and not self.is_complete and self.source is not None:
@@ -197,13 +197,13 @@ class Statistics:
         return self.sampled_counts(key, binnings)
 
     def sampled_counts(self, key: Key, binnings: counting.Binnings | None = None) -> Floats:
-        sums, _ = counting.table_of(
-            self.bins, counting.Request(key, counting.none_if_unmerged(binnings)), self.grid.sizes, self.sample.weights
-        )
+        """Return the table of shares of the rows in the sample."""
+        request = counting.Request(key, counting.none_if_unmerged(binnings))
+        sums, _ = counting.table_of(self.bins, request, self.grid.sizes, self.sample.weights)
         return sums / self._sampled_totals.weight
 
     def n_rows_counted(self, key: Key) -> float:
-        """Return the effective number of the rows that `counts` counts: all, or the sample's if it estimates."""
+        """Return the effective number of rows behind `counts` of a key: all, or the sample's if it was estimated."""
         return self._effective_rows_of(self._sampled_totals) if key in self.estimated else self.effective_rows
 
     @functools.cached_property
@@ -224,15 +224,12 @@ class Statistics:
         return next((sums for sums in on_bins if sums is not None), None)
 
     def prepare_tables(self, requests: Sequence[counting.Request]) -> None:
-        """Count, in one pass over the rows, the tables that need one."""
+        """Count the requested tables that are not counted yet, in one pass over rows that are not all in the sample."""
         if self.is_complete or self.source is None:
             return
-        ascending = [
-            counting.Request(key, counting.none_if_unmerged(binnings))
-            for key, binnings in requests
-            if list(key) == sorted(key)
-        ]
-        uncounted = [request for request in ascending if self._counted_sums(request) is None]
+        ascending = (request for request in requests if list(request.key) == sorted(request.key))
+        distinct = [counting.Request(key, counting.none_if_unmerged(binnings)) for key, binnings in ascending]
+        uncounted = [request for request in distinct if self._counted_sums(request) is None]
         if uncounted:
             counted = self.source.count(counting.Counting(self.grid, uncounted, describes_features=False))
             for request, sums in zip(uncounted, counted.tables.values(), strict=True):
@@ -241,10 +238,9 @@ class Statistics:
     def score_sums(self, key: Key, binnings: counting.Binnings | None = None) -> Floats | None:
         """Return Σ weight · score in each cell over the weight of all rows, outputs last; None if not added up."""
         tables = [table for table in (memo_of(self, "scores").get(key), self.tables.get(key)) if table is not None]
+        requested = counting.none_if_unmerged(binnings)
         fitting = (
-            table.scores
-            for table in tables
-            if _are_same_binnings(counting.none_if_unmerged(table.binnings), counting.none_if_unmerged(binnings))
+            table.scores for table in tables if _are_same_binnings(counting.none_if_unmerged(table.binnings), requested)
         )
         scores = next((scores for scores in fitting if scores is not None), None)
         return None if scores is None else scores / self.totals.weight
@@ -292,7 +288,7 @@ class Statistics:
                 totals.update(self.source.count(counting.Counting(self.grid)).features)
         return totals[j]
 
-    def value_range(self, j: int) -> tuple[float, float] | None:
+    def value_range(self, j: int) -> tuple[float, float] | None:  # smallest and largest finite value; None without any
         totals = self._feature_totals(j)
         return (totals.low, totals.high) if totals.low <= totals.high else None
 
@@ -322,7 +318,7 @@ class Statistics:
         return {j: counting.Quantiles.of(values[:, j], weights) for j in range(len(self.grid.axes))}
 
     def rows(self, n_rows: int) -> tuple[Floats, Floats]:
-        """Return values and weights of `n_rows` to twice as many rows, or all, whatever their order; copies are one."""
+        """Return values and weights of `n_rows` to twice as many rows, or all; copies are one row."""
         self._require_rows()
         places, shares = self.by_content
         step = max(1, len(places) // n_rows)
@@ -331,7 +327,7 @@ class Statistics:
 
     @functools.cached_property
     def by_content(self) -> tuple[Ints, Floats]:
-        """Positions and shares of the sample's rows without copies, ordered by their contents."""
+        """Positions and shares of the sample's rows, copies as one row, in an order that only contents decide."""
         if self.origin is not None and self.sample.weights is not None:
             places, _ = self.origin.by_content
             return places, self.sample.weights[places]
@@ -355,14 +351,14 @@ class Statistics:
 
     @property
     def resampling_factor(self) -> float:
-        """Standard errors of all rows over those of the rows that `resampled` draws from: √(m / n)."""
+        """Standard errors of all n rows over those of the m rows that `resampled` draws from: √(m / n)."""
         if self.is_complete and not self.known_excess:
             return 1.0
         n_drawn = 1 / np.square(self.by_content[1]).sum()
         return float(np.sqrt(n_drawn / self.effective_rows))
 
     @property
-    def caveat(self) -> str:
+    def caveat(self) -> str:  # a sentence about copies of rows, or empty
         if not self.copied_excess:
             return ""
         return (
@@ -377,7 +373,7 @@ class Statistics:
         return dataclasses.replace(thinned, known_excess=self.known_excess or 0.0)
 
     def resampled(self, rng: np.random.Generator) -> Statistics:
-        """Draw as many rows with replacement: copies of a row together, with its weight."""
+        """Return a bootstrap resample: as many rows drawn with replacement, copies of a row together, as weights."""
         self._require_rows()
         places, shares = self.by_content
         drawn = rng.multinomial(len(places), np.full(len(places), 1 / len(places))) * shares
@@ -390,7 +386,7 @@ class Statistics:
         )
 
     def on(self, grid: Grid) -> Statistics:
-        """Return statistics of the same rows on another grid; raise NoRowsError if their bins do not tell."""
+        """Return statistics of the same rows on another grid; raise NoRowsError if only too coarse bins are known."""
         if grid is self.grid:
             return self
         if not have_same_categories(self.grid.schema, grid.schema):
@@ -404,7 +400,7 @@ class Statistics:
                 )
         if self.grid.has_bins_of(grid):
             return dataclasses.replace(self, grid=grid, origin=None)
-        features: dict[int, counting.FeatureTotals] = {}  # known of coarser bins only
+        features: dict[int, counting.FeatureTotals] = {}  # of rows from a file, known on coarser bins only
         if self.binned is not None and first_unresolved(self.grid, grid) is None:
             for j, (ours, theirs) in enumerate(zip(self.grid.axes, grid.axes, strict=True)):
                 features[j] = self._feature_totals(j).onto(theirs.index(ours.examples()), theirs.size)
@@ -464,6 +460,7 @@ def _recoded(statistics: Statistics, grid: Grid) -> Statistics:
 
 
 def _with_weights_in_unit(statistics: Statistics, unit: float, required: Sequence[counting.Request]) -> Statistics:
+    """Return statistics whose weights of rows, sums of them and required tables are multiples of another unit."""
     totals, sample = statistics.totals, statistics.sample
     factor = totals.unit / unit
     if factor == 1 or sample.weights is None:
@@ -480,7 +477,7 @@ def _with_weights_in_unit(statistics: Statistics, unit: float, required: Sequenc
     )
 
 
-def _merged(first: Statistics, second: Statistics) -> Statistics:  # both have weights of one unit
+def _merged(first: Statistics, second: Statistics) -> Statistics:  # of the rows of both, whose weights have one unit
     next_source = int(first.sample.sources.max(initial=-1)) + 1 - int(second.sample.sources.min(initial=0))
     last = dataclasses.replace(second.sample, sources=second.sample.sources + next_source)
     sample = counting.join_samples([first.sample, last], counting.sample_size(len(first.grid.axes)))
@@ -488,7 +485,7 @@ def _merged(first: Statistics, second: Statistics) -> Statistics:  # both have w
     merged = Statistics(first.grid, totals, first.has_weights, sample, first.required or second.required)
     both = first, second
     binned = next((statistics.binned for statistics in both if statistics.binned is not None), None)
-    changes: dict[str, Any] = {}  # of the fields of `merged`
+    changes: dict[str, Any] = {}  # fields of `merged` that do not follow from the joined sample
     if binned is not None or not merged.is_complete:
         ours, theirs = first.all_feature_totals(), second.all_feature_totals()
         changes["features"] = {j: ours[j].merged(theirs[j]) for j in ours}
@@ -511,7 +508,7 @@ def _are_same_binnings(first: counting.Binnings | None, second: counting.Binning
     return all(map(Binning.equals, first, second))
 
 
-def _counted_tables(accumulator: counting.Accumulator) -> dict[Key, CountedTable]:
+def _counted_tables(accumulator: counting.Accumulator) -> dict[Key, CountedTable]:  # by positions of features
     requests = accumulator.counting.tables
     return {
         requests[number].key: CountedTable(requests[number].binnings, sums, accumulator.scores.get(number))
@@ -519,7 +516,7 @@ def _counted_tables(accumulator: counting.Accumulator) -> dict[Key, CountedTable
     }
 
 
-def rows_as_statistics(grid: Grid, values: Floats, weights: Floats | None) -> Statistics:
+def rows_as_statistics(grid: Grid, values: Floats, weights: Floats | None) -> Statistics:  # of encoded rows in memory
     sample = counting.sample_of(values, weights, 0, np.arange(len(values)))
     return Statistics(grid, counting.totals_of(len(values), weights), weights is not None, sample)
 
@@ -527,17 +524,11 @@ def rows_as_statistics(grid: Grid, values: Floats, weights: Floats | None) -> St
 def statistics_from(
     accumulator: counting.Accumulator, required: Sequence[counting.Request], source: counting.RowSource | None
 ) -> Statistics:
-    """Return statistics of the rows that an accumulator has counted; `source` has them again."""
-    asked = accumulator.counting
+    """Return statistics of the rows that an accumulator has counted; `source` can count them again, if any."""
+    asked, sample = accumulator.counting, accumulator.sample()
+    tables, features = _counted_tables(accumulator), dict(accumulator.features)
     return Statistics(
-        asked.grid,
-        accumulator.totals,
-        asked.has_weights,
-        accumulator.sample(),
-        tuple(required),
-        _counted_tables(accumulator),
-        dict(accumulator.features),
-        source,
+        asked.grid, accumulator.totals, asked.has_weights, sample, tuple(required), tables, features, source
     )
 
 
@@ -584,7 +575,7 @@ def statistics_of(
 def _count_in_batches(
     rows: counting.RowsInBatches, grid: Grid, required: Sequence[counting.Request], score: counting.RowScore | None
 ) -> Statistics:
-    """Return statistics with all required tables; negligible weights take a second pass."""
+    """Return statistics of rows in batches, with all required tables; negligible weights take a second pass."""
     counted = rows.count(counting.Counting(grid, required, counting.sample_size(len(grid.axes)), score=score))
     totals = counted.totals
     if not totals.n_rows:

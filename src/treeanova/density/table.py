@@ -27,7 +27,8 @@ _AGREEMENT = 1e-9  # of mass, by which tables given by the user may differ
 
 
 def rake_to_tables(table: Floats, marginals: Mapping[Key, Floats]) -> Floats:
-    """Rake a table to marginals; raise ValueError if these contradict each other, or too few cells have mass."""
+    """Return a table scaled to marginals, given by the axes they keep; raise ValueError if raking does not converge."""
+    # Sweeps over all marginals: each divides by the current marginal and multiplies by the target.
     gap = np.inf
     for _ in range(_SWEEPS):
         gap = 0.0
@@ -50,7 +51,7 @@ def rake_to_tables(table: Floats, marginals: Mapping[Key, Floats]) -> Floats:
 def rake_to_marginals(
     table: Floats, rows: Floats, columns: Floats, *, tolerance: float = _SINKHORN_TOLERANCE
 ) -> Floats:
-    """Rake a matrix, or each of many, to given row and column sums (Sinkhorn)."""
+    """Return a matrix, or a stack of them, with rows and columns scaled to given sums (Sinkhorn's raking)."""
     # Steps end when no scale changes by more than the tolerance; distributing the rest makes marginals exact. Every
     # second step extrapolates the last change by the rate at which changes shrink (Aitken), which saves most steps.
     stack = table if table.ndim == 3 else table[None]
@@ -62,9 +63,9 @@ def rake_to_marginals(
 
 
 def _sinkhorn_scales(table: Floats, rows: Floats, columns: Floats, tolerance: float) -> tuple[Floats, Floats]:
-    """Return scales of rows and columns of some matrices; finished matrices wait for the others."""
+    """Return the scales of rows and columns that give each matrix of a stack the sums `rows` and `columns`."""
     scales = np.empty_like(rows), np.empty_like(columns)
-    places = np.arange(len(table))
+    places = np.arange(len(table))  # of matrices that are not finished
     before = right = np.ones_like(columns)
     left, after = np.ones_like(rows), right
     for step in range(_SINKHORN_STEPS):
@@ -84,7 +85,7 @@ def _sinkhorn_scales(table: Floats, rows: Floats, columns: Floats, tolerance: fl
 
 
 def _extrapolated(first: Floats, second: Floats, third: Floats, masses: Floats) -> Floats:
-    """Return the limit of the scales if their logarithms keep changing at the rate of the last two changes."""
+    """Return the limit of three successive scales if changes of their logarithms keep shrinking at the last rate."""
     logs = np.log(np.maximum([first, second, third], _LARGEST_SCALE**-3))
     earlier, change = logs[1] - logs[0], logs[2] - logs[1]
     weighted = masses * earlier
@@ -96,7 +97,8 @@ def _extrapolated(first: Floats, second: Floats, third: Floats, masses: Floats) 
 
 
 def _distribute_rest(table: Floats, rows: Floats, columns: Floats) -> Floats:
-    """Make marginals exact: scale down rows and columns above their sums, then add what all lack as a product."""
+    """Make the row and column sums of raked matrices exact, in place; return them."""
+    # Rows and columns above their sums are scaled down; what all then lack is added as a product of marginals.
     table *= np.minimum(_scales(rows, table.sum(axis=2)), 1.0)[:, :, None]
     table *= np.minimum(_scales(columns, table.sum(axis=1)), 1.0)[:, None, :]
     lacking = np.maximum(rows - table.sum(axis=2), 0.0), np.maximum(columns - table.sum(axis=1), 0.0)
@@ -166,7 +168,7 @@ def check_agreement(tables: Mapping[Key, Floats], names: Sequence[str]) -> None:
 def _marginal(table: Floats, key: Key, subset: Key) -> Floats:
     """Return the marginal of some of a table's features, axes in ascending order of their positions."""
     summed: Floats = table.sum(axis=tuple(i for i, j in enumerate(key) if j not in subset))
-    return summed.transpose(np.argsort(np.argsort([j for j in key if j in subset])))
+    return summed.transpose(np.argsort(np.argsort([j for j in key if j in subset])))  # ranks of the axes' features
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -268,7 +270,7 @@ class Table(Density):
         key = tuple(names.index(axis_names[i]) for i in order)
         return key, self._checked_weights(key, table.transpose(order))
 
-    def _call_weights(self, key: Key) -> Floats:
+    def _call_weights(self, key: Key) -> Floats:  # what the user's callable gives, checked and of sum 1
         grid = self._bound_grid
         names = tuple(grid.schema.names[j] for j in key)
         array = self.weights(names, tuple(grid.axes[j] for j in key))
@@ -276,7 +278,7 @@ class Table(Density):
 
     @memo
     def _call_consistently(self, key: Key) -> Floats:
-        """Call the weights; the marginals must be what they return for each of the features."""
+        """Return what the user's callable gives; raise ValueError if it gives single features other marginals."""
         table = self._call_weights(key)
         if len(key) > 1:
             singles: dict[Key, Floats] = {(j,): self._call_consistently((j,)) for j in key}
@@ -284,6 +286,7 @@ class Table(Density):
         return table
 
     def _checked_weights(self, key: Key, array: Floats) -> Floats:
+        """Return a table of sum 1; raise ValueError for a wrong shape, negative or infinite weights, and zeros only."""
         names = ", ".join(self._bound_grid.schema.names[j] for j in key)
         expected = tuple(self._bound_grid.sizes[j] for j in key)
         wrong = "" if array.any() else "zeros only"

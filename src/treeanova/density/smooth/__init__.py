@@ -49,17 +49,18 @@ def estimate_pairs(
     make_candidates: MakeCandidates,
     n_jobs: int = 1,
 ) -> list[PairEstimate]:
-    """Estimate pairs; `margins` are those of both features on the bins of each request."""
+    """Return table and choice of each requested pair; `margins` are those of its features on the request's bins."""
 
     def estimate(stack: tuple[Sequence[int], Margins, Margins]) -> list[PairEstimate]:
         numbers, first, second = stack
-        of_stack, both = [requests[i] for i in numbers], [margins[i] for i in numbers]
-        pairs = PairStack(first, second, _shares_in_groups(of_stack, both, statistics), np.arange(len(numbers)))
+        stack_requests, stack_margins = [requests[i] for i in numbers], [margins[i] for i in numbers]
+        shares = _shares_in_groups(stack_requests, stack_margins, statistics)
+        pairs = PairStack(first, second, shares, np.arange(len(numbers)))
         choices, ratio = choose(pairs, make_candidates(pairs))
         is_smooth = np.array([choice.name != "empirical" for choice in choices])
-        tables = _smooth_tables(both, pairs, ratio, np.flatnonzero(is_smooth))
+        tables = _smooth_tables(stack_margins, pairs, ratio, np.flatnonzero(is_smooth))
         for place in np.flatnonzero(~is_smooth).tolist():
-            tables[place] = statistics.counts(*of_stack[place])
+            tables[place] = statistics.counts(*stack_requests[place])
         return [(tables[place], choice) for place, choice in enumerate(choices)]
 
     stacks = list(_stacks(margins))
@@ -73,7 +74,7 @@ def estimate_pairs(
 
 
 def _stacks(margins: Sequence[_MarginPair]) -> Iterator[tuple[Sequence[int], Margins, Margins]]:
-    """Yield numbers and margins of pairs of the same shape, as many in a stack as fit into the cache."""
+    """Yield stacks of pairs of one shape that fit into the cache: their numbers, first margins and second margins."""
     shapes = {margin: shape_of(margin) for margin in dict.fromkeys(m.padded for pair in margins for m in pair)}
     of_shape: dict[Hashable, list[Margin]] = {}
     places: dict[Margin, int] = {}
@@ -81,7 +82,7 @@ def _stacks(margins: Sequence[_MarginPair]) -> Iterator[tuple[Sequence[int], Mar
         same = of_shape.setdefault(shape, [])
         places[margin] = len(same)
         same.append(margin)
-    stacked = {shape: Margins(same, np.arange(len(same))) for shape, same in of_shape.items()}
+    stacked = {shape: Margins(same, np.arange(len(same))) for shape, same in of_shape.items()}  # share their results
     by_shapes: dict[tuple[Hashable, Hashable], list[int]] = {}
     for number, (first, second) in enumerate(margins):
         by_shapes.setdefault((shapes[first.padded], shapes[second.padded]), []).append(number)
@@ -96,7 +97,8 @@ def _stacks(margins: Sequence[_MarginPair]) -> Iterator[tuple[Sequence[int], Mar
 
 
 def _shares_in_groups(requests: Sequence[Request], margins: Sequence[_MarginPair], statistics: Statistics) -> Floats:
-    shares = np.zeros((len(requests), *(len(margin.padded.group_masses) for margin in margins[0])))  # of the rows
+    """Return shares of rows in the cells of each pair's groups, (n_pairs, n_groups, n_groups), padded to one shape."""
+    shares = np.zeros((len(requests), *(len(margin.padded.group_masses) for margin in margins[0])))
     for table, (key, binnings), both in zip(shares, requests, margins, strict=True):
         coarse = (None, None) if binnings is None else binnings
         groups = [_groups_on_grid(binning, margin) for binning, margin in zip(coarse, both, strict=True)]
@@ -109,6 +111,7 @@ def _padded_cells(margins: _MarginPair) -> tuple[Ints, ...]:  # places of a pair
 
 
 def _smooth_tables(margins: Sequence[_MarginPair], pairs: PairStack, ratio: Floats, places: Ints) -> dict[int, Floats]:
+    """Return the tables over bins of the pairs at some places of a stack, from the chosen ratios over their groups."""
     if not all(margin.binning.is_identity for margin in margins[0]):
         return {i: full_table(*margins[i], ratio[i][_padded_cells(margins[i])]) for i in map(int, places)}
     tables = full_tables(pairs.take(places), ratio[places])
@@ -116,7 +119,7 @@ def _smooth_tables(margins: Sequence[_MarginPair], pairs: PairStack, ratio: Floa
 
 
 def _groups_on_grid(binning: Binning | None, margin: Margin) -> Binning:
-    """Return the groups of a margin of coarse bins, as a binning of the bins of the grid."""
+    """Return the groups of a margin as a binning of the grid's bins; the margin has the coarse bins of `binning`."""
     if binning is None:
         return margin.binning
     return binning if margin.binning.is_identity else binning_by(margin.groups[binning.bins])
@@ -133,7 +136,7 @@ class SmoothDensity(Density):
         """Yield estimates to choose from, for all or some pairs of a stack at a time."""
 
     @functools.cached_property
-    def joint(self) -> Joint:
+    def joint(self) -> Joint:  # for orders above 2
         fine = [self._margin(j, None) for j in range(len(self._bound_grid.axes))]
         margins = [dataclasses.replace(margin, max_groups=GROUPS) for margin in fine]
         return KernelJoint(self._bound_statistics, margins, getattr(self, "bandwidth", None))
@@ -158,12 +161,13 @@ class SmoothDensity(Density):
         return {tuple(names[j] for j in key): choice for (key, *_), (_, choice) in by_size}
 
     @property
-    def _estimates(self) -> dict[tuple[Key, _BinningKey, _BinningKey], PairEstimate]:
+    def _estimates(self) -> dict[tuple[Key, _BinningKey, _BinningKey], PairEstimate]:  # so far, by pair and its bins
         return memo_of(self, "estimates")
 
     def prepare_tables(
         self, keys: Sequence[Key], binnings: Mapping[Key, Binnings] | None = None, n_jobs: int = 1
     ) -> None:
+        """Estimate those of some pairs that are not estimated yet, on coarse bins if given, together."""
         new = {}
         for key in (key for key in keys if len(key) == 2):
             request = Request(key, None if binnings is None else binnings.get(key))
@@ -189,7 +193,7 @@ class SmoothDensity(Density):
         return margins[key]
 
 
-def _binning_key(binning: Binning | None) -> _BinningKey:
+def _binning_key(binning: Binning | None) -> _BinningKey:  # to find what was computed for the same coarse bins
     return None if binning is None or binning.is_identity else binning.bins.tobytes()
 
 

@@ -36,7 +36,7 @@ _SAME_CORRELATION = 0.01  # difference, on the scale of Fisher's z, that does no
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PairStack:
-    """Pairs of the same shape; arrays have one axis for the pairs, and then one for the groups of each feature."""
+    """Pairs of features whose arrays have the same shape, (n_pairs, n_groups of the first, n_groups of the second)."""
 
     first: margins.Margins  # of the first features of all pairs
     second: margins.Margins
@@ -51,7 +51,7 @@ class PairStack:
         return self.first.distinct[0].n_rows
 
     @property
-    def n_ordered(self) -> int:
+    def n_ordered(self) -> int:  # of the two features: those whose bins have an order
         return (self.first.n_ordered_groups > 0) + (self.second.n_ordered_groups > 0)
 
     @functools.cached_property
@@ -61,10 +61,11 @@ class PairStack:
 
     @functools.cached_property
     def coarse(self) -> PairStack:
+        """The same pairs on fewer groups, by which families of copulas are compared."""
         first, second = self.first.coarse, self.second.coarse
         if all(side.distinct[0].binning.is_identity for side in (first, second)):
             return PairStack(first, second, self.shares, self.places)
-        pooled = first.pooling @ self.shares @ second.pooling.swapaxes(1, 2)
+        pooled = first.pooling @ self.shares @ second.pooling.swapaxes(1, 2)  # sums over the groups that are joined
         return PairStack(first, second, pooled, self.places)
 
     def take(self, numbers: Ints) -> PairStack:
@@ -75,7 +76,7 @@ class PairStack:
         )
 
     def mean(self, values: Floats) -> Floats:
-        """Average values of cells over the rows, for each pair."""
+        """Return, per pair, the mean over rows of values given by cell."""
         return np.einsum("kij,kij->k", self.shares, values)
 
 
@@ -85,7 +86,7 @@ def logs_of(ratio: Floats) -> Floats:
     return np.log(logs, out=logs)
 
 
-def outer_products(first: Floats, second: Floats) -> Floats:
+def outer_products(first: Floats, second: Floats) -> Floats:  # of the last axes, pair by pair
     return first[..., :, None] * second[..., None, :]
 
 
@@ -108,7 +109,7 @@ class Candidates(NamedTuple):
 def make_candidates(
     pairs: PairStack, names: str | Sequence[str], ratio: Floats, left_out: Floats, shrinkage: float = 0.0
 ) -> Candidates:
-    """Return candidates with both ratios mixed, in place, with independence: by `shrinkage`, left-out rows by ≥ 1 %."""
+    """Return candidates whose ratios are mixed in place with independence (1): by `shrinkage`, left-out ones ≥ 1 %."""
     share = max(shrinkage, _FLOOR)
     if shrinkage:
         ratio *= 1 - shrinkage
@@ -119,13 +120,13 @@ def make_candidates(
 
 
 def rated_candidates(pairs: PairStack, names: str | Sequence[str], ratio: Floats, left_out: Floats) -> Candidates:
-    """Return candidates with their leave-one-out likelihoods; `names` may be one for all pairs."""
+    """Return candidates with leave-one-out likelihoods: means of log `left_out` over rows; one name may serve all."""
     all_names = [names] * len(pairs) if isinstance(names, str) else list(names)
     return Candidates(all_names, ratio, left_out, pairs.mean(logs_of(left_out)), pairs.places)
 
 
 def full_table(first: margins.Margin, second: margins.Margin, ratio: Floats) -> Floats:
-    """Return weights over the bins: marginals times the ratio of their groups, raked to exact marginals."""
+    """Return a pair's weights over bins: marginals times the ratio of their groups, raked to exact marginals."""
     table = ratio[np.ix_(first.groups, second.groups)] * np.multiply.outer(first.masses, second.masses)
     return rake_to_marginals(table, first.masses, second.masses)
 
@@ -135,13 +136,13 @@ def full_tables(pairs: PairStack, ratio: Floats) -> Floats:
     return rake_to_marginals(ratio * pairs.product, pairs.first.group_masses, pairs.second.group_masses)
 
 
-def independent(pairs: PairStack) -> Candidates:
+def independent(pairs: PairStack) -> Candidates:  # the estimate that features are independent: all ratios are 1
     ones = np.ones(pairs.shares.shape)
     return rated_candidates(pairs, "independent", ones, ones)
 
 
 def empirical(pairs: PairStack, shrinkage: float) -> Candidates:
-    """Return the shares of the rows, mixed with a share of independence."""
+    """Return the estimate by the shares of the rows in the cells, mixed with a share of independence."""
     inverse = np.divide(1.0, pairs.product, out=np.zeros_like(pairs.product), where=pairs.product > 0)
     ratio = pairs.shares * inverse
     name = f"shrinkage {shrinkage:g}" if shrinkage else "empirical"
@@ -154,14 +155,15 @@ def _n_other_rows(pairs: PairStack) -> float:
 
 
 def _leave_row_out(ratio: Floats, self_weight: Floats, pairs: PairStack) -> Floats:
-    """Return a mean over rows without a row of each cell, whose weight over the number of others is `self_weight`."""
+    """Return the ratio of each cell as it is without one of the cell's rows, for leave-one-out likelihoods."""
+    # A ratio is a mean over rows; `self_weight` is what the row adds to it, over the number of the other rows.
     mean = ratio * (pairs.n_rows / _n_other_rows(pairs))
     mean -= self_weight
     return np.maximum(mean, 0.0, out=mean)
 
 
 def kernel(pairs: PairStack, bandwidth: float, shrinkage: float, scale: margins.Scale = "ranks") -> Candidates:
-    """Return kernel estimates; bandwidths are in units of n^(-1/6), `shrinkage` is the share of independence."""
+    """Return kernel estimates; the bandwidth is in units of n^(-1/6), `shrinkage` is the share of independence."""
     ratio, left_out = _smoothed(pairs, bandwidth, None, scale)
     name = f"kernel {bandwidth:g}{_SCALE_SUFFIX[scale]}" + (f", shrinkage {shrinkage:g}" if shrinkage else "")
     return make_candidates(pairs, name, ratio, left_out, shrinkage)
@@ -180,14 +182,14 @@ def _smooth_both_axes(first: margins.KernelMatrix, tables: Floats, second: margi
 
 
 def _self_weights(first: margins.KernelMatrix, second: margins.KernelMatrix, factor: float = 1.0) -> Floats:
-    """Return the weight of a row of each cell in the estimate there, times a factor."""
+    """Return, per cell, the weight that a row of the cell has in the kernel estimate of that cell, times a factor."""
     return outer_products(factor * first.diagonal, second.diagonal)
 
 
 def _smoothed(
     pairs: PairStack, bandwidth: float, start: Floats | None, scale: margins.Scale = "ranks"
 ) -> tuple[Floats, Floats]:
-    """Return a start (None for independence) times the kernel estimate of what it lacks; the same for left-out rows."""
+    """Return ratios (and those of left-out rows): a start, None for 1, times the kernel estimate of shares over it."""
     first, second = _kernels(pairs, bandwidth, scale)
     ratio = _smooth_both_axes(first, pairs.shares if start is None else pairs.shares / start, second)
     ratio = ratio if start is None else start * ratio
@@ -195,7 +197,7 @@ def _smoothed(
 
 
 def corrected(pairs: PairStack, start: Candidates, bandwidth: float) -> Candidates:
-    """Return estimates times the kernel estimate of what they lack, with exact marginals."""
+    """Return estimates `start` times the kernel estimate of what they lack, with exact marginals."""
     ratio, left_out = _smoothed(pairs, bandwidth, np.maximum(start.ratio, _SMALLEST_START))
     ratio, factors = _normalised(pairs, ratio)
     left_out *= factors
@@ -206,12 +208,12 @@ def sharpened(pairs: PairStack, bandwidth: float, scale: margins.Scale = "ranks"
     """Return a kernel estimate s times the kernel estimate of what it lacks, with exact marginals: less bias."""
     # Without row i, s(j) falls by K(j, i) / n; to first order the mean of K / s over others grows by that of K² / s².
     n = pairs.n_rows
-    a, b = _kernels(pairs, bandwidth, scale)
-    start = np.maximum(_smooth_both_axes(a, pairs.shares, b), 1e-12)
+    first, second = _kernels(pairs, bandwidth, scale)
+    start = np.maximum(_smooth_both_axes(first, pairs.shares, second), 1e-12)
     quotient = pairs.shares / start
-    mean = _smooth_both_axes(a, quotient, b)
-    self_weight = _self_weights(a, b) / start
-    growth = _smooth_both_axes(a.squares(), quotient / start, b.squares()) - self_weight * self_weight / n
+    mean = _smooth_both_axes(first, quotient, second)
+    self_weight = _self_weights(first, second) / start
+    growth = _smooth_both_axes(first.squares(), quotient / start, second.squares()) - self_weight * self_weight / n
     ratio, factors = _normalised(pairs, start * mean)
     start_without = np.maximum(n - self_weight, 0.0) * start
     left_out = start_without * np.maximum(n * mean - self_weight + growth, 0.0) / (n * max(n - 1, 1.0))
@@ -220,7 +222,7 @@ def sharpened(pairs: PairStack, bandwidth: float, scale: margins.Scale = "ranks"
 
 
 def gaussian(pairs: PairStack) -> Candidates:
-    """Return the Gaussian copula of the ordered bins, independence elsewhere."""
+    """Return the likeliest Gaussian copula of each pair's ordered bins, independence elsewhere."""
     correlations, differ = _correlations(pairs)
     best = _gaussian_ratio(pairs, correlations[:, 0])
     places = np.flatnonzero(differ)
@@ -247,8 +249,8 @@ def _gaussian_ratio(pairs: PairStack, correlations: Floats) -> Floats:
 
 
 def _correlations(pairs: PairStack) -> tuple[Floats, Bools]:
-    """Return candidate correlations, from that of the mean scores of bins up; also whether to try more than one."""
-    # E x y of these means is r Var x Var y to first order, and less for large r.
+    """Return, per pair, correlations of normal scores to try, (n_pairs, n_tried), and whether to try more than one."""
+    # From the correlation of bins' mean scores up: E x y of these is r Var x Var y to first order, less for large r.
     x, y = pairs.first.mean_points, pairs.second.mean_points
     shares = pairs.shares[:, : x.shape[1], : y.shape[1]]
     spread = (shares.sum(axis=2) * x**2).sum(axis=1) * (shares.sum(axis=1) * y**2).sum(axis=1)
@@ -261,10 +263,11 @@ def _correlations(pairs: PairStack) -> tuple[Floats, Bools]:
 
 
 def family(pairs: PairStack) -> Candidates:
-    """Return the likeliest parametric family, rotated by the sign of Kendall's τ and chosen on coarse groups."""
+    """Return the likeliest parametric family of copulas of each pair, chosen on coarse groups, with its likeliest τ."""
     coarse = pairs.coarse
-    n_a, n_b = coarse.first.n_ordered_groups, coarse.second.n_ordered_groups
-    tau = np.clip(margins.kendall_tau(coarse.shares[:, :n_a, :n_b]), -margins.TAU_RANGE[1], margins.TAU_RANGE[1])
+    n_first, n_second = coarse.first.n_ordered_groups, coarse.second.n_ordered_groups
+    ordered = coarse.shares[:, :n_first, :n_second]
+    tau = np.clip(margins.kendall_tau(ordered), -margins.TAU_RANGE[1], margins.TAU_RANGE[1])
     likelihoods = np.stack([_family_likelihood(coarse, law, tau) for law in margins.FAMILIES])
     best_laws = likelihoods.argmax(axis=0)
     ratio = np.empty(pairs.shares.shape)
@@ -300,14 +303,17 @@ def _family_likelihood(pairs: PairStack, law: margins.Family, tau: Floats) -> Fl
 
 
 def _cell_means(pairs: PairStack, logs: Floats) -> Floats:
-    """Return the mean of a copula's density, given by logarithms, over the points of each cell; 1 without order."""
-    n_a, n_b = pairs.first.n_ordered_groups, pairs.second.n_ordered_groups
-    densities = np.exp(logs, out=logs).reshape(len(logs), logs.shape[1] // n_a, n_a, logs.shape[2] // n_b, n_b)
+    """Return ratios of cells: means of a copula's density over the points in each; 1 in cells without order."""
+    # `logs` has the logarithms at all points of both features: the first point of every group, then the second, ….
+    n_pairs, n_first, n_second = len(logs), pairs.first.n_ordered_groups, pairs.second.n_ordered_groups
+    densities = np.exp(logs, out=logs).reshape(
+        n_pairs, logs.shape[1] // n_first, n_first, logs.shape[2] // n_second, n_second
+    )
     means: Floats = densities.mean(axis=(1, 3))
     if means.shape == pairs.shares.shape:
         return means
     ratio = np.ones(pairs.shares.shape)
-    ratio[:, :n_a, :n_b] = means
+    ratio[:, :n_first, :n_second] = means
     return ratio
 
 
@@ -319,7 +325,7 @@ def _parametric(pairs: PairStack, names: str | Sequence[str], ratio: Floats, n_p
 
 
 def _normalised(pairs: PairStack, ratio: Floats) -> tuple[Floats, Floats]:
-    """Return a ratio raked to exact marginals, without which its likelihood has no meaning, and the factors applied."""
+    """Return ratios raked to exact marginals, without which likelihoods have no meaning, and the factors applied."""
     masses = pairs.first.group_masses, pairs.second.group_masses
     table = rake_to_marginals(ratio * pairs.product, *masses, tolerance=_RAKING_TOLERANCE)
     exact = np.divide(table, pairs.product, out=np.ones_like(table), where=pairs.product > 0)
@@ -362,7 +368,10 @@ class Choice(NamedTuple):
 
 
 def choose(pairs: PairStack, candidates: Iterator[Candidates]) -> tuple[list[Choice], Floats]:
-    """Choose by leave-one-out likelihood for each pair; a simple candidate wins if less than a standard error below."""
+    """Return each pair's choice by leave-one-out likelihood, and the ratios of the estimates chosen.
+
+    A simple candidate wins if it is less than one standard error below the best.
+    """
     shape, n_pairs = pairs.shares.shape, len(pairs)
     best = Candidates([""] * n_pairs, np.empty(shape), np.empty(shape), np.full(n_pairs, -np.inf), pairs.places)
     simple = dict[str, Candidates]()
@@ -373,7 +382,7 @@ def choose(pairs: PairStack, candidates: Iterator[Candidates]) -> tuple[list[Cho
         del candidate  # before the next is made: tables of many categories are large
     undecided = np.arange(n_pairs)
     for name in (name for name in _SIMPLE if name in simple):
-        gains = logs_of(best.left_out[undecided])
+        gains = logs_of(best.left_out[undecided])  # log-likelihood of a row of each cell, best minus simple
         gains -= logs_of(simple[name].left_out[undecided])
         some_pairs = pairs.take(undecided)
         means = some_pairs.mean(gains)
@@ -415,7 +424,7 @@ def all_candidates(pairs: PairStack, *, families: bool = True) -> Iterator[Candi
 
 
 def _parametric_candidates(pairs: PairStack, start: Candidates, *, families: bool) -> Iterator[Candidates]:
-    """Yield the likeliest family, and the likelier of it and the start with kernel corrections."""
+    """Yield the likeliest family, and the likelier of it and `start` times kernel corrections of several bandwidths."""
     if families:
         of_family = family(pairs)
         yield of_family
@@ -463,7 +472,7 @@ def kernel_candidates(
 
 def _search(make: _Make, bandwidths: Sequence[float], likelihoods: Floats) -> Iterator[Candidates]:
     """Yield candidates of each form at every third bandwidth, then of each pair's likeliest form around its best."""
-    n_forms, n_bandwidths, n_pairs = likelihoods.shape  # receives those of all candidates
+    n_forms, n_bandwidths, n_pairs = likelihoods.shape  # this array receives the likelihoods of all candidates
 
     def attempt(form: int, i: int, places: Ints) -> Candidates:
         candidates = make(form, places, bandwidths[i])

@@ -48,7 +48,7 @@ _Option = tuple[KernelMatrix, Callable[[], KernelMatrix]]
 """A kernel to compare by pairs, and a function that makes the one to use for all orders."""
 
 
-def rows_to_search(statistics: Statistics) -> Statistics:  # all rows, or as many as kernels are compared at
+def rows_to_search(statistics: Statistics) -> Statistics:  # all rows, or as many of them as kernels are compared at
     n_rows = len(statistics.sample)
     if n_rows <= costs.MAX_SEARCH_ROWS and statistics.is_complete:
         return statistics
@@ -59,7 +59,7 @@ def rows_to_search(statistics: Statistics) -> Statistics:  # all rows, or as man
 def _kernels_by_pairs(
     rows: Statistics, margins: Sequence[Margin], varied: Sequence[int], n_rows: float
 ) -> dict[int, _Option]:
-    """Return the best kernel of each feature, in sweeps over all, without features independent of all others."""
+    """Return the best kernel of each varied feature, in sweeps over all; those independent of all others have none."""
 
     @functools.cache
     def shares(j: int, k: int) -> Floats:
@@ -81,7 +81,8 @@ def _kernels_by_pairs(
 def _likeliest_kernel(
     options: Sequence[_Option], partners: Sequence[tuple[Floats, KernelMatrix]], n: float
 ) -> _Option | None:
-    """Return the likeliest kernel given shares and kernels of partners; None if independence is about as likely."""
+    """Return a feature's likeliest kernel; None if independence is about as likely."""
+    # `partners` has, for each feature to compare with, the shares of the pair's groups and the partner's kernel.
     gains = np.zeros((2, len(options)))  # sums over partners of means and variances of log ratios over rows
     kernels = stacked([compared for compared, _ in options])
     for shares, kernel in partners:
@@ -90,7 +91,7 @@ def _likeliest_kernel(
             chunk = kernels[start : start + step]
             self_weight = chunk.diagonal[:, :, None] * kernel.diagonal
             logs = _left_out_logs(chunk.left(moved), self_weight, n)
-            means = np.einsum("ij,kij->k", shares, logs)
+            means = np.einsum("ij,kij->k", shares, logs)  # over the rows, for each kernel
             logs -= means[:, None, None]
             gains[:, start : start + step] += means, np.einsum("ij,kij,kij->k", shares, logs, logs)
     best = int(gains[0].argmax())
@@ -100,7 +101,7 @@ def _likeliest_kernel(
 
 
 def _partners(rows: Statistics, margins: Sequence[Margin], varied: Sequence[int]) -> Mapping[int, Sequence[int]]:
-    """Return features to compare each feature with: all, or the most correlated ones of many."""
+    """Return, by feature, the features to compare it with: all others, or the most correlated ones of many."""
     if len(varied) <= costs.MAX_COMPARED_FEATURES:
         return {j: [k for k in varied if k != j and _is_small(margins, (j, k))] for j in varied}
     codes, _ = rows.points()
@@ -148,6 +149,7 @@ def _kernels_by_triples(
 
 
 def _triple_kernel(margin: Margin, bandwidth: float, n_rows: float) -> KernelMatrix:
+    """Return the kernel of a feature in triples, for a bandwidth in units of n^(-1/6); without order, a fixed one."""
     if margin.n_ordered_groups < 2:
         return margin.shrinkage(_TRIPLE_SHRINKAGE)
     return margin.kernel(bandwidth * n_rows ** (-1 / 6))
@@ -159,8 +161,8 @@ def spaced_triples(features: Sequence[int], alone: Collection[int], n_triples: i
     is_alone = np.isin(features, list(alone))
     first, second = np.triu_indices(n, 1)  # triples in order: those that begin with the first pair, and so on
     has_alone = is_alone[first] | is_alone[second]
-    n_alone_from = np.cumsum(np.append(is_alone, False)[::-1])[::-1]
-    n_thirds = np.where(has_alone, n - 1 - second, n_alone_from[second + 1])
+    n_alone_from = np.cumsum(np.append(is_alone, False)[::-1])[::-1]  # features of `alone` from each position on
+    n_thirds = np.where(has_alone, n - 1 - second, n_alone_from[second + 1])  # triples that begin with each pair
     ends = np.cumsum(n_thirds)
     total = int(ends[-1]) if len(ends) else 0
     triples: list[Key] = []
@@ -185,7 +187,7 @@ def moved_by(kernel: KernelMatrix, table: Floats) -> Floats:
 
 
 def _left_out_logs(ratios: Floats, self_weight: Floats, n_rows: float) -> Floats:
-    """Return log ratios of rows to independence, each without the row itself, with a share of independence."""
+    """Return log ratios to independence, mixed with it, as they are without one row, whose weight is `self_weight`."""
     left_out_ratios = np.maximum(ratios * n_rows - self_weight, 0.0) / max(n_rows - 1, 1.0)
     return np.log((1 - _FLOOR) * left_out_ratios + _FLOOR)
 
@@ -233,6 +235,7 @@ class KernelJoint(Joint):
         return sum(kernel is not None for kernel in self.kernels) < 2
 
     def table(self, key: Key, binnings: Binnings | None = None) -> Floats:
+        """Return the weights of cells: the product of marginals times the ratio of groups, pooled over coarse bins."""
         binnings = none_if_unmerged(binnings)
         masses = [self.margins[j].masses for j in key]
         has_kernel = [self.kernels[j] is not None for j in key]
@@ -242,7 +245,7 @@ class KernelJoint(Joint):
         ratio *= 1 - FLOOR
         ratio += FLOOR
         ratio = np.expand_dims(ratio, tuple(i for i, moves in enumerate(has_kernel) if not moves))
-        groups = [self.margins[j].groups * moves for j, moves in zip(key, has_kernel, strict=True)]
+        groups = [self.margins[j].groups * moves for j, moves in zip(key, has_kernel, strict=True)]  # 0 if independent
         if binnings is None:
             return outer(masses) * ratio[np.ix_(*groups)]
         for mass, group, binning, n_groups in zip(masses, groups, binnings, ratio.shape, strict=True):
@@ -259,7 +262,7 @@ class KernelJoint(Joint):
                 ratio = moved_by(kernel, ratio)
         return ratio
 
-    def points(self, n_rows: int, rng: np.random.Generator) -> Points:
+    def points(self, n_rows: int, rng: np.random.Generator) -> Points:  # rows that are drawn, then moved by kernels
         bins, weights = self.statistics.points()
         rows = draw_bins(weights, n_rows, rng)
         codes = np.empty((n_rows, len(self.kernels)), dtype=np.int32)
@@ -269,7 +272,7 @@ class KernelJoint(Joint):
 
 
 def _move(margin: Margin, kernel: KernelMatrix | None, codes: BinIndices, rng: np.random.Generator) -> BinIndices:
-    """Move rows by a kernel to a group, then to a bin of the group by mass."""
+    """Draw new bins of one feature for rows with old bins `codes`: a group by the kernel, then a bin of it by mass."""
     if kernel is None:
         return draw_bins(margin.masses, len(codes), rng)
     old_groups = margin.groups[codes]

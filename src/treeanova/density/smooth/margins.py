@@ -48,7 +48,7 @@ class Family(NamedTuple):
     scores: Callable[[Floats], Floats] = np.asarray  # of ranks, whatever τ is: the ranks themselves unless that is slow
 
 
-def _clayton(u: Floats, v: Floats, tau: Tau) -> Floats:  # log density at ranks, for Kendall's τ
+def _clayton(u: Floats, v: Floats, tau: Tau) -> Floats:  # log density of the copula at ranks u, v, for Kendall's τ
     theta = 2 * tau / (1 - tau)
     logs = np.log((u**-theta - 1) + v**-theta)
     logs *= -(2 + 1 / theta)
@@ -57,7 +57,7 @@ def _clayton(u: Floats, v: Floats, tau: Tau) -> Floats:  # log density at ranks,
     return logs
 
 
-def _gumbel(u: Floats, v: Floats, tau: Tau) -> Floats:  # log density at ranks, for Kendall's τ
+def _gumbel(u: Floats, v: Floats, tau: Tau) -> Floats:  # log density of the copula at ranks u, v, for Kendall's τ
     theta = 1 / (1 - tau)
     x, y = -np.log(u), -np.log(v)
     logs = np.log(x**theta + y**theta)
@@ -71,7 +71,7 @@ def _gumbel(u: Floats, v: Floats, tau: Tau) -> Floats:  # log density at ranks, 
     return logs
 
 
-def _frank(u: Floats, v: Floats, tau: Tau) -> Floats:  # log density at ranks, for Kendall's τ
+def _frank(u: Floats, v: Floats, tau: Tau) -> Floats:  # log density of the copula at ranks u, v, for Kendall's τ
     theta = np.interp(tau, *_frank_taus())
     # 1 - exp(-θ) - (1 - exp(-θu)) (1 - exp(-θv)), in positive parts
     x = np.exp(-theta * u)
@@ -86,13 +86,15 @@ def _frank(u: Floats, v: Floats, tau: Tau) -> Floats:  # log density at ranks, f
 
 @functools.cache
 def _frank_taus() -> tuple[Floats, Floats]:
-    """Return τ = 1 - 4 / θ (1 - mean of t / (exp(t) - 1) over 0 < t < θ) at increasing θ, and these θ."""
+    """Return Kendall's τ of Frank's copula at increasing θ, and these θ: a table to invert τ(θ) by interpolation."""
+    # τ = 1 - 4 / θ (1 - mean of t / (exp(t) - 1) over 0 < t < θ)
     thetas = np.geomspace(0.01, 150, 200)
     t = thetas[:, None] * (np.arange(400) + 0.5) / 400
     return 1 - 4 / thetas * (1 - (t / np.expm1(t)).mean(axis=1)), thetas
 
 
-def _student(x: Floats, y: Floats, tau: Tau, freedom: float) -> Floats:  # log density at quantiles of ranks
+def _student(x: Floats, y: Floats, tau: Tau, freedom: float) -> Floats:
+    """Return the log density of Student's t copula at t quantiles x, y of ranks, for Kendall's τ."""
     r = np.sin(np.pi / 2 * tau)
     spread = (1 - r * r) * freedom
     logs = (-2 * r / spread) * x * y
@@ -123,8 +125,8 @@ ROTATIONS: dict[tuple[bool | None, bool], str] = {(True, True): " 180", (True, F
 
 def kendall_tau(shares: Floats) -> Floats:
     """Return τ_b of tables (last two axes): concordant minus discordant pairs of rows, over those without ties."""
-    below = np.cumsum(shares, axis=-2) - shares  # rows of the table above this one
-    left = np.cumsum(below, axis=-1) - below
+    below = np.cumsum(shares, axis=-2) - shares  # sums over rows of the table above this one
+    left = np.cumsum(below, axis=-1) - below  # concordant with this cell; those to the right are discordant
     right = below.sum(axis=-1, keepdims=True) - left - below
     total = shares.sum(axis=(-1, -2)) ** 2
     rows, columns = (total - (shares.sum(axis=axis) ** 2).sum(axis=-1) for axis in (-2, -1))
@@ -172,7 +174,7 @@ class KernelMatrix:
         """Square the elements; constants must be zero."""
         return KernelMatrix(self.ordered**2, self.diagonals**2, self.constants)
 
-    def column(self, group: int) -> Floats:
+    def column(self, group: int) -> Floats:  # of a single matrix A
         n = self.ordered.shape[-1]
         column = np.full(n + len(self.diagonals), float(self.constants))
         if group < n:
@@ -182,7 +184,7 @@ class KernelMatrix:
         return column
 
 
-def stacked(matrices: Sequence[KernelMatrix]) -> KernelMatrix:
+def stacked(matrices: Sequence[KernelMatrix]) -> KernelMatrix:  # several matrices of one shape as one
     fields = ([getattr(matrix, name) for matrix in matrices] for name in ("ordered", "diagonals", "constants"))
     return KernelMatrix(*(np.stack(arrays) for arrays in fields))
 
@@ -199,7 +201,7 @@ class Margin:
     n_points: int = _N_POINTS  # in all groups together, where copulas are evaluated
 
     @functools.cached_property
-    def binning(self) -> Binning:
+    def binning(self) -> Binning:  # the groups
         ordered = self.masses[: self.n_ordered]
         if self.n_ordered <= self.max_groups or not ordered.sum():
             return unmerged(len(self.masses))
@@ -207,7 +209,7 @@ class Margin:
         return binning_by(np.concatenate([equal_mass_groups(ordered, self.max_groups), extra]), self.masses)
 
     @property
-    def groups(self) -> Ints:
+    def groups(self) -> Ints:  # the group of each bin
         return self.binning.bins
 
     @functools.cached_property
@@ -220,7 +222,7 @@ class Margin:
 
     @functools.cached_property
     def padded(self) -> Margin:
-        """The groups as bins of a margin, with empty ordered groups up to a number that many pairs of a stack share."""
+        """The groups as bins of a margin, with empty ordered groups up to a number that many margins then share."""
         n_ordered, n_steps = self.n_ordered_groups, self.points.shape[1]
         more = 0
         if _COARSE_GROUPS // 4 < n_ordered <= _COARSE_GROUPS:  # up to the most groups with as many points in each
@@ -234,14 +236,14 @@ class Margin:
         )
 
     @functools.cached_property
-    def padded_places(self) -> Ints:
+    def padded_places(self) -> Ints:  # positions of the groups among those of `padded`
         n_groups = len(self.group_masses)
         places = np.arange(n_groups)
         places[self.n_ordered_groups :] += len(self.padded.group_masses) - n_groups
         return places
 
     @functools.cached_property
-    def coarse(self) -> Margin:
+    def coarse(self) -> Margin:  # on fewer groups, by which families of copulas are compared
         return Margin(
             self.group_masses, self.n_ordered_groups, self.n_rows, max_groups=_COARSE_GROUPS, n_points=_COARSE_GROUPS
         )
@@ -259,11 +261,12 @@ class Margin:
 
     @memo
     def copula_scores(self, scores: Callable[[Floats], Floats], *, is_reversed: bool) -> Floats:
-        """Return the scores of the ranks of `points` among ordered rows, or of 1 minus these."""
+        """Return where a family of copulas is evaluated: scores of the ranks of `points`, or of 1 minus these."""
         ranks = np.clip(scipy.special.ndtr(self.points), _EDGE, 1 - _EDGE)
         return scores(1 - ranks if is_reversed else ranks)
 
-    def _scores_within_groups(self, n_points: int) -> Floats:  # shape (n_ordered_groups, n_points)
+    def _scores_within_groups(self, n_points: int) -> Floats:
+        """Return normal scores of ranks at equal steps within each ordered group: (n_ordered_groups, n_points)."""
         masses = self.group_masses[: self.n_ordered_groups, None]
         total = masses.sum()
         if not total:
@@ -274,7 +277,7 @@ class Margin:
 
     @functools.cached_property
     def positions(self) -> Floats:
-        """Mean values of ordered groups, interpolated, in robust standard deviations; scores if they do not vary."""
+        """Mean values of ordered groups, in robust standard deviations; `scores` if they do not vary."""
         group_values = self._group_values()
         if group_values is None:
             return self.scores
@@ -303,7 +306,7 @@ class Margin:
     def kernel(self, bandwidth: float, scale: Scale = "ranks") -> KernelMatrix:
         return self.kernels([bandwidth], scale)[0]
 
-    def kernels(self, bandwidths: Sequence[float], scale: Scale) -> list[KernelMatrix]:
+    def kernels(self, bandwidths: Sequence[float], scale: Scale) -> list[KernelMatrix]:  # each is computed once
         computed = memo_of(self, "kernels")
         new = [bandwidth for bandwidth in bandwidths if (bandwidth, scale) not in computed]
         if new:
@@ -318,12 +321,12 @@ class Margin:
         return {scale: (at[:, None] - at) ** 2 / _DEGREES_OF_FREEDOM for scale, at in places.items()}
 
     def shrinkage(self, share: float) -> KernelMatrix:
-        """Return A of groups without an order: stay, or with probability `share` move to any group by its mass."""
+        """Return the kernel of groups without order: stay, or with probability `share` move to a group by its mass."""
         return KernelMatrix(np.empty((0, 0)), (1 - share) * safe_inverse(self.group_masses), np.array(share))
 
 
 def _kernels_of(margins: Sequence[Margin], bandwidth: float, scale: Scale) -> KernelMatrix:
-    """Return the matrices A of a bandwidth for margins of the same shape; each is computed once."""
+    """Return the kernels of a bandwidth for margins of the same shape, stacked; each is computed once."""
     computed = [memo_of(margin, "kernels") for margin in margins]
     new = [place for place, of_margin in enumerate(computed) if (bandwidth, scale) not in of_margin]
     if new:
@@ -336,7 +339,8 @@ def _kernels_of(margins: Sequence[Margin], bandwidth: float, scale: Scale) -> Ke
 
 
 def _new_kernels(margins: Sequence[Margin], bandwidths: Sequence[float], scale: Scale) -> KernelMatrix:
-    """Return the matrices A for margins of the same shape: all bandwidths of the first margin come first."""
+    """Return the kernels for margins of the same shape, stacked: all bandwidths of the first margin come first."""
+    # The module's docstring has the formula; φ is 1 / (1 + distance² / degrees of freedom)³.
     masses = np.repeat([margin.group_masses for margin in margins], len(bandwidths), axis=0)
     n = margins[0].n_ordered_groups
     base = np.concatenate([margin.squares[scale] / np.square(bandwidths)[:, None, None] for margin in margins])
@@ -349,7 +353,8 @@ def _new_kernels(margins: Sequence[Margin], bandwidths: Sequence[float], scale: 
 
 
 def _balance(bells: Floats, masses: Floats) -> Floats:
-    """Return d for which the weighted mean of every row of d_i K(i, j) d_j is 1; a step removes 2/3 of the error."""
+    """Return factors d, (n_kernels, n_groups), for which every row of d_i bells(i, j) d_j has weighted mean 1."""
+    # Fixed-point steps, each of which removes 2/3 of the error; finished kernels wait for the others.
     totals = masses.sum(axis=1, keepdims=True)
     balanced = np.zeros_like(masses)
     places = np.flatnonzero(totals)
@@ -378,7 +383,7 @@ def shape_of(margin: Margin) -> Hashable:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Margins:
-    """Margins of one shape, `distinct[places]` for the pairs of a stack; all that `take` returns share results."""
+    """Margins of one shape, one per pair of a stack: `distinct[places]`; all that `take` returns share results."""
 
     distinct: Sequence[Margin]
     places: Ints
@@ -396,7 +401,7 @@ class Margins:
         return self.distinct[0].n_ordered_groups
 
     @property
-    def coarse(self) -> Margins:
+    def coarse(self) -> Margins:  # on fewer groups
         places = np.arange(len(self.distinct))
         coarse = self._shared("coarse", lambda: Margins([margin.coarse for margin in self.distinct], places))
         return Margins(coarse.distinct, self.places, coarse._arrays)  # noqa: SLF001  of the same class
@@ -407,7 +412,7 @@ class Margins:
 
     @property
     def pooling(self) -> Floats:
-        """Whether each bin (columns) is in each group (rows)."""
+        """1.0 if a bin is in a group, else 0.0: shape (n_margins, n_groups, n_bins)."""
         return self._stacked("pooling", lambda margin: np.equal.outer(np.arange(self.n_groups), margin.groups) * 1.0)
 
     @property
@@ -427,11 +432,11 @@ class Margins:
         matrices = self._shared((bandwidth, scale), lambda: _kernels_of(self.distinct, bandwidth, scale))
         return cast("KernelMatrix", matrices[self.places])
 
-    def _stacked(self, name: Hashable, value_of: Callable[[Margin], Floats]) -> Floats:
+    def _stacked(self, name: Hashable, value_of: Callable[[Margin], Floats]) -> Floats:  # first axis: margins
         stack = self._shared(name, lambda: np.stack([value_of(margin) for margin in self.distinct]))
         return cast("Floats", stack[self.places])
 
-    def _shared(self, name: Hashable, compute: Callable[[], Any]) -> Any:
+    def _shared(self, name: Hashable, compute: Callable[[], Any]) -> Any:  # computed once for all that `take` returns
         if name not in self._arrays:
             self._arrays[name] = compute()
         return self._arrays[name]
