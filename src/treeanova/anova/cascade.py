@@ -56,7 +56,7 @@ def descend(
 
 
 def in_turn(solve: Solve[Result], *, n_jobs: int = 1, is_large: Callable[[Key], bool]) -> SolveOrder[Result]:
-    """Return a solver of all terms of an order: in turn, or in threads if one is large, as on small ones these wait."""
+    """Return a solver of all terms of an order, from one of single terms: in turn, or in threads if a term is large."""
 
     def solve_order(keys: Sequence[Key], from_above: FromAbove) -> Iterator[tuple[Result, Sequence[Floats]]]:
         if n_jobs == 1 or not any(map(is_large, keys)):
@@ -96,7 +96,8 @@ class PureTerm(NamedTuple):
 def purify_product_pairs(
     terms: Mapping[Key, Floats], weights_of: Callable[[Key], Floats], scales: Floats, least_weight: float
 ) -> dict[Key, PureTerm]:
-    """Purify the small pairs, outputs first, whose weights are products; not those with weights below the least."""
+    """Return, purified in stacks, the small pairs whose weights are products of marginals and none is tiny."""
+    # Terms have outputs first; `scales` are the largest scores of outputs, `least_weight` is relative to the largest.
     pure: dict[Key, PureTerm] = {}
     for keys in _stacks_of_pairs(terms):
         values, weights = np.stack([terms[key] for key in keys]), np.stack([weights_of(key) for key in keys])
@@ -107,7 +108,7 @@ def purify_product_pairs(
 
 
 def _stacks_of_pairs(terms: Mapping[Key, Floats]) -> Iterator[list[Key]]:
-    """Yield small pairs by shape, as many at a time as fit into the cache."""
+    """Yield lists of keys of small pairs of the same shape, as many at a time as fit into the cache."""
     by_shape: dict[tuple[int, ...], list[Key]] = {}
     for key, values in terms.items():
         if len(key) == 2 and values[0].size <= _MAX_CELLS:
@@ -119,7 +120,7 @@ def _stacks_of_pairs(terms: Mapping[Key, Floats]) -> Iterator[list[Key]]:
 
 
 def _are_products(weights: Floats, least_weight: float) -> Bools:
-    """Whether weights (n_pairs, n_rows, n_columns) of each pair are products of its marginals, and none is tiny."""
+    """Return whether each pair's weights, (n_pairs, n_rows, n_columns), are products of marginals, and none is tiny."""
     rows, columns = weights.sum(axis=2), weights.sum(axis=1)
     product = rows[:, :, None] * columns[:, None, :]
     is_near = (np.abs(weights - product) <= PRODUCT_TOLERANCE * product).all(axis=(1, 2))
@@ -130,7 +131,7 @@ def _are_products(weights: Floats, least_weight: float) -> Bools:
 
 
 def _purify_stack(values: Floats, weights: Floats, scales: Floats) -> Iterable[PureTerm]:
-    """Purify pairs by one sweep of means, shape (n_pairs, n_outputs, n_rows, n_columns)."""
+    """Yield pure pairs with certificates, by one sweep of means; values are (n_pairs, n_outputs, n_rows, n_columns)."""
     rows, columns = weights.sum(axis=2), weights.sum(axis=1)
     over_rows = _means_over_rows(values, rows)
     values = values - over_rows[:, :, None, :]
@@ -149,12 +150,12 @@ def _means_over_rows(values: Floats, masses: Floats) -> Floats:
     return np.asarray(np.matmul(masses[:, None, None, :], values)[:, :, 0] / masses.sum(axis=1)[:, None, None])
 
 
-def _means_over_columns(values: Floats, masses: Floats) -> Floats:
+def _means_over_columns(values: Floats, masses: Floats) -> Floats:  # (n_pairs, n_outputs, n_rows)
     return np.asarray(np.matmul(values, masses[:, None, :, None])[..., 0] / masses.sum(axis=1)[:, None, None])
 
 
 def _impurities(values: Floats, weights: Floats, scales: Floats) -> Floats:
-    """Return the largest slice mean of each pair over the scale of its output; those without mass as if independent."""
+    """Return each pair's largest slice mean over the scale of its output; slices without mass as if independent."""
     rows, columns = weights.sum(axis=2), weights.sum(axis=1)
     weighted = values * weights[:, None]
     along_rows = np.where(
@@ -230,7 +231,7 @@ def cascade(
 
 
 def _units(scales: Floats) -> Floats:
-    """Return powers of two near the largest score of an output whose squares overflow or vanish; 1 for others."""
+    """Return, per output, 1, or a power of two near its largest score (`scales`) if squares overflow or vanish."""
     is_extreme = (scales > 0) & ((scales < _UNSCALED[0]) | (scales > _UNSCALED[1]))
     exponents = np.maximum(np.frexp(scales)[1] - 1, _LEAST_EXPONENT)
     return np.asarray(np.where(is_extreme, np.ldexp(1.0, exponents), 1.0))
@@ -244,7 +245,7 @@ def _scaled(terms: Mapping[Key, Floats], factors: Floats) -> dict[Key, Floats]:
 
 
 def _unscaled(pure: Mapping[Key, PureTerm], intercept: Floats, units: Floats) -> Cascade:
-    """Return terms and intercept in the units of the scores; raise NotPureError if some are not finite."""
+    """Return the result of a cascade in the units of the scores; raise NotPureError if some values are not finite."""
     terms = {key: term.values for key, term in pure.items()}
     trace = next(iter(pure.values())).trace
     bad = [key for key, values in terms.items() if not np.isfinite(largest(values)).all()]
@@ -262,7 +263,7 @@ def _unscaled(pure: Mapping[Key, PureTerm], intercept: Floats, units: Floats) ->
 
 
 def _with_errors_of_higher_orders(measured: Mapping[Key, TermCertificate]) -> dict[Key, TermCertificate]:
-    """Add to each certificate the errors of the terms that passed projections to it; highest order first."""
+    """Add to each term's certificate the errors of the terms that passed projections to it; highest order first."""
     inherited: dict[Key, float] = {}
     complete = {}
     for key, certificate in measured.items():

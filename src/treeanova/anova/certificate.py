@@ -17,7 +17,7 @@ _MAX_LINES = 24  # of a printed certificate: a screen
 _ERROR_FACTOR = 1e3  # a term whose error is larger than this times the tolerance is not pure
 
 
-def _measured(number: float) -> float | None:
+def _measured(number: float) -> float | None:  # None, which JSON has, for NaN, which says "not measured"
     return None if math.isnan(number) else number
 
 
@@ -143,7 +143,7 @@ class HigherCertificate:
         return float("nan") if self.measured is None else self.measured
 
     def above(self, order: int) -> HigherCertificate:
-        """Move all terms above an order, including those with tables, to the remainder."""
+        """Return the certificate if all terms above an order, including those with tables, are in the remainder."""
         return dataclasses.replace(self, orders=(min(self.orders[0], order + 1), self.orders[1]))
 
     def to_dict(self) -> dict[str, Any]:
@@ -171,7 +171,7 @@ class HigherCertificate:
         }
 
     @property
-    def in_short(self) -> str:
+    def in_short(self) -> str:  # how pure the terms at rows are, in words
         orders = text_of_orders(self.orders)
         if not self.n_terms and not self.n_left_out:
             return f"{orders} in the remainder"
@@ -402,14 +402,14 @@ class Certificate:
         """The term farthest from the tolerance, and what was measured on it."""
         return max(self.terms.items(), key=lambda item: self._excess(item[1]))
 
-    def _excess(self, term: TermCertificate) -> float:
+    def _excess(self, term: TermCertificate) -> float:  # how far a term is from the tolerance; above 1 is not pure
         excess = max(term.impurity / self.tol, (term.error or 0.0) / (_ERROR_FACTOR * self.tol))
         return np.inf if np.isnan(excess) else excess
 
     def of_terms(
         self, names: Collection[tuple[Any, ...]], n_higher: int | None = None, *, has_rests: bool = False
     ) -> Certificate:
-        """Return the certificate of fewer terms, without a remainder; `n_higher` terms at rows stay."""
+        """Return the certificate of a selection of terms: tables of `names`, `n_higher` terms at rows (None: all)."""
         terms = {key: term for key, term in self.terms.items() if key in names}
         higher = self.higher  # `has_rests`: the sums of unlisted terms stay too
         if higher is not None and n_higher is not None:
@@ -461,7 +461,7 @@ class Certificate:
             )
         return "\n".join([summary, *notes, *self._lines_of_table()])
 
-    def _lines_of_table(self) -> list[str]:
+    def _lines_of_table(self) -> list[str]:  # one line per term, at most a screen of the least pure
         shown = self.terms
         if len(shown) > _MAX_LINES:
             worst = sorted(shown, key=lambda key: -self._excess(shown[key]))[:_MAX_LINES]
@@ -485,7 +485,8 @@ class Certificate:
 
 
 def impurity(values: Floats, weights: Floats, scales: Floats) -> float:
-    """Return the largest slice mean over the scale of its output; 0 for a scale of 0, NaN if a value is NaN."""
+    """Return a term's largest weighted slice mean over the scale of its output; values have outputs first."""
+    # 0 for a scale of 0, NaN if a value is NaN.
     worst = np.zeros(len(values))
     for axis in range(weights.ndim):
         worst = np.maximum(worst, largest(means_of_all_slices(values, weights, axis)))

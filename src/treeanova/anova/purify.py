@@ -27,7 +27,7 @@ _DEFAULT_ITERATIONS = 10_000
 
 
 def checked_weights(weights: Any) -> Floats:
-    """Return weights as a new array of sum 1, negligible ones set to zero."""
+    """Return a user's weights as a new array of sum 1, negligible ones set to zero; raise for bad ones."""
     array = _real_array("weights", weights.toarray() if scipy.sparse.issparse(weights) else weights)
     if array.ndim == 0:
         raise ValueError(f"`weights` must have at least one axis, got the number {array}; pass an array over cells.")
@@ -49,7 +49,7 @@ def checked_weights(weights: Any) -> Floats:
 
 
 def checked_scores(scores: object, cells: tuple[int, ...]) -> tuple[Floats, bool]:
-    """Return scores as a new array with the outputs first, and whether they had an axis of outputs."""
+    """Return a user's scores as a new array with outputs first, and whether they had an axis of outputs."""
     array = _real_array("scores", scores)
     has_outputs = array.ndim == len(cells) + 1
     if array.shape[: len(cells)] != cells or array.ndim > len(cells) + 1 or array.size == 0:
@@ -66,7 +66,7 @@ def checked_scores(scores: object, cells: tuple[int, ...]) -> tuple[Floats, bool
     return np.ascontiguousarray(outputs_first), has_outputs
 
 
-def _real_array(name: str, value: object) -> Floats:
+def _real_array(name: str, value: object) -> Floats:  # a copy in float64; raises an error that names the argument
     if isinstance(value, np.ma.MaskedArray):
         n_masked = int(np.ma.getmaskarray(value).sum())
         raise TypeError(f"`{name}` must not be a masked array, got one with {n_masked:,} masked cells; fill it first.")
@@ -280,7 +280,7 @@ def choose_method(weights: npt.ArrayLike) -> MethodChoice:
 
 
 def _as_purified(result: Cascade, certificate: Certificate, *, has_outputs: bool) -> Purified:
-    """Move outputs to the last axis, or drop their axis if the scores had none."""
+    """Return what users get of a cascade: outputs on the last axis, or without that axis if the scores had none."""
 
     def outputs_last(array: Floats) -> Floats:
         return np.ascontiguousarray(np.moveaxis(array, 0, -1)) if has_outputs else array[0]
@@ -294,7 +294,7 @@ def _as_purified(result: Cascade, certificate: Certificate, *, has_outputs: bool
 
 
 def report_impurity(certificate: Certificate, *, strict: bool) -> None:
-    """Warn, or raise if strict: which term missed the tolerance, why, and what helps."""
+    """Warn, or raise NotPureError if strict, that a term missed the tolerance: which, why, and what helps."""
     axes, worst = certificate.least_pure
     message = (
         f"term {label_of(axes)} has slice means up to {worst.impurity:.1e} and an error of up to {worst.error:.1e}, "

@@ -31,12 +31,12 @@ from treeanova.core.arrays import Floats, Ints, Projections
 
 
 def marginal(weights: Floats, axes: Sequence[int]) -> Floats:
-    """Return weights of some axes, in their order; the same array for all axes."""
+    """Return the weights of cells summed over all but some axes; the same array for all axes."""
     summed = tuple(set(range(weights.ndim)) - set(axes))
     return weights.sum(axis=summed) if summed else weights
 
 
-def marginals(weights: Floats) -> list[Floats]:
+def marginals(weights: Floats) -> list[Floats]:  # masses of the bins, axis by axis
     return [marginal(weights, [axis]) for axis in range(weights.ndim)]
 
 
@@ -51,7 +51,7 @@ def spread(projection: Floats, axis: int) -> Floats:
 
 def slice_sums(values: Floats, weights: Floats, axis: int) -> Floats:
     """Return weighted sums of all slices along an axis, as a projection; values have outputs first."""
-    order, outputs = weights.ndim, weights.ndim  # einsum labels: axes 0 .. order - 1, then the outputs
+    order, outputs = weights.ndim, weights.ndim  # einsum takes numbers as labels: axes 0 .. order - 1, then the outputs
     remaining = [outputs, *(i for i in range(order) if i != axis)]
     return np.einsum(values, [outputs, *range(order)], weights, list(range(order)), remaining)  # type: ignore[arg-type]
 
@@ -68,7 +68,7 @@ def slice_means(values: Floats, weights: Floats, axis: int) -> Floats:
 
 def axis_means(values: Floats, masses: Floats, axis: int) -> Floats:
     """Return means along an axis with the same weight vector for every slice, as under a product of marginals."""
-    before, after = values.shape[: axis + 1], values.shape[axis + 2 :]
+    before, after = values.shape[: axis + 1], values.shape[axis + 2 :]  # the first axis of values are the outputs
     slices = values.reshape(-1, len(masses), int(np.prod(after, dtype=np.int64)))
     means = slices[:, :, 0] @ masses if slices.shape[2] == 1 else masses @ slices
     return np.asarray(means.reshape(before + after) / masses.sum())
@@ -97,19 +97,19 @@ def take_out(values: Floats, projections: Sequence[Floats]) -> None:
         values -= spread(projection, axis)
 
 
-def zero_projections(values: Floats) -> Projections:
+def zero_projections(values: Floats) -> Projections:  # one per axis, of its shape for values with outputs first
     return [np.zeros(values.shape[: i + 1] + values.shape[i + 2 :]) for i in range(values.ndim - 1)]
 
 
-def add_projections(projections: Projections, more: Sequence[Floats]) -> None:
+def add_projections(projections: Projections, more: Sequence[Floats]) -> None:  # in place
     for projection, addend in zip(projections, more, strict=True):
         projection += addend
 
 
 def slice_indicators(shape: Sequence[int]) -> Floats:
-    """Return whether each cell lies in each slice along each axis, shape (n_slices, n_cells)."""
+    """Return 1.0 if a cell lies in a slice along an axis, else 0.0: shape (n_slices of all axes, n_cells)."""
     places = np.arange(math.prod(shape)).reshape(shape)
-    slices = [np.moveaxis(places, axis, -1).reshape(-1, size) for axis, size in enumerate(shape)]
+    slices = [np.moveaxis(places, axis, -1).reshape(-1, size) for axis, size in enumerate(shape)]  # cells of each
     table = np.zeros((sum(map(len, slices)), places.size))
     first = 0
     for cells in slices:
@@ -119,7 +119,8 @@ def slice_indicators(shape: Sequence[int]) -> Floats:
 
 
 def sweep_product(values: Floats, bin_masses: Sequence[Floats]) -> Projections:
-    """Return projections and make values pure in place; one sweep is exact: means along different axes commute."""
+    """Make values pure in place for independent axes with masses of bins; return what was taken out, axis by axis."""
+    # One sweep is exact, because means along different axes commute.
     projections = []
     for axis, masses in enumerate(bin_masses):
         projections.append(axis_means(values, masses, axis))
@@ -153,8 +154,8 @@ def is_product(weights: Floats) -> bool:
 
 
 def bin_components(weights: Floats) -> tuple[int, list[Ints]]:
-    """Return the number of components that cells with mass connect, and one label per bin; every bin must have mass."""
-    sizes = weights.shape
+    """Return the number of components of the support, and the component of each bin, by axis; all bins have mass."""
+    sizes = weights.shape  # bins are nodes of a graph, and each cell with mass connects its bins
     if weights.all() or (weights.ndim == 2 and _is_known_connected(weights)):
         return 1, [np.zeros(size, dtype=np.int64) for size in sizes]
     cells = np.nonzero(weights)
@@ -182,7 +183,7 @@ def _is_known_connected(weights: Floats) -> bool:
 
 
 def normalise(weights: Floats) -> tuple[Matrix, Floats, Floats]:
-    """Return N = D_r^(-1/2) W D_c^(-1/2) of a pair, sparse if W is, with the roots of row and column masses."""
+    """Return weights of a pair over √(row mass × column mass), sparse if few have mass, and the roots of the masses."""
     row_root, column_root = (np.sqrt(masses) for masses in marginals(weights))
     if np.count_nonzero(weights) < _SPARSE_SHARE * weights.size:
         cells = np.nonzero(weights)
@@ -232,7 +233,7 @@ def _largest_eigenvalue(apply: Callable[[Floats], Floats], size: int) -> float:
 
 
 def projection_correlation(weights: Floats) -> float:
-    """Return the maximal correlation of small tensors of any order: how nearly functions of fewer axes can cancel."""
+    """Return how nearly functions of fewer axes can cancel, 0 to 1, for small tensors; a maximal correlation."""
     # 1 minus the smallest eigenvalue above zero of the Gram matrix of all slices, each scaled to norm 1 under the
     # weights; sums that are zero everywhere have eigenvalue zero.
     table = slice_indicators(weights.shape) * np.sqrt(weights).ravel()
@@ -254,9 +255,9 @@ def conjugate_gradients(
     apply: Callable[[Floats], Floats], rhs: Floats, goal: Any, max_iterations: int, lengths: Ints | None = None
 ) -> tuple[Floats, list[tuple[Any, Any]]]:
     """Solve a singular consistent system until the squared residual is at most `goal`; also return (α, β) per step."""
-    # With `lengths`, these are independent systems, one after the other, with a column per output; each system and
-    # output has its own goal. `scipy.sparse.linalg.cg` does not return what `smallest_ritz_value` needs. Without BLAS,
-    # whose threads cost more than they save on such short vectors.
+    # `apply` multiplies by the matrix. With `lengths`, these are independent systems one after the other, with a column
+    # per output; each system and output has its own goal. `scipy.sparse.linalg.cg` does not return what
+    # `smallest_ritz_value` needs. Without BLAS, whose threads cost more than they save on such short vectors.
     dot: Callable[..., Any] = functools.partial(np.einsum, "i,i->")
     if lengths is not None:
         dot = functools.partial(block_dot, lengths=lengths)
@@ -288,12 +289,12 @@ def _per_unknown(numbers: Any, lengths: Ints | None) -> Any:
 
 
 def block_dot(first: Floats, second: Floats, lengths: Ints) -> Floats:
-    """Return the dot product of two vectors over each block of given lengths."""
+    """Return the dot products of two vectors within consecutive blocks of given lengths."""
     return np.asarray(np.add.reduceat(first * second, np.cumsum([0, *lengths[:-1]])))
 
 
 def smallest_ritz_value(steps: Sequence[tuple[Any, Any]]) -> float:
-    """Return the smallest eigenvalue that conjugate gradients have met (by the Lanczos process)."""
+    """Return the smallest eigenvalue that conjugate gradients have met, from their steps (the Lanczos process)."""
     if not steps:
         return 1.0
     alpha, beta = np.array(steps).T
@@ -306,7 +307,7 @@ def smallest_ritz_value(steps: Sequence[tuple[Any, Any]]) -> float:
 
 
 def sweep(values: Floats, projections: Projections, means_along: MeansAlong) -> float:
-    """Move all slice means to the projections, axis by axis, in place; return the largest absolute mean."""
+    """Move all slice means from values to the projections, axis by axis, in place; return the largest mean moved."""
     moved = 0.0
     for axis, projection in enumerate(projections):
         means = means_along(values, axis=axis)
@@ -317,7 +318,7 @@ def sweep(values: Floats, projections: Projections, means_along: MeansAlong) -> 
 
 
 def polish(values: Floats, projections: Projections, means_along: MeansAlong, scale: float) -> None:
-    """Sweep in place until slice means are at rounding level or shrink no further."""
+    """Move slice means to the projections, in place, until they are at rounding level or shrink no further."""
     before = np.inf
     for _ in range(_POLISHING_SWEEPS):
         moved = sweep(values, projections, means_along)
@@ -331,7 +332,8 @@ _TIE_ITERATIONS = 20_000
 
 
 def tie_support(scores: Floats, projections: Projections, weights: Floats) -> None:
-    """Make projections those of the convention, in place; their sum on the support stays. Every bin must have mass."""
+    """Make projections those of the convention for cells without mass, in place; all bins have mass."""
+    # The convention is in the module's docstring. The sum of projections in cells with mass stays as it is.
     if weights.all():
         return
     if weights.ndim == 2:
@@ -360,7 +362,7 @@ def _tie_components(scores: Floats, projections: Projections, weights: Floats) -
 
 
 def _tie_projections(scores: Floats, projections: Projections, weights: Floats) -> None:
-    """Replace projections by those of least norm under the product π of marginals, with the same sum on the support."""
+    """Replace projections, in place, by those of least norm under the product of marginals: the convention."""
     bin_masses = marginals(weights)
     support = np.flatnonzero(weights)
     pure_under_product = scores.copy()
@@ -410,7 +412,7 @@ def _preimage_of_least_norm(target: Floats, support: Ints, bin_masses: Sequence[
 
 
 def extend_to_unseen(scores: Floats, projections: Projections, bin_masses: Sequence[Floats]) -> None:
-    """Fill projections, in place, at slices in unseen bins; elsewhere they must be right already."""
+    """Fill projections, in place, at slices in bins without mass, by the convention; others are right already."""
     outputs, axes = np.arange(len(scores)), range(len(bin_masses))
     seen = [np.flatnonzero(masses) for masses in bin_masses]
     unseen = [np.flatnonzero(masses == 0) for masses in bin_masses]
@@ -448,13 +450,13 @@ class ObservedCells:
     shapes: tuple[tuple[int, ...], ...]  # of the projections
 
     @classmethod
-    def of(cls, weights: Floats) -> ObservedCells:
+    def of(cls, weights: Floats) -> ObservedCells:  # the cells that have weight
         order = weights.ndim
         positions = np.flatnonzero(weights)
         masses = weights.ravel()[positions]
         roots = np.sqrt(masses)
         shapes = tuple(weights.shape[:axis] + weights.shape[axis + 1 :] for axis in range(order))
-        slices_of_cells = np.empty((len(positions), order), dtype=np.int64)
+        slices_of_cells = np.empty((len(positions), order), dtype=np.int64)  # numbers of a cell's slices, one per axis
         start, stride = 0, weights.size
         for axis, size in enumerate(weights.shape):
             outer_stride, stride = stride, stride // size
@@ -524,16 +526,16 @@ def _block_diagonal(matrices: Sequence[scipy.sparse.csr_array]) -> scipy.sparse.
 
 
 def slice_impurity(values: Floats, cells: Ints, weights: Floats, *, are_drawn: bool) -> float:
-    """Return the root mean square of slice means relative to that of the term, the largest over axes and outputs."""
-    # `values` has shape (n_rows, n_outputs), `cells` the few bins of the rows in the features of the term; `weights`
-    # have sum 1. `are_drawn`: the rows are draws from the density, not all of its mass.
+    """Return the root mean square of a term's slice means over that of the term, the largest over axes and outputs."""
+    # `values` are those of the term at rows, (n_rows, n_outputs), `cells` the few bins of the rows in its features,
+    # (n_rows, n_features); `weights` have sum 1. `are_drawn`: the rows are draws from the density, not all of its mass.
     squares = weights @ values**2
     worst = np.zeros(values.shape[1])
     for axis in range(cells.shape[1]):
-        flat = np.zeros(len(cells), dtype=np.int64)
+        numbers = np.zeros(len(cells), dtype=np.int64)  # of the rows' slices
         for column in np.delete(cells, axis, axis=1).T:
-            flat = flat * (int(column.max(initial=0)) + 1) + column
-        slices = np.unique(flat, return_inverse=True)[1].ravel()
+            numbers = numbers * (int(column.max(initial=0)) + 1) + column
+        slices = np.unique(numbers, return_inverse=True)[1].ravel()
         worst = np.maximum(worst, _mean_square(values, slices, weights, are_drawn=are_drawn))
     return float(np.sqrt(np.divide(worst, squares, out=np.zeros_like(worst), where=squares > 0)).max(initial=0.0))
 

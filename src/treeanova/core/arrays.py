@@ -41,7 +41,7 @@ T = TypeVar("T")
 _ATTRIBUTE = "_memo"
 
 
-def checked_whole(name: str, number: Any, least: int, remedy: str) -> int:
+def checked_whole(name: str, number: Any, least: int, remedy: str) -> int:  # raises an error that names the argument
     if isinstance(number, bool) or not isinstance(number, Integral) or number < least:
         raise ValueError(f"`{name}` must be a whole number from {least} on, got {number!r}; {remedy}.")
     return int(number)
@@ -58,12 +58,12 @@ def _controller() -> threadpoolctl.ThreadpoolController:
     return threadpoolctl.ThreadpoolController()
 
 
-def single_threaded() -> contextlib.AbstractContextManager[Any]:
+def single_threaded() -> contextlib.AbstractContextManager[Any]:  # a context in which BLAS uses one thread
     return _controller().limit(limits=1, user_api="blas")
 
 
 def number_cells(columns: Iterable[npt.NDArray[np.integer]], sizes: Sequence[int], n_rows: int) -> Ints:
-    """Return the cell number of each row; the last axis runs fastest."""
+    """Return the cell number of each row from its bins, a column per axis of a table; the last axis runs fastest."""
     cells = np.zeros(n_rows, dtype=np.int64)
     for axis, (bins, size) in enumerate(zip(columns, sizes, strict=True)):
         if axis:
@@ -77,7 +77,7 @@ def number_cells(columns: Iterable[npt.NDArray[np.integer]], sizes: Sequence[int
 def count_cells(
     columns: Iterable[npt.NDArray[np.integer]], sizes: Sequence[int], weights: Floats | None, n_rows: int
 ) -> Floats:
-    """Return the sum of weights in each cell, or the number of rows without weights."""
+    """Return a table with the sum of rows' weights in each cell, or their number; `columns` are bins, one per axis."""
     cells = number_cells(columns, sizes, n_rows)
     totals = np.bincount(cells, weights=weights, minlength=math.prod(sizes))
     return totals.astype(np.float64).reshape(sizes)
@@ -89,7 +89,7 @@ def label_of(names: Iterable[object]) -> str:
 
 
 def labels_of(terms: Iterable[Sequence[str]], names: Iterable[str]) -> list[str]:
-    """Return labels of terms, no two alike; a name that reads like an interaction of other features is quoted.
+    """Return labels of terms, no two alike; names of features that read like an interaction of others are quoted.
 
     >>> labels_of([("a",), ("a × b",), ("a", "b")], ["a", "b", "a × b"])
     ['a', '"a × b"', 'a × b']
@@ -104,8 +104,9 @@ def quoted(name: str) -> str:
 
 
 def _to_be_quoted(names: Sequence[str]) -> list[str]:
-    """Return names that start with another name and continue like a third starts; if any, also names with quotes."""
-    # If two sequences of names give the same label, the first names that differ are such a pair.
+    """Return those of all names that must be quoted in labels, because they could be read as an interaction."""
+    # They start with another name and continue like a third starts: if two sequences of names give the same label, the
+    # first names that differ are such a pair. If there are any, names that begin with a quote are quoted too.
     starts = {start for name in names for start in _starts(name)}
     all_names = set(names)
 
@@ -146,7 +147,8 @@ def distinct(labels: Sequence[str], n_characters: int, shorten: Callable[[object
 
 
 def _where_it_differs(label: str, ordered: Sequence[str], n_characters: int) -> str:
-    """Cut what a label shares with its most similar neighbours; empty if its start is already unique."""
+    """Return a label without the start and end that it shares with similar ones; empty if its start is unique."""
+    # `ordered` are all labels, sorted: the neighbours of a label share the longest start with it.
     place = bisect.bisect_left(ordered, label)
     alike = [*ordered[max(place - 1, 0) : place], *ordered[place + 1 : place + 2]]
     start = max((_n_shared([label, other]) for other in alike), default=0)
@@ -166,7 +168,7 @@ def _n_of_word(text: str) -> int:
     return word if word <= _LONGEST_WORD else 0
 
 
-def _n_shared(texts: Sequence[str]) -> int:
+def _n_shared(texts: Sequence[str]) -> int:  # characters at the start that all texts share
     return sum(1 for _ in itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False)))
 
 
@@ -182,7 +184,7 @@ class _Memo(dict[str, dict[Any, Any]]):
 
 
 def memo_of(instance: object, name: str) -> dict[Any, Any]:
-    """Return the remembered results of one kind; a class with slots needs a slot named `_memo`."""
+    """Return the remembered results of one kind, a dict to fill; a class with slots needs a slot named `_memo`."""
     memo = getattr(instance, _ATTRIBUTE, None)
     if memo is None or memo.owner != id(instance):  # `copy.copy` hands the memo of another instance on
         memo = _Memo(id(instance))

@@ -36,7 +36,8 @@ def has_numba() -> bool:
 
 
 def is_worthwhile(seconds: float) -> bool:
-    """Whether Numba, with its loading time, beats numpy; the answer, and so the digits, ignores what is loaded."""
+    """Whether Numba, with its loading time, beats numpy for a job that takes numpy so many seconds."""
+    # The answer ignores whether Numba is loaded already, so digits never depend on it.
     return seconds >= _SECONDS_WORTH_LOADING and has_numba()
 
 
@@ -46,7 +47,7 @@ def is_worthwhile_at_rows(seconds_per_row: float) -> bool:
 
 
 def affordable(steps: float) -> float:
-    """Return how many steps over leaves and rows a job may take: a quarter of those given without Numba."""
+    """Return how many steps over leaves and rows a job may take: those given, or a quarter of them without Numba."""
     return steps if has_numba() else steps / _NUMPY_COST
 
 
@@ -65,12 +66,13 @@ class Kernel:
         return self.compiled(*(_read_only(argument) for argument in arguments))
 
     @property
-    def compiled(self) -> Callable[..., Any]:
+    def compiled(self) -> Callable[..., Any]:  # on first use, by one thread at a time
         with _COMPILING:
             return self._dispatcher
 
     @functools.cached_property
     def _dispatcher(self) -> Callable[..., Any]:
+        """Numba's form of the function, in which the kernels that it calls are replaced by theirs."""
         numba = importlib.import_module("numba")
         scope = dict(self.function.__globals__)
         called = [name for name in self.function.__code__.co_names if isinstance(scope.get(name), Kernel)]

@@ -80,7 +80,7 @@ def _is_about(error: OSError, temporary: pathlib.Path) -> bool:
 
 
 def _remove_stale(folder: pathlib.Path) -> None:
-    """Remove temporary files that are unlocked and a day old."""
+    """Remove temporary files of killed processes from a folder: those that are unlocked and a day old."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             if not _TEMPORARY.fullmatch(entry.name) or not entry.is_file(follow_symlinks=False):
@@ -151,7 +151,7 @@ def check_folder(path: str | os.PathLike[str], example: str) -> None:
         raise FileNotFoundError(f"`path` must be in a folder that exists, got {str(target)!r}; make the folder first.")
 
 
-def write_text(path: str | os.PathLike[str], text: str) -> None:
+def write_text(path: str | os.PathLike[str], text: str) -> None:  # in UTF-8, completely or not at all
     with replacing(path) as file:
         file.write(text.encode())
 

@@ -59,6 +59,7 @@ class Bar:
         self.close(is_done=kind is None)
 
     def __call__(self, stage: str, done: int, total: int) -> None:
+        """Show that `done` of `total` steps of a stage are done, as a progress function does."""
         with tqdm.get_lock():
             if self._is_closed:
                 return
@@ -165,7 +166,7 @@ def reporting(progress: bool | Progress | None) -> Iterator[Progress]:
         yield progress
 
 
-def listener() -> Progress:
+def listener() -> Progress:  # the progress function that `reporting` has set for this thread
     return _LISTENER.get()
 
 
@@ -175,14 +176,14 @@ def blocks(stage: str, results: Iterable[T], total: int) -> Iterator[T]:
 
 
 @contextlib.contextmanager
-def one_step(progress: Progress, stage: str) -> Iterator[None]:
+def one_step(progress: Progress, stage: str) -> Iterator[None]:  # reports the work inside as a stage of one step
     progress(stage, 0, 1)
     yield
     progress(stage, 1, 1)
 
 
 def counted(progress: Progress, stage: str, items: Iterable[T], total: int) -> Iterator[T]:
-    """Yield items; each is a step that is done when the next item is asked for."""
+    """Yield items and report each as a step of a stage, done when the next item is asked for."""
     try:
         progress(stage, 0, total)
         for done, item in enumerate(items, start=1):
@@ -194,13 +195,13 @@ def counted(progress: Progress, stage: str, items: Iterable[T], total: int) -> I
 
 
 def steps(progress: Progress, stage: str, total: int) -> Callable[[], None]:
-    """Begin a stage; the function that is returned reports one more step."""
+    """Begin a stage and return a function that reports one more step each time it is called."""
     numbers = itertools.count(1)
     progress(stage, 0, total)
     return lambda: progress(stage, next(numbers), total)
 
 
-def within(progress: Progress, name: str) -> Progress:  # whose stages begin with a name
+def within(progress: Progress, name: str) -> Progress:  # the same with a name before each stage
     return quiet if progress is quiet else lambda stage, done, total: progress(f"{name}: {stage}", done, total)
 
 
@@ -223,10 +224,10 @@ class Clock:
     def is_limited(self) -> bool:
         return self._end < math.inf
 
-    def part(self, share: float, reserved: float = 0.0) -> Clock:
+    def part(self, share: float, reserved: float = 0.0) -> Clock:  # a share of the time left after what is reserved
         return Clock(max(share * (self.left - reserved), 0.0) if self.is_limited else None)
 
-    def check(self) -> None:
+    def check(self) -> None:  # raises OutOfTime after the limit
         if self.left <= 0.0:
             raise OutOfTime
 

@@ -41,8 +41,8 @@ Cells = Callable[[Floats], Positions]
 
 
 def _rank(values: Floats) -> npt.NDArray[np.int64]:
-    """Return integers in the order of floats; the same for 0.0 and -0.0."""
-    bits: npt.NDArray[np.int64] = (values + 0.0).view(np.int64)
+    """Return integers in the order of floats, consecutive for neighbouring floats; the same for 0.0 and -0.0."""
+    bits: npt.NDArray[np.int64] = (values + 0.0).view(np.int64)  # of negative floats, all but the sign are flipped
     return bits ^ ((bits >> 63) & np.iinfo(np.int64).max)
 
 
@@ -74,7 +74,7 @@ class Lookup:
     has_several: Bools  # whether each cell has several bounds
 
     def index(self, column: Floats) -> BinIndices:
-        """Count the bounds below each value, like numpy.searchsorted; any bin for NaN."""
+        """Return the bin of each value, the number of bounds below it, like numpy.searchsorted; any bin for NaN."""
         codes = np.empty(len(column), dtype=np.int32)
         several = self.has_several if self.has_several.any() else None
         for start in range(0, len(column), _CHUNK):
@@ -94,7 +94,7 @@ class Lookup:
 
 
 def lookup_of(bounds: Floats) -> Lookup | None:
-    """Return a lookup with few cells of several bounds; None if there is none, so that a search is faster."""
+    """Return a lookup in which few cells have several bounds; None if there is none and a binary search is faster."""
     best = None
     for cells, n_cells in _ways_to_divide(bounds):
         lookup = _lookup_with(bounds, cells, n_cells)
@@ -106,7 +106,7 @@ def lookup_of(bounds: Floats) -> Lookup | None:
 
 
 def _ways_to_divide(bounds: Floats) -> Iterator[tuple[Cells, int]]:
-    """Yield functions from numbers to cells, and numbers of cells: few or many, of equal length or number of floats."""
+    """Yield step functions from numbers to cells, and the number of cells: few or many, of equal length or by bits."""
     if len(bounds) < 2:
         return
     low, high = (int(rank) for rank in _rank(bounds[[0, -1]]))
@@ -121,7 +121,7 @@ def _ways_to_divide(bounds: Floats) -> Iterator[tuple[Cells, int]]:
         yield functools.partial(bit_cells, shift=shift, low=low >> shift, n_cells=n_bit_cells), n_bit_cells
 
 
-def _lookup_with(bounds: Floats, cells: Cells, n_cells: int) -> Lookup:
+def _lookup_with(bounds: Floats, cells: Cells, n_cells: int) -> Lookup:  # by a step function from numbers to cells
     counts = np.bincount(cells(bounds), minlength=n_cells)
     first = np.cumsum(counts) - counts
     bound = np.where(counts > 0, np.append(bounds, np.inf)[first], np.inf)
@@ -279,8 +279,7 @@ class IntervalAxis(Axis):
         return codes
 
     @functools.cached_property
-    def _lookup(self) -> Lookup | None:
-        """None if a search is faster."""
+    def _lookup(self) -> Lookup | None:  # None if a binary search is faster
         return lookup_of(self.bounds)
 
     def examples(self) -> Floats:
@@ -340,7 +339,7 @@ class CategoryAxis(Axis):
     def index(self, column: Floats) -> BinIndices:
         missing = np.isnan(column)
         codes = np.where(missing, 0, column).astype(np.int32)
-        codes[codes == len(self.categories)] = self.unseen_bin
+        codes[codes == len(self.categories)] = self.unseen_bin  # the code of all unseen values
         codes[missing] = self.missing_bin
         return codes
 
@@ -353,7 +352,7 @@ class CategoryAxis(Axis):
             values[self.unseen_bin] = n_categories
         return values
 
-    def coarsened(self, bins: Ints) -> CategoryAxis:
+    def coarsened(self, bins: Ints) -> CategoryAxis:  # itself: categories are never merged
         if len(np.unique(bins)) < self.size:
             raise ValueError(f"categories of {self.name!r} must stay apart, got bins that merge them.")
         return self
@@ -362,7 +361,7 @@ class CategoryAxis(Axis):
         return self.labels == other.labels
 
 
-def of_feature(axis: Axis, feature: Feature) -> Axis:
+def of_feature(axis: Axis, feature: Feature) -> Axis:  # the axis with the feature's name and unit of dates
     named = dataclasses.replace(axis, name=feature.name)
     if isinstance(named, IntervalAxis):
         return dataclasses.replace(named, date_unit=feature.encoder.date_unit)
@@ -370,7 +369,7 @@ def of_feature(axis: Axis, feature: Feature) -> Axis:
 
 
 def _with_extra(names: list[str], bin_: int, word: str) -> tuple[str, ...]:
-    """Return labels of bins with a word, such as "missing", for the bin of missing values: its own, or a shared one."""
+    """Return labels of bins with a word, such as "missing", at the bin of such values: its own, a shared one, or -1."""
     if bin_ >= len(names):
         names = [*names, word]
     elif bin_ >= 0:
@@ -394,7 +393,7 @@ class End(NamedTuple):
 
 
 def short_ends(bounds: Floats, least_digits: int = 4) -> list[End]:
-    """Write bounds with as few digits as keep them in order, at least some; short numbers are never rounded."""
+    """Return bounds as texts with as few digits as keep them in order; numbers that are short are never rounded."""
     for digits in range(least_digits, 18):
         ends = [_short_end(float(bound), digits) for bound in bounds]
         if all(low < high for low, high in itertools.pairwise((float(end.text), not end.excluded) for end in ends)):
@@ -403,10 +402,8 @@ def short_ends(bounds: Floats, least_digits: int = 4) -> list[End]:
 
 
 def _short_end(bound: float, digits: int) -> End:
-    """Return the short number that a bound is, or 20 for the last float below 20; others are rounded down.
-
-    Rounded to 2010, a bound of 2009.5 would put the year 2010 into the wrong interval.
-    """
+    """Return a bound as text: the short number that it is, or "20" for the last float below 20; others rounded down."""
+    # Rounded to 2010, a bound of 2009.5 would put the year 2010 into the wrong interval.
     may_be_single = abs(bound) < _LARGEST_SINGLE
     for n_digits in range(1, 14):
         number = float(f"{bound:.{n_digits}g}")

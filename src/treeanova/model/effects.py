@@ -158,7 +158,7 @@ class Effects:
     def n_outputs(self) -> int:
         return len(self.intercept)
 
-    def binnings_of(self, key: Key) -> tuple[Binning, ...]:
+    def binnings_of(self, key: Key) -> tuple[Binning, ...]:  # from the bins of the grid to those of the term
         return self.binnings[key] if key in self.binnings else tuple(unmerged(self.grid.sizes[j]) for j in key)
 
     def axes_of(self, key: Key) -> tuple[Axis, ...]:
@@ -200,7 +200,7 @@ class Effects:
             bins = [binning.bins[fine] for fine, binning in zip(bins, self.binnings[key], strict=True)]
         return self.terms[key][tuple(bins)]
 
-    def keep(self, is_kept: Callable[[Key], bool]) -> Effects:
+    def keep(self, is_kept: Callable[[Key], bool]) -> Effects:  # the intercept and some of the terms
         terms = {key: values for key, values in self.terms.items() if is_kept(key)}
         return Effects(self.grid, self.intercept, terms, self.binnings)
 
@@ -220,13 +220,13 @@ class Effects:
         terms = {}
         for key, values in self.terms.items():
             bins = [old_bins[j] for j in key]
-            if key in binnings:  # those that are still there
+            if key in binnings:  # those of the term's own bins that are still there
                 bins = [np.unique(b.bins[old]) for b, old in zip(self.binnings[key], bins, strict=True)]
             terms[key] = take_bins(values, bins)
         return Effects(grid, self.intercept, terms, binnings)
 
     def on_binnings(self, key: Key, binnings: Sequence[Binning]) -> Floats:
-        """Return the table of a term on finer bins than its own."""
+        """Return the table of a term on the finer bins of `binnings`, one per feature."""
         pairs = zip(self.binnings_of(key), binnings, strict=True)
         return take_bins(self.terms[key], [coarse.within(fine) for coarse, fine in pairs])
 
@@ -301,12 +301,12 @@ def _zero_if_rounding(tensor: Floats, rounding: Floats) -> Floats:
     return tensor if is_real.all() else np.where(is_real, tensor, 0.0)
 
 
-def _largest(tensor: Floats) -> Floats:
+def _largest(tensor: Floats) -> Floats:  # absolute value, per output
     return np.abs(tensor).max(axis=tuple(range(tensor.ndim - 1)), initial=0.0)
 
 
 def refined_axes(effects: Effects) -> dict[Key, tuple[Binning, ...]]:
-    """Return the axes on which all terms, and the terms of subsets of their features, are purified."""
+    """Return, by key, the binnings on which terms and the terms of their subsets are purified; {} for the grid's."""
     # A term receives parts of the terms that contain it, so its axes are the common refinement of its axes and theirs.
     # Terms on the bins of the grid are not listed.
     if not effects.binnings.keys() & effects.terms.keys():
@@ -356,7 +356,7 @@ def declared_probabilities(schema: Schema, score: Floats) -> Floats:
     return declared
 
 
-def is_classifier(schema: Schema) -> bool:
+def is_classifier(schema: Schema) -> bool:  # whether its scores give probabilities of classes
     return not schema.predicts_share and schema.link in {"logit", "softmax", "probability"}
 
 

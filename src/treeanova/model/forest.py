@@ -123,7 +123,7 @@ class Forest:
 
     @property
     def tree_of_leaves(self) -> Ints:
-        """Number of the tree of each leaf."""
+        """Number of the tree of each leaf, found level by level from all roots at once."""
         tree, nodes, numbers = np.zeros(self.n_leaves, dtype=np.int64), self.roots, np.arange(self.n_trees)
         while len(nodes):
             is_leaf = self.feature[nodes] < 0
@@ -134,14 +134,14 @@ class Forest:
 
     @property
     def n_library_leaves(self) -> int:
-        """Fewer than `n_leaves` if a reader split leaves of the library."""
+        """Number of leaves in the library's own trees: fewer than `n_leaves` if a reader split some."""
         labels = np.unique(self.leaf_label, return_inverse=True)[1].ravel()
         return len(np.unique(self.tree_of_leaves * len(labels) + labels))
 
     def with_schema(self, schema: Schema) -> Forest:
         return dataclasses.replace(self, schema=schema)
 
-    def thresholds_of(self, feature: int) -> Floats:
+    def thresholds_of(self, feature: int) -> Floats:  # of all nodes that split on it, not sorted
         return self.bound[(self.feature == feature) & np.isfinite(self.bound)]
 
     @property
@@ -184,7 +184,7 @@ class Forest:
         return result
 
     def _leaves_in_chunks(self, encoded: Floats) -> Iterator[tuple[slice, Ints]]:
-        """Yield rows and their leaves, found by the compiled kernel if there are many in all."""
+        """Yield slices of rows and the leaves that they reach, (n_rows, n_trees); compiled if there are many in all."""
         is_large = is_worthwhile(len(encoded) * self.n_trees * _SECONDS_PER_WALK)
         nodes = tuple(getattr(self, name) for name in NODE_ARRAYS) if is_large else None
         n_rows = max(1, _CHUNK // max(1, self.n_trees))
@@ -203,7 +203,7 @@ class Forest:
             node = np.where(goes_left, self.left[node], self.right[node])
 
     def goes_left(self, node: Ints, values: Floats) -> Bools:
-        """Whether each value goes left at its node."""
+        """Return whether each value goes left at its node; both arrays have the same shape."""
         missing = np.isnan(values)
         goes = values <= self.bound[node]
         start = self.category_start[node]
@@ -327,7 +327,7 @@ class TreeBuilder:
     def link(self, node: int, left: int, right: int) -> None:  # a node to its children
         self.left[node], self.right[node] = left, right
 
-    def forest(self, schema: Schema, intercept: npt.ArrayLike, roots: npt.ArrayLike) -> Forest:
+    def forest(self, schema: Schema, intercept: npt.ArrayLike, roots: npt.ArrayLike) -> Forest:  # of all nodes so far
         sizes = np.array([len(categories) for categories in self._categories], dtype=np.int64)
         zero = np.zeros(len(schema.outputs))
         values = [zero if row is None else row for row in self._columns["values"]] or np.zeros((0, len(zero)))
@@ -344,7 +344,7 @@ class TreeBuilder:
 
 
 def _reachable(roots: Ints, left: Ints, right: Ints, is_leaf: Bools) -> Bools:
-    """Return the nodes that roots reach, level by level through all trees at a time; each may be reached once."""
+    """Return whether roots reach each node; raise ModelFileError for nodes that do not exist or are reached twice."""
     reached = np.zeros(len(left), dtype=bool)
     frontier, n_reached = roots, 0
     while len(frontier):
@@ -363,6 +363,7 @@ def _reachable(roots: Ints, left: Ints, right: Ints, is_leaf: Bools) -> Bools:
 
 
 def _check_forest(forest: Forest) -> None:
+    """Raise ModelFileError for features out of range, NaN bounds, and wrong or infinite leaf values."""
     is_inner, n_features = forest.leaf < 0, len(forest.schema.features)
     feature = forest.feature[is_inner]
     if feature.min(initial=0) < 0 or feature.max(initial=-1) >= n_features:
@@ -385,26 +386,26 @@ def _check_forest(forest: Forest) -> None:
 def bound_below(threshold: npt.ArrayLike) -> Floats:
     """Return closed float64 bounds u such that x <= u exactly if float32(x) < threshold, for float32 thresholds."""
     # u is the midpoint between the threshold and the float32 before it if that rounds down, else the float64 before it.
-    t = np.asarray(threshold, dtype=np.float32)
+    single = np.asarray(threshold, dtype=np.float32)
     with np.errstate(over="ignore"):
-        before = np.nextafter(t, np.float32(-np.inf))
-        middle = (before.astype(np.float64) + t.astype(np.float64)) / 2
+        before = np.nextafter(single, np.float32(-np.inf))
+        middle = (before.astype(np.float64) + single.astype(np.float64)) / 2
         middle = np.where(np.isinf(middle), np.copysign(_FLOAT32_OVERFLOW, middle), middle)
-        return np.where(middle.astype(np.float32) < t, middle, np.nextafter(middle, -np.inf))
+        return np.where(middle.astype(np.float32) < single, middle, np.nextafter(middle, -np.inf))
 
 
 def bound_up_to(threshold: npt.ArrayLike) -> Floats:
-    """Return closed float64 bounds u such that x <= u exactly if float32(x) <= threshold, of either type."""
-    t = np.asarray(threshold, dtype=np.float64)
+    """Return closed float64 bounds u such that x <= u exactly if float32(x) <= threshold, a float32 or float64."""
+    double = np.asarray(threshold, dtype=np.float64)
     with np.errstate(over="ignore"):
-        single = t.astype(np.float32)
-        single = np.where(single.astype(np.float64) > t, np.nextafter(single, np.float32(-np.inf)), single)
+        single = double.astype(np.float32)  # rounded down: the last float32 up to the threshold
+        single = np.where(single.astype(np.float64) > double, np.nextafter(single, np.float32(-np.inf)), single)
         above = np.nextafter(single, np.float32(np.inf))
     return np.where(np.isposinf(single), np.inf, bound_below(above))
 
 
 def weighted_sum(forests: Sequence[Forest], factors: Sequence[float]) -> Forest:
-    """Return a forest with the trees of all, whose score is Σ factor × score."""
+    """Return a forest with the trees of all, whose score is Σ factor × score; raise ValueError if schemas differ."""
     first = forests[0]
     for forest in forests[1:]:
         # Labels of classes may differ, since files do not store them.
@@ -433,7 +434,7 @@ def weighted_sum(forests: Sequence[Forest], factors: Sequence[float]) -> Forest:
 
 
 def _shifted(positions: Sequence[Ints], starts: Ints) -> Ints:
-    """Return positions in several lists as those in their concatenation; -1 stays."""
+    """Return positions in several lists as positions in their concatenation, where each list starts; -1 stays."""
     pairs = zip(positions, starts, strict=False)
     return np.concatenate([np.where(array >= 0, array + start, array) for array, start in pairs])
 
@@ -441,18 +442,18 @@ def _shifted(positions: Sequence[Ints], starts: Ints) -> Ints:
 def goes_left(forest: Forest, axis: Axis, nodes: Ints) -> Bools:
     """Return whether each bin of a feature goes left at nodes that split on it, shape (n_nodes, n_bins)."""
     if axis.is_ordered:
-        sets = np.arange(axis.size) <= np.searchsorted(axis.thresholds, forest.bound[nodes])[:, None]
+        goes = np.arange(axis.size) <= np.searchsorted(axis.thresholds, forest.bound[nodes])[:, None]
         zero = forest.zero_missing[nodes]
         if zero.any():
             # Bounds of other nodes may lie between ±NEAR_ZERO and split it into several bins.
             first, last = np.searchsorted(axis.thresholds, [-NEAR_ZERO, NEAR_ZERO])
-            sets[zero, first : last + 1] = forest.missing_left[nodes][zero][:, None]
+            goes[zero, first : last + 1] = forest.missing_left[nodes][zero][:, None]
     else:
         n_categories, start = axis.n_regular, forest.category_start[nodes]
-        sets = np.zeros((len(nodes), axis.size), dtype=bool)
-        sets[:, :n_categories] = forest.category_left[start[:, None] + np.arange(n_categories)]
+        goes = np.zeros((len(nodes), axis.size), dtype=bool)
+        goes[:, :n_categories] = forest.category_left[start[:, None] + np.arange(n_categories)]
         if axis.unseen >= 0:
-            sets[:, axis.unseen] = forest.category_left[start + n_categories]
+            goes[:, axis.unseen] = forest.category_left[start + n_categories]
     if axis.missing_bin >= 0:
-        sets[:, axis.missing_bin] = forest.missing_left[nodes]
-    return sets
+        goes[:, axis.missing_bin] = forest.missing_left[nodes]
+    return goes

@@ -140,7 +140,7 @@ def _category_axis(feature: Feature, forest: Forest, nodes: Ints) -> CategoryAxi
     return CategoryAxis(feature.name, missing_bin, feature.encoder.labels or (), unseen_bin)
 
 
-def _first_equal(arrays: Sequence[Bools], array: Bools) -> int:
+def _first_equal(arrays: Sequence[Bools], array: Bools) -> int:  # its position; their number if none is equal
     return next((position for position, other in enumerate(arrays) if (other == array).all()), len(arrays))
 
 
@@ -154,7 +154,7 @@ def union(grids: Sequence[Grid]) -> tuple[Grid, list[list[Ints]]]:
 
 
 def common_schema(schemas: Sequence[Schema]) -> Schema:
-    """Return the schema of a sum of models, perhaps of different libraries: it accepts what all of them accept."""
+    """Return the schema of a sum of models, perhaps of different libraries; raise ValueError if they do not match."""
     first = schemas[0]
     if any(schema.names != first.names for schema in schemas):
         lists = " and ".join(dict.fromkeys(str(list(schema.names)) for schema in schemas))
@@ -229,7 +229,7 @@ def _common_feature(features: Sequence[Feature]) -> Feature:
 
 
 def _union_axis(feature: Feature, axes: Sequence[Axis]) -> tuple[Axis, list[Ints]]:
-    """Return the common refinement of axes, and per axis the old bin of each new one."""
+    """Return the common refinement of a feature's axes in several models, and per model the old bin of each new bin."""
     labels, missing_bins = feature.encoder.labels, [axis.missing_bin for axis in axes]
     if labels is None:
         bounds = np.unique(np.concatenate([axis.thresholds for axis in axes]))
@@ -243,7 +243,8 @@ def _union_axis(feature: Feature, axes: Sequence[Axis]) -> tuple[Axis, list[Ints
 
 
 def _extra_bin(maps: list[Ints], old_bins: Sequence[int]) -> tuple[int, list[Ints]]:
-    """Return the new bin of missing (or unseen) values, shared if all old axes agree, and the maps with it."""
+    """Return the new bin of missing (or unseen) values, shared with a regular one if all models agree, and the maps."""
+    # `maps` have, per model, the old bin of each new bin; `old_bins` is each model's bin of such values, -1 for none.
     if min(old_bins) < 0:
         return -1, maps
     shared = np.all([old == bin_ for old, bin_ in zip(maps, old_bins, strict=True)], axis=0)
@@ -253,7 +254,7 @@ def _extra_bin(maps: list[Ints], old_bins: Sequence[int]) -> tuple[int, list[Int
 
 
 def _category_map(axis: CategoryAxis, labels: Sequence[Hashable]) -> Ints:
-    """Return the bin of each of some labels on an axis; raise ValueError if it has none."""
+    """Return the bin on an axis of each category in `labels`; raise ValueError if one has no bin."""
     positions = {label: code for code, label in enumerate(axis.categories)}
     old = np.array([positions.get(label, axis.unseen_bin) for label in labels], dtype=np.int64)
     if old.min(initial=0) < 0:
@@ -275,7 +276,7 @@ def bins_within(fine: Axis, coarse: Axis) -> Ints | None:
     """Return the coarse bin that contains each fine bin, -1 if none does; None if some fine bin is divided."""
     if not fine.is_ordered and getattr(fine, "categories", ()) != getattr(coarse, "categories", ()):
         return None
-    # Encoded values that fall in every intersection of bins.
+    # Probes are encoded values that fall in every intersection of bins.
     missing = [np.nan] * (min(fine.missing_bin, coarse.missing_bin) >= 0)
     if fine.is_ordered:
         bounds = np.concatenate([fine.thresholds, coarse.thresholds])
@@ -307,17 +308,17 @@ class Binning:
         return max(0, math.ceil(math.log2(self.size / max_bins))) if self.size > max_bins else 0
 
     def coarser(self, max_bins: int) -> Ints:
-        """Return the merged bin of each bin, with at most `max_bins`, neighbours merged two by two."""
+        """Return the merged bin of each fine bin if coarse bins are merged two by two, to at most `max_bins`."""
         return self.bins >> self.shift(max_bins)
 
-    def coarser_size(self, max_bins: int) -> int:
+    def coarser_size(self, max_bins: int) -> int:  # the number of bins that `coarser` leaves
         return ((self.size - 1) >> self.shift(max_bins)) + 1
 
     def pool(self, masses: Floats, axis: int = 0) -> Floats:
         """Sum over the fine bins of each coarse bin, along an axis."""
         if self.is_identity:
             return masses
-        order = np.argsort(self.bins, kind="stable")
+        order = np.argsort(self.bins, kind="stable")  # fine bins of a coarse bin next to each other
         starts = np.searchsorted(self.bins[order], np.arange(self.size))
         return np.add.reduceat(masses.take(order, axis=axis), starts, axis=axis)
 
@@ -332,7 +333,7 @@ class Binning:
         """Give each fine bin the value of its coarse bin, along an axis."""
         return values if self.is_identity else values.take(self.bins, axis=axis)
 
-    def axis(self, axis: Axis) -> Axis:
+    def axis(self, axis: Axis) -> Axis:  # the axis of the coarse bins
         return axis if self.is_identity else axis.coarsened(self.bins)
 
     def within(self, finer: Binning) -> Ints:
@@ -341,19 +342,19 @@ class Binning:
         bins[finer.bins] = self.bins
         return bins
 
-    def refines(self, other: Binning) -> bool:
+    def refines(self, other: Binning) -> bool:  # whether each of its bins lies within one bin of the other
         return np.array_equal(other.within(self)[self.bins], other.bins)
 
     def equals(self, other: Binning) -> bool:
         return self.size == other.size and np.array_equal(self.bins, other.bins)
 
 
-def unmerged(n_bins: int) -> Binning:
+def unmerged(n_bins: int) -> Binning:  # the identity
     return Binning(np.arange(n_bins), np.ones(n_bins), n_bins)
 
 
 def binning_by(bins: Ints, masses: Floats | None = None) -> Binning:
-    """Return a binning that merges fine bins with the same number; shares follow masses, equal without mass."""
+    """Return the binning that merges fine bins with the same number in `bins`; shares follow masses, else are equal."""
     coarse = np.unique(bins, return_inverse=True)[1].ravel()
     counts = np.bincount(coarse)
     if masses is None:
@@ -364,7 +365,7 @@ def binning_by(bins: Ints, masses: Floats | None = None) -> Binning:
 
 
 def equal_mass(axis: Axis, masses: Floats, max_bins: int) -> Binning:
-    """Return at most `max_bins` bins of about equal mass."""
+    """Return a binning of an axis to at most `max_bins` bins of about equal mass."""
     # Bins of missing values stay separate. Of categories, the largest stay separate and all others become one bin.
     if axis.size <= max_bins:
         return binning_by(np.arange(axis.size), masses)
@@ -377,14 +378,15 @@ def equal_mass(axis: Axis, masses: Floats, max_bins: int) -> Binning:
 
 
 def equal_mass_groups(masses: Floats, n_groups: int) -> Ints:
-    """Return the group of each bin if neighbours form groups of about equal mass."""
+    """Return the group, 0 to `n_groups` - 1, of each bin if neighbours form groups of about equal mass."""
     total = masses.sum()
     middles = (np.cumsum(masses) - masses / 2) / total if total > 0 else np.linspace(0, 1, len(masses))
     return np.minimum((middles * n_groups).astype(np.int64), n_groups - 1)
 
 
-def common_refinements(options: Sequence[Sequence[Binning]]) -> tuple[Binning, ...]:  # axis by axis
-    return tuple(common_refinement(column) for column in zip(*options, strict=True))
+def common_refinements(options: Sequence[Sequence[Binning]]) -> tuple[Binning, ...]:
+    """Return, axis by axis, the coarsest binning that refines those of all options, which have one per axis."""
+    return tuple(common_refinement(binnings) for binnings in zip(*options, strict=True))
 
 
 def common_refinement(binnings: Sequence[Binning]) -> Binning:
@@ -395,6 +397,7 @@ def common_refinement(binnings: Sequence[Binning]) -> Binning:
     identity = next((other for other in finer if other.is_identity), None)
     if identity is not None:
         return identity
+    # Fine bins stay together if they are in one bin of every binning; new bins are numbered by their first fine bin.
     cells = np.unique(np.stack([binning.bins for binning in binnings]), axis=1, return_inverse=True)[1].ravel()
     first_places = np.unique(cells, return_index=True)[1]
     rank = np.empty(len(first_places), dtype=np.int64)

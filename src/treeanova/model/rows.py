@@ -42,11 +42,11 @@ class Rows:
     known_bins: Mapping[Grid, BinIndices] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def of(cls, X: Any, schema: Schema) -> Rows:
+    def of(cls, X: Any, schema: Schema) -> Rows:  # user data, encoded; `Rows` as they are
         return X if isinstance(X, Rows) else cls(encode(X, schema))
 
     @classmethod
-    def in_bins(cls, grid: Grid, codes: BinIndices) -> Rows:
+    def in_bins(cls, grid: Grid, codes: BinIndices) -> Rows:  # rows known by their bins only
         return cls(known_bins={grid: codes})
 
     def __len__(self) -> int:

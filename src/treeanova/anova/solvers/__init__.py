@@ -22,7 +22,7 @@ SOLVERS: tuple[Solver, ...] = (Product(), Elimination(), Cholesky(iterative=_GRA
 """The first one that applies is taken: by its `reason` for "auto", else of those with the method asked for."""
 
 
-def methods() -> list[str]:
+def methods() -> list[str]:  # the names that users may give
     return list(dict.fromkeys([AUTO, *(solver.method for solver in SOLVERS)]))
 
 
@@ -39,7 +39,7 @@ def method_for(sizes: Sequence[int], weights: Floats | None = None) -> MethodCho
 
 
 def solve(term: Floats, weights: Floats, options: Options) -> Solution:
-    """Return the projections to take out of a term, by the solver that the options ask for."""
+    """Return the projections to take out of a term (outputs first), by the solver that the options ask for."""
     # If some weights are tiny, slice means do not show the error of iterations: the solver of "auto" measures it.
     solver, reference = solver_for(weights, options.method), solver_for(weights, AUTO)
     solution = solver.solve(term, weights, options)
@@ -76,5 +76,5 @@ def _automatic_solver(sizes: Sequence[int], weights: Floats | None) -> tuple[Sol
     raise LookupError(f"no solver for a tensor of shape {tuple(sizes)}")
 
 
-def remedy_for(name: str) -> str:
+def remedy_for(name: str) -> str:  # what users can do if a solver, named as in certificates, misses the tolerance
     return next((solver.remedy for solver in SOLVERS if solver.name == name), Solver.remedy)

@@ -52,6 +52,8 @@ class MethodChoice(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Solution:
+    """What a solver found for one term."""
+
     projections: Projections  # one per axis, outputs first
     method: str
     iterations: int  # 1 for exact solvers
@@ -59,11 +61,13 @@ class Solution:
     error: float | None = None  # bound relative to the largest score; None: what slice means and correlation imply
     trace: Floats | None = None  # unpurified mass before the first pass and after each
 
-    def flipped(self) -> Solution:
+    def flipped(self) -> Solution:  # that of the transposed pair
         return dataclasses.replace(self, projections=self.projections[::-1])
 
 
 class Solver(abc.ABC):
+    """Finds what to take out of a term to make it pure: a projection per axis."""
+
     method: ClassVar[str]  # as users ask for it; several solvers may share one, each for other weights
     name: ClassVar[str]  # in certificates
     remedy: ClassVar[str] = (
@@ -93,6 +97,7 @@ class SeenBinsSolver(Solver):
         """Return projections that are right wherever cells have mass; every bin has mass."""
 
     def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:
+        """Solve for the bins with mass; the convention then gives the projections of bins without mass."""
         bin_masses = support.marginals(weights)
         if all(masses.all() for masses in bin_masses):
             return self._solve_by_convention(term, weights, options)
@@ -106,6 +111,7 @@ class SeenBinsSolver(Solver):
         return dataclasses.replace(solution, projections=projections)
 
     def _solve_by_convention(self, term: Floats, weights: Floats, options: Options) -> Solution:
+        """Solve a term whose bins all have mass; the convention decides what cells without mass leave open."""
         solution = self.solve_seen(term, weights, options)
         support.tie_support(term, solution.projections, weights)
         return solution

@@ -66,7 +66,7 @@ class Elimination(Solver):
 
 
 def is_affordable(shape: tuple[int, ...]) -> bool:
-    """Whether elimination takes about a second at most."""
+    """Whether elimination of a tensor of this shape takes about a second at most."""
     return _n_basis_cells(shape) ** 2 * math.prod(shape) <= _MAX_STEPS
 
 
@@ -76,7 +76,7 @@ def _n_basis_cells(shape: tuple[int, ...]) -> int:
 
 
 def eliminated_projections(values: Floats, weights: Floats) -> Projections:
-    """Return projections that make values pure, by the convention for cells without mass."""
+    """Return projections that make values (outputs first) pure, by the convention for cells without mass."""
     ranks, logs = graded_weights(weights)
     heaviest_first = np.lexsort((-logs, ranks))
     cells = values.reshape(len(values), -1)[:, heaviest_first]
@@ -87,7 +87,8 @@ def eliminated_projections(values: Floats, weights: Floats) -> Projections:
 
 
 def graded_weights(weights: Floats) -> tuple[Ints, Floats]:
-    """Return ranks and log weights of the flat cells; rank 0 with mass, else 1 plus the number of unseen bins."""
+    """Return ranks and log weights of the flat cells: a cell weighs nothing against cells of lower rank."""
+    # The rank is 0 with mass, else 1 plus the number of the cell's bins without mass.
     ranks, logs = np.zeros(weights.shape, dtype=np.int64), np.zeros(weights.shape)
     for axis, masses in enumerate(support.marginals(weights)):
         along = [-1 if i == axis else 1 for i in range(weights.ndim)]
@@ -101,7 +102,8 @@ def graded_weights(weights: Floats) -> tuple[Ints, Floats]:
 
 def _nearest_sum(cells: Floats, shape: tuple[int, ...], heaviest_first: Ints, ranks: Ints, logs: Floats) -> Floats:
     """Return the sum of functions of fewer axes nearest to values (n_outputs, n_cells), both heaviest cells first."""
-    basis, matrix = _basis_cells(shape, heaviest_first)  # the module's docstring derives this system
+    # `ranks` and `logs` are the graded weights; the module's docstring derives this system of the basis cells.
+    basis, matrix = _basis_cells(shape, heaviest_first)
     outside = np.setdiff1d(np.arange(cells.shape[1]), basis)
     ranks, logs = ranks[heaviest_first], logs[heaviest_first]
     is_comparable = (ranks[outside][:, None] == ranks[basis]) & (matrix != 0)
@@ -118,7 +120,8 @@ def _nearest_sum(cells: Floats, shape: tuple[int, ...], heaviest_first: Ints, ra
 
 
 def _basis_cells(shape: tuple[int, ...], heaviest_first: Ints) -> tuple[Ints, Floats]:
-    """Return places of cells that determine all functions of fewer axes, and M, which maps them to the others."""
+    """Return places of cells that determine all functions of fewer axes, and the matrix M from these to the others."""
+    # Of cells from the heaviest down, each is taken whose value those before it do not determine (Gauss and Jordan).
     table = support.slice_indicators(shape)[:, heaviest_first]  # row operations bring it to the form (1 | Mᵀ)
     basis: list[int] = []
     place = -1
@@ -142,7 +145,7 @@ def _basis_cells(shape: tuple[int, ...], heaviest_first: Ints) -> tuple[Ints, Fl
 
 
 def _solve_downwards(system: Floats, right: Floats) -> Floats:
-    """Solve in place without pivoting; the order of the unknowns keeps it accurate."""
+    """Solve system @ x = right in place without pivoting, which the order of the unknowns keeps accurate."""
     size = len(system)
     for k in range(size - 1):
         factors = system[k + 1 :, k] / system[k, k]
@@ -158,7 +161,8 @@ _MAX_STAR_BINS = 1_500  # of the shorter axis: star-mesh elimination takes about
 
 
 def star_mesh_projections(values: Floats, weights: Floats) -> Projections:
-    """Return projections that make a pair pure if every bin has mass; one bin of each component stays at zero."""
+    """Return projections that make a pair (outputs first) pure if every bin has mass, by star-mesh elimination."""
+    # One bin of each component stays at zero. The shorter axis is that of the rows.
     if weights.shape[0] > weights.shape[1]:
         rows, columns = _potentials(values.swapaxes(1, 2), weights.T)
         return [rows, columns]
@@ -175,12 +179,13 @@ def _potentials(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
     flows = flows - flows.swapaxes(1, 2)
     voltages = np.divide(flows, conductances, out=np.zeros_like(flows), where=conductances > 0)
     rows = _row_potentials(conductances, voltages)
-    columns = np.einsum("ij,kij->kj", shares, values - rows[:, :, None])
+    columns = np.einsum("ij,kij->kj", shares, values - rows[:, :, None])  # means over rows, per output and column
     return rows, columns
 
 
 def _row_potentials(conductances: Floats, voltages: Floats) -> Floats:
-    """Return x, (n_outputs, n_rows), by star-mesh elimination in place; voltages[k, i, j] are to be x_i - x_j."""
+    """Return potentials x, (n_outputs, n_rows), such that x_i - x_j are near voltages[k, i, j], by conductance."""
+    # Star-mesh elimination in place, from the last row to the first; the module's docstring explains it.
     n_outputs, n_rows, _ = voltages.shape
     shares = np.zeros((n_rows, n_rows))
     for last in range(n_rows - 1, 0, -1):
@@ -221,7 +226,7 @@ class Cholesky(SeenBinsSolver):
             return f"a pair whose shorter axis has {min(sizes):,} bins, at most {MAX_BINS:,}"
         return None
 
-    def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:
+    def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:  # all bins have mass
         if weights.shape[0] < weights.shape[1]:
             return self.solve_seen(term.swapaxes(1, 2), weights.T, options).flipped()
         correlation = support.maximal_correlation(weights)
@@ -264,7 +269,8 @@ def _cholesky_projections(term: Floats, weights: Floats) -> tuple[Projections, f
 
 
 def _laplacian_factor(weights: Floats, anchors: Ints) -> tuple[Floats, Floats]:
-    """Factorise diag(c)^(-1/2) L diag(c)^(-1/2) = 1 - NᵀN with the anchors fixed at zero; also return √c."""
+    """Return the Cholesky factor of a pair's scaled Laplacian over its columns, and the roots of column masses."""
+    # The matrix is diag(c)^(-1/2) L diag(c)^(-1/2) = 1 - NᵀN with the columns `anchors` fixed at zero.
     # The diagonal is summed from the other entries, which have one sign: no cancellation, so weak ties between parts of
     # the support keep their digits. One anchor per component removes the null space, one constant per component.
     matrix, _, root = support.normalise(weights)

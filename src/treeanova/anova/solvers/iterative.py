@@ -42,6 +42,7 @@ class ConjugateGradients(SeenBinsSolver):
         return f"order {len(sizes)} with over {FEW_CELLS} cells: a factor would be too large"
 
     def solve(self, term: Floats, weights: Floats, options: Options) -> Solution:
+        """Return what to take out of a term, with the error that a probe, solved along with it, shows."""
         if weights.ndim == 1:
             return super().solve(term, weights, options)
         solution = super().solve(with_probe(term), weights, options)
@@ -53,7 +54,7 @@ class ConjugateGradients(SeenBinsSolver):
     def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:
         return self._solve_in_place(term.copy(), weights, options)
 
-    def _solve_in_place(self, values: Floats, weights: Floats, options: Options) -> Solution:
+    def _solve_in_place(self, values: Floats, weights: Floats, options: Options) -> Solution:  # values become pure
         if weights.ndim == 2 and weights.shape[0] < weights.shape[1]:
             return self._solve_in_place(values.swapaxes(1, 2), weights.T, options).flipped()
         projections = support.zero_projections(values)
@@ -72,7 +73,7 @@ class ConjugateGradients(SeenBinsSolver):
 def _purify_output(
     values: Floats, projections: Projections, system: _PairSystem | _TensorSystem, max_iterations: int
 ) -> tuple[int, float]:
-    """Purify one output in place, in rounds for what rounding left; return iterations and smallest Ritz value."""
+    """Purify one output in place, in rounds for what rounding left; return the iterations and smallest eigenvalue."""
     means: support.MeansAlong = functools.partial(support.slice_means, weights=system.weights)
     scale = float(support.largest(values)[0])
     n_steps, smallest = 0, 1.0
@@ -99,11 +100,11 @@ class _PairSystem:
         self.weights = weights
         self._matrix, self._row_root, self._root = support.normalise(weights)
 
-    def right_side(self, values: Floats) -> Floats:
+    def right_side(self, values: Floats) -> Floats:  # of the system, for one output
         rows = support.slice_means(values, self.weights, 1)
         return np.asarray(support.slice_sums(values - support.spread(rows, 1), self.weights, 0)[0] / self._root)
 
-    def apply(self, vector: Floats) -> Floats:
+    def apply(self, vector: Floats) -> Floats:  # the matrix of the system times a vector
         return np.asarray(vector - self._matrix.T @ (self._matrix @ vector))
 
     def projections(self, vector: Floats) -> Projections:
@@ -122,11 +123,11 @@ class _TensorSystem:
         self._inverse_root = np.sqrt(support.safe_inverse(masses))
         self._cells = np.empty((1, *weights.shape))
 
-    def right_side(self, values: Floats) -> Floats:
+    def right_side(self, values: Floats) -> Floats:  # of the system, for one output: scaled sums of all slices
         sums = [support.slice_sums(values, self.weights, axis).ravel() for axis in range(self.weights.ndim)]
         return np.concatenate(sums) * self._inverse_root
 
-    def apply(self, vector: Floats) -> Floats:
+    def apply(self, vector: Floats) -> Floats:  # the matrix of the system times a vector, through all cells
         projections = self.projections(vector)
         np.add(support.spread(projections[0], 0), support.spread(projections[1], 1), out=self._cells)
         for axis in range(2, len(projections)):
@@ -134,6 +135,7 @@ class _TensorSystem:
         return self.right_side(self._cells)
 
     def projections(self, vector: Floats) -> Projections:
+        """Return the projections of a solution of the system."""
         blocks = np.split(vector * self._inverse_root, self._ends)
         return [block.reshape(1, *shape) for block, shape in zip(blocks, self._shapes, strict=True)]
 
@@ -151,7 +153,7 @@ class MassMoving(SeenBinsSolver):
         del weights
         return True
 
-    def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:
+    def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:  # all bins have mass
         values, projections, scales = term.copy(), support.zero_projections(term), support.largest(term)
         masses = [unpurified_mass(values, weights)]  # M^t before the first pass and after each pass over an axis
         for _ in range(options.max_iterations):
@@ -171,7 +173,7 @@ class MassMoving(SeenBinsSolver):
 
 
 def unpurified_mass(values: Floats, weights: Floats) -> Floats:
-    """Return M of the paper: sum over all slices of all axes of |sum w T|, per output."""
+    """Return M of the paper, per output: Σ over the slices of all axes of the absolute weighted sum of values."""
     sums = [
         np.abs(support.slice_sums(values, weights, axis)).reshape(len(values), -1).sum(axis=1)
         for axis in range(weights.ndim)
