@@ -108,12 +108,12 @@ DATA: dict[str, tuple[bool, Callable[[], tuple[Any, Any]]]] = {
 
 
 def split(name: str, repeat: int, max_rows: int | None = None) -> Split:
-    """Split a data set at random, 30 % of the rows for testing; with `max_rows`, of a sample of the rows."""
+    """Split a data set at random, 30 % of the rows for testing; of the others, at most `max_rows` for training."""
     is_classifier, load = DATA[name]
     table, target = load()
     rng = np.random.default_rng([repeat, 29])
-    places = rng.permutation(len(target))[:max_rows]
+    places = rng.permutation(len(target))
     n_test = round(_TEST_SHARE * len(places))
-    test, train = places[:n_test], places[n_test:]
+    test, train = places[:n_test], places[n_test:][:max_rows]
     rows = [table.iloc[some].reset_index(drop=True) for some in (train, test)]
     return Split(is_classifier, rows[0], target[train], rows[1], target[test])

@@ -24,7 +24,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import treeanova
 from tests.support.training import fit, shifted, shifted_seed
-from treeanova import AdditiveClassifier, AdditiveRegressor
+from treeanova import AdditiveClassifier, AdditiveRegressor, _members
 from treeanova._members import features_of, folds_of, mean_of_outputs, side_by_side
 from treeanova.data.features import Labels
 
@@ -142,7 +142,8 @@ def test_categories_are_those_of_boosting_on_their_codes(with_places):
     assert {"north", "south", "west"} <= set(effect["place"])
 
 
-def test_a_category_that_a_member_never_saw_acts_as_missing():
+def test_one_of_many_categories_that_a_member_never_saw_acts_as_missing(monkeypatch):
+    monkeypatch.setattr(_members, "_FEW_CATEGORIES", 0)
     X, y = table_and_outcome()
     X.loc[0, "place"] = "once"
     y[X["place"] == "north"] += 3
@@ -150,6 +151,48 @@ def test_a_category_that_a_member_never_saw_acts_as_missing():
     once, gap = X.head(1), X.head(1).assign(place=None)
     differences = [abs((m.score(once) - m.score(gap)).item()) for m in model._members]
     assert min(differences) == 0  # of the member that was trained without this row
+
+
+def indicators(X):
+    """Number, other, and a column for each place and for missing ones: all that few categories are to boosting."""
+    places = [(X["place"] == place).to_numpy(float) for place in ("north", "south", "west")]
+    return np.column_stack([X["number"], *places, X["place"].isna(), X["other"]]).astype(float)
+
+
+def test_few_categories_are_split_one_against_the_rest():
+    """A member on the columns of the table against histogram boosting on one column per category."""
+    X, y = table_and_outcome()
+    features = features_of(X)
+    matrix = _members._matrix(features, X, named=True)
+    columns = _members.columns_of(features, matrix)
+    codes = np.column_stack([column.codes(matrix[:, column.feature]) for column in columns])
+    np.testing.assert_array_equal(codes[:, 1:5], indicators(X)[:, 1:5])
+    boosting = fit(HistGradientBoostingRegressor(max_iter=20, early_stopping=False), codes, y)
+    member = _members._with_features(treeanova.read_model(boosting), features, columns, named=True)
+    np.testing.assert_allclose(member.score(X)[:, 0], boosting.predict(codes), rtol=0, atol=1e-12)
+    for place in ("elsewhere", None):
+        other = X.assign(place=place)
+        codes[:, 1:5] = indicators(X.assign(place=None))[:, 1:5]
+        np.testing.assert_allclose(member.score(other)[:, 0], boosting.predict(codes), rtol=0, atol=1e-12)
+
+
+def test_main_effects_of_categories_need_no_constraint_but_their_own():
+    X, y = table_and_outcome()
+    model = fit(few(estimator=None, max_order=1), X, y)
+    assert max(map(len, model.decomposition_)) == 1
+    members = np.mean([m.score(shifted(X))[:, 0] for m in model._members], axis=0)
+    np.testing.assert_allclose(model.predict(shifted(X)), members, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_values", [5, 1000])
+def test_members_share_cuts_between_values(n_values):
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=n_values)[rng.integers(0, n_values, 3000)]
+    cuts = _members._cuts(np.append(values, np.nan))
+    counts = np.bincount(np.searchsorted(cuts, values), minlength=len(cuts) + 1)
+    assert (counts > 0).all()
+    assert len(counts) == min(n_values, len(counts), _members._BINS)
+    assert len(_members._cuts(np.array([1.0, np.nextafter(1.0, 2)]))) == 1
 
 
 def test_tables_of_all_libraries_are_read_alike(with_places):

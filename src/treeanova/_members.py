@@ -16,7 +16,7 @@ import narwhals.stable.v1 as nw
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.core.arrays import Floats, Ints, Key
+from treeanova.core.arrays import Bools, Floats, Ints, Key
 from treeanova.data.columns import as_table, encode, raw_column, rows_at
 from treeanova.data.features import Encoder, Feature, Labels, Numeric, Schema, is_missing
 from treeanova.decomposition.decomposition import Decomposition, settings_of
@@ -31,6 +31,7 @@ from treeanova.terms.terms import TermSet
 
 _MAX_CATEGORIES = 254  # histogram boosting has 255 bins
 _BINS = 64  # of a number: 255 take twice as long to decompose, and are no more accurate on California housing
+_FEW_CATEGORIES = 30
 _ROUNDS = 40  # of boosting that do not lower the loss of the held-out fold, after which a member stops
 
 # Settings of the default estimator.
@@ -106,25 +107,86 @@ def folds_of(classes: npt.NDArray[Any] | None, n_rows: int, n_bags: int, rng: np
     return folds
 
 
+class Column(NamedTuple):
+    """A column for histogram boosting: codes of a number, codes of categories, or the indicator of one category.
+
+    Numbers are cut once, for all members, so that their trees share thresholds and their terms share bins.
+    """
+
+    feature: int
+    cuts: Floats | None = None  # upper ends of all bins of a number but the last
+    category: int | None = None  # the one that the column indicates; after the last one, missing values
+
+    @property
+    def is_categorical(self) -> bool:
+        return self.cuts is None and self.category is None
+
+    def codes(self, values: Floats) -> Floats:
+        """Return the column for encoded values of its feature."""
+        if self.cuts is not None:
+            return np.where(np.isnan(values), np.nan, np.searchsorted(self.cuts, values))
+        return values if self.category is None else (values == self.category).astype(np.float64)
+
+
+def columns_of(features: Sequence[Feature], matrix: Floats) -> list[Column]:
+    """Return the columns for features with encoded values; few categories become one column each.
+
+    A split of one category from all others overfits less than one of the categories sorted by their means.
+    """
+    columns: list[Column] = []
+    for j, feature in enumerate(features):
+        if not feature.is_category:
+            columns.append(Column(j, _cuts(matrix[:, j])))
+        elif feature.n_categories > _FEW_CATEGORIES:
+            columns.append(Column(j))
+        else:
+            levels = feature.n_categories + int((matrix[:, j] == feature.n_categories).any())
+            columns += [Column(j, category=k) for k in range(int(levels == 2), levels)]  # one is enough for two levels
+    return columns
+
+
+def _cuts(values: Floats) -> Floats:
+    """Return cuts between all values if they are few, else at quantiles."""
+    values = np.sort(values[~np.isnan(values)])
+    distinct = np.unique(values)
+    if len(distinct) > _BINS:
+        return np.unique(np.quantile(values, np.arange(1, _BINS) / _BINS, method="inverted_cdf"))[:_BINS]
+    low, high = distinct[:-1], distinct[1:]
+    middle = low / 2 + high / 2
+    return np.where((low < middle) & (middle < high), middle, low)
+
+
+def _matrix(features: Sequence[Feature], X: Any, *, named: bool) -> Floats:
+    """Return encoded rows; categories beyond the limit are missing, and few categories have a code for missing ones."""
+    matrix = encode(X, Schema(tuple(features), named=named))
+    for j, feature in enumerate(features):
+        if feature.is_category:
+            is_missing_value = np.isnan(matrix[:, j]) | (matrix[:, j] == feature.n_categories)
+            matrix[is_missing_value, j] = np.nan if feature.n_categories > _FEW_CATEGORIES else feature.n_categories
+    return matrix
+
+
 def boosted_members(
     estimator: Any, rows: Outcomes, folds: Ints, seeds: Ints, *, max_order: int, named: bool
 ) -> list[Forest]:
-    """Train histogram boosting on encoded rows.
+    """Train histogram boosting on columns of codes.
 
     Paths may have more features than `max_order`, unless that is 1: what deep trees say of pairs is more accurate than
     trees of pairs, although the terms of higher orders are then left out.
     """
     features = features_of(rows.X)
-    matrix = encode(rows.X, Schema(features, named=named))
-    for j, feature in enumerate(features):
-        if feature.is_category:  # those beyond the limit
-            matrix[matrix[:, j] == feature.n_categories, j] = np.nan
-    is_category = [feature.is_category for feature in features]
-    n_bins = max(_BINS, *(feature.n_categories for feature in features), 0)
-    limits = {"interaction_cst": "no_interactions" if max_order == 1 else None, "max_bins": n_bins}
-    estimator.set_params(categorical_features=is_category, **limits)
-    members = trained_members(estimator, rows._replace(X=matrix), folds, seeds)
-    return [_with_features(member, features, named=named) for member in members]
+    matrix = _matrix(features, rows.X, named=named)
+    columns = columns_of(features, matrix)
+    codes = np.column_stack([column.codes(matrix[:, column.feature]) for column in columns])
+    of_feature = [[i for i, column in enumerate(columns) if column.feature == j] for j in range(len(features))]
+    n_bins = max(_BINS, *(feature.n_categories for feature in features))
+    estimator.set_params(
+        categorical_features=[column.is_categorical for column in columns],
+        interaction_cst=of_feature if max_order == 1 else None,
+        max_bins=n_bins,
+    )
+    members = trained_members(estimator, rows._replace(X=codes), folds, seeds)
+    return [_with_features(member, features, columns, named=named) for member in members]
 
 
 def trained_members(estimator: Any, rows: Outcomes, folds: Ints, seeds: Ints) -> list[Any]:
@@ -199,21 +261,36 @@ def with_classes(member: Forest | Effects, classes: npt.NDArray[Any] | None) -> 
     return member.with_schema(dataclasses.replace(member.schema, classes=labels, outputs=outputs))
 
 
-def _with_features(forest: Forest, features: tuple[Feature, ...], *, named: bool) -> Forest:
-    """Return a forest of encoded columns as one of the columns themselves, with the categories of all members."""
-    starts, sets = forest.category_start.copy(), [np.zeros(0, dtype=bool)]
-    n_bits = 0
-    for j, feature in enumerate(features):
-        nodes = np.flatnonzero((forest.feature == j) & (forest.category_start >= 0))
-        codes = forest.schema.features[j].encoder.labels or ()
-        # Categories that a member did not see, and unseen ones, come last.
-        places = np.full(feature.n_categories + 1, len(codes))
-        places[np.array(codes, dtype=np.int64)] = np.arange(len(codes))
-        sets.append(forest.category_left[forest.category_start[nodes][:, None] + places].ravel())
-        starts[nodes] = n_bits + np.arange(len(nodes)) * len(places)
-        n_bits += len(sets[-1])
+def _with_features(forest: Forest, features: tuple[Feature, ...], columns: Sequence[Column], *, named: bool) -> Forest:
+    """Return a forest of columns of codes as one of the features themselves, with the categories of all members."""
+    bound, missing_left, starts = forest.bound.copy(), forest.missing_left.copy(), forest.category_start.copy()
+    sets, n_bits = [np.zeros(0, dtype=bool)], 0
+    for i, column in enumerate(columns):
+        nodes = np.flatnonzero(forest.feature == i)
+        if column.cuts is not None:
+            ends = np.append(column.cuts, np.inf)
+            bound[nodes] = ends[np.clip(bound[nodes], 0, len(column.cuts)).astype(np.int64)]
+            continue
+        codes = forest.schema.features[i].encoder.labels or ()
+        goes_left = _categories_left(forest, nodes, column, codes, features[column.feature].n_categories)
+        missing_left[nodes] = goes_left[:, -1]
+        starts[nodes] = n_bits + np.arange(len(nodes)) * goes_left.shape[1]
+        sets.append(goes_left.ravel())
+        n_bits += goes_left.size
+    feature = np.array([*(column.feature for column in columns), -1])[forest.feature]  # -1 at leaves
     schema = dataclasses.replace(forest.schema, features=features, named=named)
-    return dataclasses.replace(forest, schema=schema, category_start=starts, category_left=np.concatenate(sets))
+    arrays = {"feature": feature, "bound": bound, "missing_left": missing_left, "category_start": starts}
+    return dataclasses.replace(forest, schema=schema, category_left=np.concatenate(sets), **arrays)
+
+
+def _categories_left(forest: Forest, nodes: Ints, column: Column, codes: Sequence[Any], n_categories: int) -> Bools:
+    """Return whether each category, and at last an unseen one, goes left at nodes: missing and unseen ones go alike."""
+    if column.category is not None:  # its indicator is above the bound of all nodes
+        return np.repeat(np.arange(n_categories + 1)[None] != column.category, len(nodes), axis=0)
+    # Categories that a member did not see, and unseen ones, come last.
+    places = np.full(n_categories + 1, len(codes))
+    places[np.array(codes, dtype=np.int64)] = np.arange(len(codes))
+    return np.asarray(forest.category_left[forest.category_start[nodes][:, None] + places])
 
 
 # Members side by side

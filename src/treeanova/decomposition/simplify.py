@@ -31,7 +31,16 @@ from treeanova.data.files import records
 from treeanova.decomposition.function import Function, labels_by_key
 from treeanova.decomposition.held_out import HeldOut, LossRows, Question, held_out, outcome_of, questions_of
 from treeanova.decomposition.result import Result, aligned_rows
-from treeanova.decomposition.steps import Steps, Tables, best_steps, divided, monotone_values, steps_of, with_round_cuts
+from treeanova.decomposition.steps import (
+    Steps,
+    Tables,
+    averaged,
+    best_steps,
+    divided,
+    monotone_values,
+    steps_of,
+    with_round_cuts,
+)
 from treeanova.decomposition.validation import check_number, check_size, counting_weights, group_ids
 from treeanova.density.base import Density
 from treeanova.model.rows import Rows
@@ -255,27 +264,33 @@ def choose_tables(options: Options, tables: Tables, problem: Problem, held: Held
         some = [key for key in keys if (len(key) == 1) is is_main]
         ways = {key: _ways(options, tables, key) for key in some}
         before = held.terms_at(tables, some).sum(axis=1)
-        options_by_price = [{key: best_steps(ways[key], price * variance) for key in some} for price in _PRICES]
-        after = (held.terms_at(divided(tables, of_price), some) for of_price in options_by_price)
-        scores = [score - before + values.sum(axis=1) for values in after]
-        cost, error = _costs_of_change(problem, start, scores)
-        good = np.flatnonzero(cost <= n_errors * error)
-        place = int(good[-1]) if len(good) else 0
-        steps, score = steps | options_by_price[place], scores[place]
+        low, high = 0, len(_PRICES)
+        chosen = {key: best_steps(ways[key], 0.0) for key in some}
+        after = score - before + held.terms_at(divided(tables, chosen), some).sum(axis=1)
+        while high - low > 1:  # a higher price raises the loss, except for noise
+            middle = (low + high) // 2
+            cheaper = {key: best_steps(ways[key], _PRICES[middle] * variance) for key in some}
+            other = score - before + held.terms_at(divided(tables, cheaper), some).sum(axis=1)
+            cost, error = _cost_of_change(problem, start, other)
+            if cost <= n_errors * error:
+                low, chosen, after = middle, cheaper, other
+            else:
+                high = middle
+        steps, score = steps | chosen, after
     return divided(tables, steps)
 
 
-def _costs_of_change(problem: Problem, score: Floats, others: Sequence[Floats]) -> tuple[Floats, Floats]:
-    """Return by how much other scores raise the loss, and the standard errors.
+def _cost_of_change(problem: Problem, score: Floats, other: Floats) -> tuple[float, float]:
+    """Return by how much another score raises the loss, and the standard error.
 
     Of few rows the raise is mostly noise. It is therefore averaged with what the curvature of the loss says, which is
     the raise if the score is right.
     """
     held = problem.held(score)
-    smooth, changes = _smooth(held), np.stack(others) - score
-    expected = (changes * smooth.second_derivative_times(score, changes)).sum(axis=(1, 2)) / (2 * held.n_units)
-    raises = np.array([held.loss_change(other) for other in others])
-    return (raises[:, 0] + expected) / 2, raises[:, 1]
+    smooth, change = _smooth(held), (other - score)[None]
+    expected = float((change * smooth.second_derivative_times(score, change)).sum()) / (2 * held.n_units)
+    growth, error = held.loss_change(other)
+    return (growth + expected) / 2, error
 
 
 def _ways(options: Options, tables: Tables, key: Key) -> list[Steps]:
@@ -495,12 +510,23 @@ class HeldRows(NamedTuple):
         values = tables.at(codes, keys)
         if self.members is None:
             return values
-        for member in range(self.members.of_row.max() + 1):
-            rows = self.members.of_row == member
-            own = dataclasses.replace(tables, values={key: self.members.tables[key][member] for key in keys})
-            own = divided(own, {key: tables.steps[key] for key in keys}) if tables.steps else own
-            values[rows] = own.at(codes[rows], keys)
+        is_held_out = self.members.of_row >= 0
+        places, own_codes = self.members.of_row[is_held_out], codes[is_held_out]
+        for i, key in enumerate(keys):
+            bins = [
+                binning.bins[own_codes[:, j]] for j, binning in zip(key, tables.effects.binnings_of(key), strict=True)
+            ]
+            values[is_held_out, i] = self._tables_of_members(tables, key)[(places, *bins)]
         return values
+
+    def _tables_of_members(self, tables: Tables, key: Key) -> Floats:
+        """Return a term of all members, members first, divided as the mean is."""
+        values = self.members.tables[key] if self.members else tables.values[key][None]
+        if key not in tables.steps:
+            return values
+        last = np.moveaxis(values, 0, -1)
+        flat = averaged(last.reshape(*last.shape[:-2], -1), tables.weights[key], tables.steps[key].groups)
+        return np.moveaxis(flat.reshape(last.shape), -1, 0)
 
 
 def held_rows(schema: Schema, X: Any, y: Any, *, loss: Any, group: Any, sample_weight: Any) -> HeldRows:

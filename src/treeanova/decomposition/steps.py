@@ -80,7 +80,10 @@ def _marginal(weights: Floats, axis: int) -> Floats:
 
 
 def _ways_with_losses(values: Floats, weights: Floats, sides: Sequence[Sequence[Ints]]) -> list[Steps]:
-    """Combine divisions of all axes; the lost variance is that of the values less that of the cells' means."""
+    """Combine divisions of all axes; the lost variance is that of the values less that of the cells' means.
+
+    A pure term is zero if an axis has one segment: then the others have one too.
+    """
     total = float((weights[..., None] * values**2).sum())
     partial: list[tuple[tuple[Ints, ...], Floats, Floats]] = [((), weights[..., None] * values, weights[..., None])]
     for i, divisions in enumerate(sides):
@@ -88,11 +91,16 @@ def _ways_with_losses(values: Floats, weights: Floats, sides: Sequence[Sequence[
             ((*groups, group), _pooled(sums, group, i), _pooled(masses, group, i))
             for groups, sums, masses in partial
             for group in divisions
+            if i == 0 or _may_combine(groups[0], group)
         ]
     return [
         _steps(groups, total - float(np.divide(sums**2, masses, out=np.zeros_like(sums), where=masses > 0).sum()))
         for groups, sums, masses in partial
     ]
+
+
+def _may_combine(first: Ints, second: Ints) -> bool:
+    return bool(first.any()) == bool(second.any())
 
 
 def best_steps(ways: Iterable[Steps], price: float) -> Steps:
@@ -126,7 +134,15 @@ def _pooled_all(values: Floats, groups: Sequence[Ints]) -> Floats:
 
 
 def _pooled(values: Floats, group: Ints, axis: int) -> Floats:
-    return binning_by(group).pool(values, axis)
+    """Sum over the bins of each group, along an axis; groups are numbered from 0 without gaps."""
+    changes = np.diff(group)
+    if (changes < 0).any():
+        order = np.argsort(group, kind="stable")
+        values, changes = values.take(order, axis=axis), np.diff(group[order])
+    if changes.all():
+        return values
+    starts = np.concatenate([[0], np.flatnonzero(changes) + 1])
+    return np.asarray(np.add.reduceat(values, starts, axis=axis))
 
 
 def _divisions(axis: Axis, values: Floats, weights: Floats, most: int, least_share: float) -> list[Ints]:
