@@ -12,7 +12,7 @@ import scipy.stats
 
 from tests.support.training import train
 from treeanova.data.features import Feature, Schema
-from treeanova.decomposition.held_out import questions_of
+from treeanova.decomposition.held_out import notes_on_scale, questions_of
 from treeanova.decomposition.losses import MulticlassLogLoss, PinballLoss, UserLoss, named_losses
 
 SMOOTH = [
@@ -238,3 +238,41 @@ def test_losses_of_another_scale_are_refused(link, right, wrong):
             questions_of(schema, loss)
     assert questions_of(dataclasses.replace(schema, link="identity"), right)
     assert questions_of(schema, lambda score, y: (score - y) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("link", "loss"), [("logit", "squared of log1p"), ("probability", "squared of log"), ("log", "poisson of log")]
+)
+def test_losses_of_a_transformed_outcome_are_refused_for_other_links(link, loss):
+    schema = Schema((Feature("a"),), ("score",), link=link, objective="unknown")
+    with pytest.raises(ValueError, match=r"`loss` must be a loss of scores that are .* got '"):
+        questions_of(schema, loss)
+    assert questions_of(dataclasses.replace(schema, link="log"), "absolute of log")
+
+
+def test_a_multiclass_loss_takes_several_scores():
+    with pytest.raises(ValueError, match="got 'multiclass' for one output; 'log' takes log-odds"):
+        questions_of(Schema((Feature("a"),), ("score",)), "multiclass")
+
+
+def test_a_note_says_that_a_loss_takes_scores_for_logarithms():
+    schema = Schema((Feature("a"),), ("score",), link="identity", objective="squared")
+    assert notes_on_scale(schema, "poisson") == [
+        "the model states squared error, so its scores seem to be on the scale of the outcome; Poisson loss takes them for "
+        "log-odds or logarithms"
+    ]
+    for loss in (None, "absolute", "brier", "pairwise", "squared of log", max):
+        assert notes_on_scale(schema, loss) == []
+    assert notes_on_scale(dataclasses.replace(schema, objective=""), "poisson") == []
+
+
+@pytest.mark.parametrize("name", ["exponential", "tweedie:1.5", "poisson"])
+def test_losses_that_overflow_are_infinite_without_a_warning(name):
+    [loss] = named_losses(name, 1)
+    score, outcome = np.array([[-2000.0], [2000.0], [2000.0]]), np.array([[0.0], [1.0], [0.0]])
+    per_row = loss.per_row(score, outcome)
+    assert per_row[0] == 0
+    assert per_row[1] == (0 if name == "exponential" else np.inf)
+    assert per_row[2] == np.inf
+    assert np.isfinite(loss.gradient(score, outcome)[:1]).all()
+    assert np.isfinite(loss.second_derivative_times(score, outcome, score)[:1]).all()

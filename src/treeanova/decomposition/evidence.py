@@ -75,7 +75,7 @@ def _fit_coefficients(held: HeldOut, columns: Floats, offset: Floats, start: Flo
         for _ in range(_STEPS):
             changed = score + np.tensordot(step, columns, axes=1)
             new_loss = held.mean_loss(changed)
-            if new_loss <= loss:
+            if new_loss <= loss:  # not if it overflows
                 break
             step = step / 2
         else:

@@ -62,12 +62,29 @@ def questions_of(schema: Schema, loss: Any) -> list[Question]:
     losses = named_losses(text, n_outputs)
     if losses is None or (transformation and transformation not in _TRANSFORMATIONS):
         raise _error_of_unknown_loss(schema, loss)
-    if loss is not None and loss != schema.objective and not transformation:
-        check_link(text, schema.link)
+    if loss is not None and loss != schema.objective:
+        check_link(loss, schema.link)
+    if isinstance(losses[0], MulticlassLogLoss) and n_outputs < 2:
+        raise ValueError("`loss` must be a loss of one score, got 'multiclass' for one output; 'log' takes log-odds.")
     is_exclusive = isinstance(losses[0], MulticlassLogLoss) or losses[0].name == "Brier score"
     if losses[0].outcome == "labels" and n_outputs > 1 and (is_exclusive or schema.classes):
         return [Question(list(range(n_outputs)), losses[0], transformation)]
     return [Question([k], loss_of_output, transformation) for k, loss_of_output in enumerate(losses)]
+
+
+def notes_on_scale(schema: Schema, loss: Any) -> list[str]:
+    """Say that a named loss takes scores of another scale than the model's stated objective, whose link is identity."""
+    if not isinstance(loss, str) or schema.link != "identity" or " of " in f"{loss}{schema.objective}":
+        return []
+    given, stated = (named_losses(text, len(schema.outputs)) for text in (loss, schema.objective))
+    if given is None or stated is None or given[0].is_on_scale or not stated[0].is_on_scale:
+        return []
+    if given[0].outcome in {"grades", "times"}:  # ranks, which have no scale
+        return []
+    return [
+        f"the model states {stated[0].name}, so its scores seem to be on the scale of the outcome; {given[0].name} takes "
+        "them for log-odds or logarithms"
+    ]
 
 
 def _error_of_unknown_loss(schema: Schema, loss: Any) -> ValueError:

@@ -252,6 +252,12 @@ def _quantile(values: Floats, weights: Floats, level: float) -> float:
     return float(values[order][min(int(np.searchsorted(shares, level - 1e-12)), len(values) - 1)])
 
 
+def _times_exp(factor: Floats | float, exponent: Floats) -> Floats:
+    """Return a factor, 0 or above, times an exponential: 0 for a factor of 0, infinite if it overflows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.where(np.equal(factor, 0), 0.0, factor * np.exp(exponent))
+
+
 class LogLoss(Loss):
     """Minus the log-likelihood of yes and no, or of shares, given log-odds."""
 
@@ -280,13 +286,13 @@ class ExponentialLoss(LogLoss):
     name = "exponential loss"
 
     def per_row(self, score: Floats, outcome: Floats) -> Floats:
-        return np.asarray((outcome * np.exp(-score) + (1 - outcome) * np.exp(score)).sum(axis=1))
+        return np.asarray((_times_exp(outcome, -score) + _times_exp(1 - outcome, score)).sum(axis=1))
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
-        return (1 - outcome) * np.exp(score) - outcome * np.exp(-score)
+        return _times_exp(1 - outcome, score) - _times_exp(outcome, -score)
 
     def second_derivative_times(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
-        return ((1 - outcome) * np.exp(score) + outcome * np.exp(-score)) * direction
+        return (_times_exp(1 - outcome, score) + _times_exp(outcome, -score)) * direction
 
     def best_constant(self, outcome: Floats, weights: Floats) -> Floats:
         return super().best_constant(outcome, weights) / 2  # scores are half the log-odds
@@ -324,9 +330,9 @@ class TweedieLoss(Loss):
 
     def per_row(self, score: Floats, outcome: Floats) -> Floats:
         power = self.power
-        times_outcome = -score if power == 1 else np.exp((1 - power) * score) / (power - 1)
-        of_mean = score if power == 2 else np.exp((2 - power) * score) / (2 - power)
-        return np.asarray((outcome * times_outcome + of_mean + self._without_score(outcome)).sum(axis=1))
+        of_outcome = -outcome * score if power == 1 else _times_exp(outcome / (power - 1), (1 - power) * score)
+        of_mean = score if power == 2 else _times_exp(1 / (2 - power), (2 - power) * score)
+        return np.asarray((of_outcome + of_mean + self._without_score(outcome)).sum(axis=1))
 
     def _without_score(self, outcome: Floats) -> Floats:
         """Return the part of the loss that makes it zero if the mean is the outcome."""
@@ -336,11 +342,11 @@ class TweedieLoss(Loss):
         return -1 - np.log(outcome) if power == 2 else outcome ** (2 - power) / ((1 - power) * (2 - power))
 
     def gradient(self, score: Floats, outcome: Floats) -> Floats:
-        return np.exp((2 - self.power) * score) - outcome * np.exp((1 - self.power) * score)
+        return _times_exp(1.0, (2 - self.power) * score) - _times_exp(outcome, (1 - self.power) * score)
 
     def second_derivative_times(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
         p = self.power
-        return ((2 - p) * np.exp((2 - p) * score) + (p - 1) * outcome * np.exp((1 - p) * score)) * direction
+        return (_times_exp(2 - p, (2 - p) * score) + _times_exp((p - 1) * outcome, (1 - p) * score)) * direction
 
     def best_constant(self, outcome: Floats, weights: Floats) -> Floats:
         return np.log(np.maximum(np.average(outcome, axis=0, weights=weights), _TINY))
@@ -530,8 +536,10 @@ def named_losses(text: str, n_outputs: int) -> list[Loss] | None:
 
 def check_link(text: str, link: str) -> None:
     """Raise ValueError if a loss, given by its name, does not take the scores of a model with this link."""
-    allowed = _LOSSES_OF_LINK.get(link)
-    if allowed is not None and text.partition(":")[0] not in allowed:
+    allowed, (loss, _, transformation) = _LOSSES_OF_LINK.get(link), text.partition(" of ")
+    name = loss.partition(":")[0]
+    is_of_log = link == "log" and transformation == "log" and name in _LOSSES_OF_LINK["probability"]
+    if allowed is not None and not is_of_log and (transformation or name not in allowed):
         raise ValueError(
             f"`loss` must be a loss of scores that are {_SCORE_OF_LINK[link]}: {', '.join(sorted(allowed))}; got "
             f"{text!r}. For a loss of the response, pass a function of scores and outcomes that converts the scores."

@@ -29,7 +29,15 @@ from treeanova.data.columns import encode, frame, printable
 from treeanova.data.features import Schema
 from treeanova.data.files import records
 from treeanova.decomposition.function import Function, labels_by_key
-from treeanova.decomposition.held_out import HeldOut, LossRows, Question, held_out, outcome_of, questions_of
+from treeanova.decomposition.held_out import (
+    HeldOut,
+    LossRows,
+    Question,
+    held_out,
+    notes_on_scale,
+    outcome_of,
+    questions_of,
+)
 from treeanova.decomposition.result import Result, aligned_rows
 from treeanova.decomposition.steps import (
     Steps,
@@ -503,6 +511,7 @@ class HeldRows(NamedTuple):
     weights: Floats
     group: npt.NDArray[Any] | None
     members: Members | None = None
+    notes: tuple[str, ...] = ()
 
     def terms_at(self, tables: Tables, keys: Sequence[Key]) -> Floats:
         """Return terms at the rows; in a bag, those of the members that were not trained on the row."""
@@ -546,7 +555,8 @@ def held_rows(schema: Schema, X: Any, y: Any, *, loss: Any, group: Any, sample_w
     outcome = outcome_of(schema, question, y, n_rows, is_counted)
     check_number("rows", "`X`", len(encoded))
     ids = None if group is None else group_ids(group, is_counted)
-    return HeldRows(Rows(encoded), np.flatnonzero(is_counted), question, outcome, weights, ids)
+    notes = tuple(notes_on_scale(schema, loss))
+    return HeldRows(Rows(encoded), np.flatnonzero(is_counted), question, outcome, weights, ids, notes=notes)
 
 
 def simplify(
@@ -599,7 +609,7 @@ def simplify(
         _share(_variance(change, held.weights), variance),
         float(np.abs(change).max()),
         frame(_changed_rows(held.positions, score, models[size].score, function.grid.schema.outputs), settings.backend),
-        tuple(notes),
+        (*held.notes, *notes),
         {n: functools.partial(_made, make, tables, density, model) for n, model in models.items()},
     )
 

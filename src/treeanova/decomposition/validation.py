@@ -15,7 +15,7 @@ from treeanova.data.columns import encode, frame, printable
 from treeanova.data.files import records
 from treeanova.decomposition.evidence import Evidence, evidence_of, slope_of
 from treeanova.decomposition.function import Function, per_output
-from treeanova.decomposition.held_out import HeldOut, LossRows, held_out, outcome_of, questions_of
+from treeanova.decomposition.held_out import HeldOut, LossRows, held_out, notes_on_scale, outcome_of, questions_of
 from treeanova.decomposition.result import Result, aligned_rows, first_names_text
 from treeanova.density.counting import NEGLIGIBLE_WEIGHT
 from treeanova.density.statistics import checked_weights
@@ -159,7 +159,7 @@ def validate(
     labels, orders = function.components.labels(schema.names), function.components.orders
     table: list[dict[str, Any]] = []
     losses: list[tuple[float, float]] = []
-    notes: list[str] = []
+    notes = notes_on_scale(schema, loss)
     pairs = list(zip(questions, outcomes, strict=True))
     for question, outcome in counted(progress, "losses", pairs, len(pairs)):
         held = held_out(question, score[:, question.outputs], outcome, weights, ids)
@@ -209,7 +209,13 @@ def check_number(units: str, where: str, n_units: int) -> None:
 
 
 def check_size(held: HeldOut) -> None:
-    """Raise ValueError for outcomes whose squared losses, squared again for errors, leave the range of floats."""
+    """Raise ValueError for losses that overflow, and for outcomes whose squared losses, squared again, would."""
+    if not np.isfinite(held.mean_loss(held.score)):
+        largest_score = float(np.abs(held.score).max())
+        raise ValueError(
+            f"`loss` must be finite, got an infinite {held.loss.name} with scores up to {largest_score:.3g}; pass "
+            "another loss."
+        )
     if not isinstance(held, LossRows) or not held.loss.is_on_scale:
         return
     size = max(float(np.abs(numbers).max(initial=0.0)) for numbers in (held.outcome, held.score))
