@@ -22,6 +22,7 @@ from treeanova.decomposition.decomposition import load as load
 from treeanova.decomposition.decomposition import mean as mean
 from treeanova.decomposition.explanation import Explanation as Explanation
 from treeanova.decomposition.gap import Gap as Gap
+from treeanova.decomposition.impact import Impact as Impact
 from treeanova.decomposition.monotonicity import Monotonicity as Monotonicity
 from treeanova.decomposition.predictions import Term as Term
 from treeanova.decomposition.simplify import Simplification as Simplification
@@ -32,5 +33,6 @@ from treeanova.readers import read_model as read_model
 from treeanova.readers import register_reader as register_reader
 from treeanova.report import write_report as write_report
 from treeanova.terms.layout import Plan as Plan
+from treeanova.terms.terms import Edit as Edit
 
 __version__: str

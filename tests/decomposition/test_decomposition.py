@@ -168,7 +168,8 @@ def test_parts_of_a_deep_decomposition(deep, deep_fx):
     np.testing.assert_allclose(without.decision_function(x), without.decision_function(moved), atol=1e-12)
     uniform = low.with_density("uniform")
     np.testing.assert_allclose(uniform.decision_function(x), low.decision_function(x), atol=1e-12)
-    assert uniform._function.scope == low._function.scope == Scope(n_terms=len(deep_fx.terms))
+    assert uniform._function.scope == low._function.scope
+    assert low._function.scope == Scope(n_terms=len(deep_fx.terms), edits=tuple(low.history))
     with pytest.raises(ValueError, match=f"needs all terms of a deep ensemble, got {len(without.terms)} selected"):
         without.with_density("uniform")
 

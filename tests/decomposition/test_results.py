@@ -64,7 +64,7 @@ def test_labels_that_tables_print_are_keys(and_tree):
     assert fx.table(label).equals(fx.table(("x0", "x1")))
     assert list(fx.select(terms=[label]).terms) == [("x0", "x1")]
     assert list(fx.select(terms=[("x1",), label], order=1)) == [("x1",)]
-    assert fx.scale(label, 0.0).history == ("x0 × x1 times 0",)
+    assert [edit.words for edit in fx.scale(label, 0.0).history] == ["x0 × x1 times 0"]
     with pytest.raises(TypeError, match=r"`terms` must be a list of terms, got 'x0'; pass \['x0'\]"):
         fx.select(terms="x0")
 

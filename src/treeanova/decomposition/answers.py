@@ -505,8 +505,8 @@ class Answers(Predictions):
         >>> rng = np.random.default_rng(0)
         >>> rows = rng.integers(0, 2, size=(200, 2))
         >>> y = rows[:, 0] + 0.1 * rng.normal(size=200)  # the outcome depends on x0 only
-        >>> fx.simplify(rows, y).chosen.history
-        ('simplified to 1 term',)
+        >>> [edit.words for edit in fx.simplify(rows, y).chosen.history]
+        ['simplified to 1 term']
         """
         options = SimplifyOptions(
             None if max_terms is None else checked_whole("max_terms", max_terms, 0, "leave it out for no limit"),

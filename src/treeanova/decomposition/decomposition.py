@@ -11,20 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from treeanova.anova.certificate import Certificate
-from treeanova.core.arrays import Floats, Key, Names, checked_whole, label_of, labels_of
+from treeanova.core.arrays import Key, checked_whole
 from treeanova.core.files import ARCHIVE, check_folder, check_suffix
 from treeanova.core.progress import Clock, Progress, one_step, quiet, reporting
-from treeanova.decomposition.answers import Answers, caveats, html_summary, is_in_one_cell, one_cell_words
-from treeanova.decomposition.certify import Score, certify, certify_raw, measured_again, remainder_share
-from treeanova.decomposition.function import (
-    Factors,
-    Function,
-    check_editable,
-    combined_source,
-    factors_of,
-    response_effects,
-    scaled_terms,
-)
+from treeanova.decomposition.answers import caveats, html_summary, is_in_one_cell, one_cell_words
+from treeanova.decomposition.certify import Score, certify, certify_raw, remainder_share
+from treeanova.decomposition.editing import Editing
+from treeanova.decomposition.function import Function, combined_source, response_effects
 from treeanova.decomposition.importance import moments_take_long
 from treeanova.decomposition.predictions import function_of
 from treeanova.decomposition.simplify import (
@@ -37,13 +30,12 @@ from treeanova.density.base import Density
 from treeanova.density.kinds import density_of
 from treeanova.density.statistics import Statistics, check_weighted_rows, statistics_of
 from treeanova.errors import ArchiveError, DensityWarning
-from treeanova.model.grid import Binning
 from treeanova.storage import codec
 from treeanova.storage.saved import Saved, pack, unpack
 from treeanova.storage.statistics import after_saving, describe_density, restore_density
 from treeanova.terms.moments import Moments
 from treeanova.terms.source import AdditiveModel, Settings, Source
-from treeanova.terms.terms import Scope, TermSet
+from treeanova.terms.terms import Edit, Scope, TermSet
 from treeanova.views import scale_of
 
 _SAME = object()  # for arguments that are left out where None has a meaning
@@ -52,7 +44,7 @@ _DAMAGE = LookupError, ValueError, TypeError, AttributeError, ImportError, Arith
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Decomposition(Answers):
+class Decomposition(Editing):
     """A model as intercept + pure main effects + pure interactions under a density.
 
     `treeanova.decompose` makes it. Operations such as `select` or `with_density` return new decompositions.
@@ -93,18 +85,10 @@ class Decomposition(Answers):
         certificate = certify_raw(self.certificate, self._names, effects.terms, weights)
         return self._with(terms=dataclasses.replace(terms, weights=weights), scope=scope, certificate=certificate)
 
-    def _weights_on(self, key: Key, binnings: Sequence[Binning] | None) -> Floats:
-        """Return weights of a term's cells on merged bins, or the grid's (None): its table's if that has these bins."""
-        of_table = self._function.effects.binnings.get(key)
-        if binnings is None or of_table is None:
-            has_these_bins = binnings is of_table
-        else:
-            has_these_bins = all(map(Binning.equals, of_table, binnings))
-        return self._table_weights(key) if has_these_bins else self._shown_density.table(key, binnings)
-
     def _with(self, *, certificate: Certificate, model: Any = _SAME, **changes: Any) -> Decomposition:
-        """Return the same with another source, terms or scope (fields of `Function`), and without cached moments."""
+        """Return the same with another source, terms or scope, and without cached moments; it cannot be undone."""
         function = dataclasses.replace(self._function, **changes)
+        function = dataclasses.replace(function, scope=dataclasses.replace(function.scope, edits=tuple(self.history)))
         model = self.model if model is _SAME else model
         return Decomposition(function, self.density, certificate, self._settings, model)
 
@@ -116,7 +100,7 @@ class Decomposition(Answers):
         counts += f"; {len(at_rows):,} of higher orders at rows" if at_rows else ""
         counts += "; all others added up by order" if function.unlisted_orders else ""
         counts += "; a remainder" if self.has_remainder else ""
-        partial = "" if self.history or not scope.is_part else f" (of {scope.n_terms})"
+        partial = "" if scope.words or not scope.is_part else f" (of {scope.n_terms})"
         source = function.source
         if partial and isinstance(source, AdditiveModel) and not {*function.terms.keys} <= {*source.terms.keys}:
             partial = f", of a selection from the model's {scope.n_terms}"
@@ -125,8 +109,8 @@ class Decomposition(Answers):
             f"Decomposition of {len(self):,} terms{partial}: {counts or 'none'}",
             f"  density {self.density.name}, link {self.schema.link}: {scale_of(self.schema)}{outputs}",
         ]
-        if self.history:
-            lines.append(f"  edited ({', '.join(self.history)}): no longer the model")
+        if scope.words:
+            lines.append(f"  edited ({', '.join(scope.words)}): no longer the model")
         return "\n".join([*lines, *(f"  {line}" for line in caveats(self))])
 
     def _repr_html_(self) -> str:
@@ -180,11 +164,12 @@ class Decomposition(Answers):
         names = None if features is None else self._checked_names(features)
         keys = None if terms is None else self._keys("terms", terms)
         return self._selected(
+            "select",
             lambda key: (
                 (orders is None or len(key) in orders)
                 and (names is None or names.issuperset(self._names(key)))
                 and (keys is None or key in keys)
-            )
+            ),
         )
 
     def drop(self, *features: str | Collection[str]) -> Decomposition:
@@ -211,7 +196,8 @@ class Decomposition(Answers):
         """
         lists = ([entry] if isinstance(entry, str) else entry for entry in features)
         names = self._checked_names([name for listed in lists for name in listed])
-        return self._selected(lambda key: names.isdisjoint(self._names(key)))
+        words = f"{', '.join(name for name in self.schema.names if name in names)} dropped"
+        return self._selected("drop", lambda key: names.isdisjoint(self._names(key)), words)
 
     def _checked_orders(self, order: int | Collection[int]) -> set[int]:
         """Return one or several orders as a set; raise ValueError if one is not from 1 to the number of features."""
@@ -235,20 +221,11 @@ class Decomposition(Answers):
             )
         return names
 
-    @property
-    def _n_terms_of_model(self) -> int:
-        """Number of the model's terms, also after a selection."""
-        return self._function.scope.n_terms or len(self._function.components)
-
-    def _selected(self, is_selected: Callable[[Key], bool]) -> Decomposition:
-        terms = self._function.terms.keep(is_selected)
-        scope, source = Scope(n_terms=self._n_terms_of_model, edits=self.history), AdditiveModel(terms)
-        return self._with(source=source, terms=terms, scope=scope, certificate=self._certificate_of(terms))
-
-    def _certificate_of(self, terms: TermSet) -> Certificate:
-        """Return what the certificate says about some of its terms."""
-        names = {self._names(key) for key in terms.effects.terms}
-        return self.certificate.of_terms(names, len(terms.keys_at_rows), has_rests=bool(terms.unlisted_orders))
+    def _selected(self, action: str, is_selected: Callable[[Key], bool], words: str = "") -> Decomposition:
+        terms, n_terms = self._function.terms.keep(is_selected), len(self._function.terms.keys)
+        words = words or f"{len(terms.keys):,} of {n_terms:,} terms selected"
+        edit = self._edit(action, words, (), {})
+        return self._after(edit, terms, AdditiveModel(terms), self._certificate_of(terms))
 
     def truncate(self, max_order: int) -> Decomposition:
         """Put all terms above an order, of a selection those that it has, into one exact remainder.
@@ -294,70 +271,6 @@ class Decomposition(Answers):
         share = remainder_share(cut, self.density)
         certificate = dataclasses.replace(certificate, higher=higher, remainder_share=share)
         return self._with(terms=terms, scope=cut.scope, certificate=certificate)
-
-    def scale(self, term: str | Collection[str] | Factors, factor: float | None = None) -> Decomposition:
-        """Multiply one or several terms by a factor; the sum is then a different function from the model.
-
-        Scaled terms stay pure. `history` lists the edits, and the certificate says that the terms no longer add up to
-        the model.
-
-        Parameters
-        ----------
-        term
-            Name of a feature for its main effect, names of several or a label for an interaction, or a mapping from
-            terms to factors.
-        factor
-            A finite number: 0.5 halves the term, 0 removes it; omitted if `term` is a mapping.
-
-        Returns
-        -------
-        Decomposition
-            The intercept and all terms.
-
-        Raises
-        ------
-        ValueError
-            If the terms do not add up to the function, or if a term has no table.
-
-        Examples
-        --------
-        >>> from treeanova.testing import example
-        >>> fx, X = example()
-        >>> half = fx.scale({("x0", "x1"): 0.5})
-        >>> half.decision_function(X).tolist()
-        [-0.125, 0.125, 0.125, 0.875]
-        >>> half.history
-        ('x0 × x1 times 0.5',)
-        """
-        check_editable(self._function)
-        factors: dict[Names, float] = {}
-        for name, value in factors_of(term, factor).items():
-            names = self.terms.names_of(name)
-            if names in factors:
-                raise ValueError(f"`term` must name each term once, got {label_of(names)!r} twice; leave one out.")
-            factors[names] = value
-        by_key = {self._key_of(names): value for names, value in factors.items()}
-        terms = scaled_terms(self._function.terms, by_key, self._names)
-        labels = labels_of(factors, self.schema.names)
-        edits = (f"{label} times {value:g}" for label, value in zip(labels, factors.values(), strict=True))
-        history = (*self.history, *edits)
-        certificate = dataclasses.replace(self.certificate, edits=history)
-        scope = Scope(n_terms=self._n_terms_of_model, edits=history)
-        return self._with(source=AdditiveModel(terms), terms=terms, scope=scope, certificate=certificate, model=None)
-
-    def _edited(self, terms: TermSet, density: Density, edit: str) -> Decomposition:
-        """Return a decomposition of new terms, all with tables and weights; `edit` says in `history` what was done."""
-        history = (*self.history, edit)
-        certificate = measured_again(self._certificate_of(terms), self._names, terms.effects.terms, terms.weights)
-        certificate = dataclasses.replace(certificate, higher=None, edits=history)
-        scope = Scope(n_terms=self._n_terms_of_model, edits=history)
-        function = dataclasses.replace(self._function, source=AdditiveModel(terms), terms=terms, scope=scope)
-        return Decomposition(function, density, certificate, self._settings)
-
-    @property
-    def history(self) -> tuple[str, ...]:
-        """Manual edits of the terms, oldest first; empty for the terms of a model."""
-        return self._function.scope.edits
 
     def on_response_scale(self, *, progress: bool | Progress | None = None) -> Decomposition:
         """Decompose the response, such as the probability, instead of the score; exact.
@@ -454,7 +367,7 @@ class Decomposition(Answers):
             return NotImplemented
         return _combined([self, other], [1.0, -1.0])
 
-    def save(self, path: str | os.PathLike[str], *, rows: bool = True) -> None:
+    def save(self, path: str | os.PathLike[str], *, rows: bool = True, past: bool = True) -> None:
         """Write the decomposition, without the model, to one file; `treeanova.load` reads it.
 
         The file has statistics of X, so that `with_density`, `importance`, `standard_errors` and reports need no X
@@ -471,6 +384,9 @@ class Decomposition(Answers):
         rows
             False leaves out the sample, and the sums of bins with fewer than ten rows, for privacy. Standard errors,
             and terms without a table under another density, then need X.
+        past
+            False leaves out the decompositions before each edit, with terms that were dropped: the file has the history
+            in words, but `undo` and `impact` need those. Tables that did not change are in the file once.
 
         Examples
         --------
@@ -483,22 +399,33 @@ class Decomposition(Answers):
         """
         check_suffix(path, ARCHIVE)
         check_folder(path, "fx.tav")
-        codec.write(path, *pack(self._saved(self.density, self._moments_to_save(with_rows=rows)), rows=rows))
+        saved = self._saved(self.density, self._moments_to_save(with_rows=rows))
+        codec.write(path, *pack(saved if past else saved._replace(past=()), rows=rows))
 
     def _saved(self, density: Density, moments: Moments | None) -> Saved:
-        """Return what a file or pickle holds, with a density that can be saved."""
+        """Return what a file holds, with the decompositions before each edit."""
+        history, n_first = tuple(self.history), len(self.history) - len(self._past)
+        states: Sequence[Decomposition] = self._past
+        past = (s._content(s.density, s._saved_moments, history[: n_first + i]) for i, s in enumerate(states))  # noqa: SLF001
+        return self._content(density, moments, history)._replace(past=tuple(past))
+
+    def _content(self, density: Density, moments: Moments | None, edits: tuple[Edit, ...]) -> Saved:
         function = self._function
-        return Saved(
-            function.source, function.terms, density, self.certificate, function.scope, self._settings, moments
-        )
+        scope = dataclasses.replace(function.scope, edits=edits)
+        return Saved(function.source, function.terms, density, self.certificate, scope, self._settings, moments)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what `save` holds, for pickles: not the model, and of rows the bins of a sample."""
+        saved = self._saved(self._density_to_pickle(), self._moments_to_save())
+        pairs = zip(saved.past, self._past, strict=True)
+        past = tuple(earlier._replace(density=state._density_to_pickle()) for earlier, state in pairs)  # noqa: SLF001
+        return _decomposition_of, (saved._replace(past=past),)
+
+    def _density_to_pickle(self) -> Density:
+        """Return the density as a file restores it: of rows, the bins of a sample."""
         function = self._function
         statistics = after_saving(self.statistics, function.grid, function.source.needed_tables())
-        weights = function.terms.weights
-        density = restore_density(describe_density(self.density), function.effects, weights, statistics)
-        return _decomposition_of, (self._saved(density, self._moments_to_save()),)
+        return restore_density(describe_density(self.density), function.effects, function.terms.weights, statistics)
 
     def _moments_to_save(self, *, with_rows: bool = True) -> Moments | None:
         """Return moments of terms for a file; None if they take long and follow from its rows, or if rows are gone."""
@@ -566,10 +493,10 @@ def purified_again(fx: Decomposition, density: Density, progress: Progress = qui
 
 def _with_scope_of(original: Decomposition, fx: Decomposition) -> Decomposition:
     """Return `fx` with the scope and edits of `original` if that is a selection of terms, or edited."""
-    scope = dataclasses.replace(function_of(original).scope, order=None)
+    scope = dataclasses.replace(function_of(original).scope, order=None, edits=tuple(original.history))
     if not scope.is_part:
         return fx
-    certificate = dataclasses.replace(fx.certificate, edits=original.history)
+    certificate = dataclasses.replace(fx.certificate, edits=scope.words)
     function = dataclasses.replace(function_of(fx), scope=scope)
     return dataclasses.replace(fx, _function=function, certificate=certificate)
 
@@ -679,9 +606,10 @@ def load(path: str | os.PathLike[str]) -> Decomposition:
 
 def _decomposition_of(saved: Saved) -> Decomposition:
     """Return the decomposition of what a file holds; raise ValueError if its moments belong to other terms."""
-    source, terms, density, certificate, scope, settings, moments = saved
+    source, terms, density, certificate, scope, settings, moments, earlier = saved
     function = Function(source, terms, scope, settings.n_jobs)
     n_components = len(function.components)
     if moments is not None and len(moments.variance) != n_components:
         raise ValueError(f"moments must be of {n_components} terms, got {len(moments.variance)}")
-    return Decomposition(function, density, certificate, settings, _saved_moments=moments)
+    past = tuple(map(_decomposition_of, earlier))
+    return Decomposition(function, density, certificate, settings, _saved_moments=moments, _past=past)

@@ -431,18 +431,20 @@ def factors_of(term: str | Collection[str] | Factors, factor: float | None) -> d
     return {name: float(value) for name, value in factors.items()}
 
 
-def check_editable(function: Function) -> None:
+def check_editable(function: Function, action: str) -> None:
     """Raise ValueError if the terms do not add up to the function: an edit would lose the rest."""
     if function.has_remainder or function.unlisted_orders:
         unlisted = "a remainder" if function.has_remainder else "terms that are added up by order"
         raise ValueError(
-            f"scale() must have all of the function in its terms, got {unlisted} too; decompose with terms='all' or a "
-            "larger `budget`, or choose the terms to keep with select() first."
+            f"{action}() must have all of the function in its terms, got {unlisted} too; decompose with terms='all' or "
+            "a larger `budget`, or choose the terms to keep with select() first."
         )
 
 
-def scaled_terms(terms: TermSet, factors: Mapping[Key, float], names_of: Callable[[Key], Names]) -> TermSet:
-    """Return terms multiplied by their factors; raise ValueError for a term without a table."""
+def scaled_terms(
+    terms: TermSet, factors: Mapping[Key, float], names_of: Callable[[Key], Names], outputs: Sequence[int]
+) -> TermSet:
+    """Return terms multiplied by their factors, for some outputs; raise ValueError for a term without a table."""
     for key in factors:
         if not terms.has_table(key):
             raise ValueError(
@@ -450,8 +452,9 @@ def scaled_terms(terms: TermSet, factors: Mapping[Key, float], names_of: Callabl
                 "decompose with a higher `tensor_order`."
             )
     effects = terms.effects
-    tables = {key: values * factors.get(key, 1.0) for key, values in effects.terms.items()}
-    return dataclasses.replace(terms, effects=dataclasses.replace(effects, terms=tables))
+    is_scaled = np.isin(np.arange(effects.n_outputs), outputs)
+    scaled = {key: effects.terms[key] * np.where(is_scaled, factor, 1.0) for key, factor in factors.items()}
+    return dataclasses.replace(terms, effects=dataclasses.replace(effects, terms={**effects.terms, **scaled}))
 
 
 SAME_SCALE = ("identity", "probability")  # links with which the score is the response

@@ -284,7 +284,24 @@ def _table(
 
 
 def two_groups(X: Any, group: Any, schema: Schema, n_rows: int) -> tuple[tuple[str, str], Bools]:
-    """Return the names of the two groups, and whether each row is in the second; `group` is a column or its name."""
+    """Return the names of the two groups, and whether each row is in the second."""
+    labels, places = _labels_of_groups(X, group, schema, n_rows)
+    if len(labels) != 2:
+        raise ValueError(f"`group` must be two groups of rows, got {_labels_text(labels)}; {_remedy(group, labels)}.")
+    first, second = labels
+    return (_group_name(first, group), _group_name(second, group)), places == 1
+
+
+def groups_of_rows(X: Any, group: Any, schema: Schema, n_rows: int) -> tuple[list[str], Ints]:
+    """Return the names of two groups or more, in sorted order, and the position of each row's."""
+    labels, places = _labels_of_groups(X, group, schema, n_rows)
+    if len(labels) < 2:
+        raise ValueError(f"`group` must be groups of rows, got {_labels_text(labels)}; {_remedy(group, labels)}.")
+    return [_group_name(label, group) for label in labels], places
+
+
+def _labels_of_groups(X: Any, group: Any, schema: Schema, n_rows: int) -> tuple[list[Any], Ints]:
+    """Return labels of groups in sorted order, and the position of each row's."""
     if isinstance(group, str):
         column = column_named(X, group, schema)
     else:
@@ -302,10 +319,10 @@ def two_groups(X: Any, group: Any, schema: Schema, n_rows: int) -> tuple[tuple[s
         raise ValueError(
             f"`group` must be known for all rows, got {n_missing} of {n_rows} missing; leave these rows out."
         )
-    if len(labels) != 2:
-        raise ValueError(f"`group` must be two groups of rows, got {_labels_text(labels)}; {_remedy(group, labels)}.")
-    first, second = sorted((0, 1), key=lambda i: _numbers_first_key(labels[i]))
-    return (_group_name(labels[first], group), _group_name(labels[second], group)), label_index == second
+    order = sorted(range(len(labels)), key=lambda i: _numbers_first_key(labels[i]))
+    rank = np.empty(len(labels), dtype=np.int64)
+    rank[order] = np.arange(len(labels))
+    return [labels[i] for i in order], rank[label_index]
 
 
 def _labels_text(labels: Sequence[Any]) -> str:

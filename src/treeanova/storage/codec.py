@@ -270,6 +270,7 @@ _CLASSES = {
     "options": "anova.solvers.base:Options", "certificate": "anova.certificate:Certificate",
     "term-certificate": "anova.certificate:TermCertificate",
     "higher-certificate": "anova.certificate:HigherCertificate", "scope": "terms.terms:Scope",
+    "edit": "terms.terms:Edit",
     "row-totals": "density.counting:RowTotals", "schema": "data.features:Schema",
     "feature": "data.features:Feature", "number": "data.features:Numeric",
     "integer-category": "data.features:IntegerCategory", "labels": "data.features:Labels",

@@ -58,7 +58,7 @@ from treeanova.terms.source import Settings, Source
 from treeanova.terms.terms import LeafTerms, PureLeafTerms, RawLeafTerms, Scope, TermSet
 from treeanova.terms.tree_model import SOURCES
 
-_ROWS = "rows/"
+_ROWS, _PAST = "rows/", "past/"
 Tensors = Mapping[Key, Floats]
 # Thresholds, bounds of leaves and of splits by category (NaN), moments that are not known, ends of values.
 _MAY_BE_INFINITE = ("axes/", "trees/nodes/bound", "moments/", _ROWS)
@@ -84,6 +84,7 @@ class Saved(NamedTuple):
     scope: Scope
     settings: Settings
     moments: Moments | None
+    past: tuple[Saved, ...] = ()  # the decompositions before each of the last edits, oldest first
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -147,6 +148,32 @@ class LeafTables:
 
 def pack(saved: Saved, *, rows: bool = True) -> tuple[dict[str, Any], Arrays]:
     """Return a header of plain data and named arrays; `unpack` reverses this. Without `rows`, rows leave sums only."""
+    header, arrays = _pack_one(saved, rows=rows)
+    if not saved.past:
+        return header, arrays
+    header["past"] = []
+    for i, state in enumerate(saved.past):
+        earlier, of_state = _pack_one(state, rows=rows)
+        header["past"].append(earlier)
+        arrays |= {f"{_PAST}{i}/{name}": array for name, array in of_state.items()}
+    header["derived"] += sum(earlier["derived"] for earlier in header["past"])
+    header["same"], arrays = _without_copies(arrays)
+    return header, arrays
+
+
+def _without_copies(arrays: Arrays) -> tuple[dict[str, str], Arrays]:
+    """Return the names of arrays that equal another one, with the name of that, and all other arrays."""
+    first: dict[bytes, str] = {}
+    same: dict[str, str] = {}
+    for name, array in arrays.items():
+        content = f"{array.dtype.str}{array.shape}".encode() + np.ascontiguousarray(array).tobytes()
+        original = first.setdefault(hashlib.sha256(content).digest(), name)
+        if original != name:
+            same[name] = original
+    return same, {name: array for name, array in arrays.items() if name not in same}
+
+
+def _pack_one(saved: Saved, *, rows: bool) -> tuple[dict[str, Any], Arrays]:
     arrays: Arrays = {}
     effects, leaf_terms = saved.terms.effects, saved.terms.leaf_terms
     grid = effects.grid
@@ -200,6 +227,22 @@ def _n_derived(pair_residuals: Tensors, grid: Grid, ratios: Tensors, weights: Te
 
 def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
     """Return what `pack` saved; ValueError or TypeError if values in the file do not fit each other."""
+    headers = header.get("past", [])
+    arrays = {**arrays, **{name: arrays[original] for name, original in header.get("same", {}).items()}}
+    n_derived = header["derived"] - sum(codec.whole_in_range(earlier["derived"]) for earlier in headers)
+    own = {name: array for name, array in arrays.items() if not name.startswith(_PAST)}
+    saved = _unpack_one({**header, "derived": n_derived}, own)
+    past = []
+    for i, earlier in enumerate(headers):
+        start = f"{_PAST}{i}/"
+        of_state = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
+        past.append(_unpack_one(earlier, of_state))
+        if past[-1].scope.edits != saved.scope.edits[: len(saved.scope.edits) - len(headers) + i]:
+            raise ValueError("the decompositions before edits must have the history up to them")
+    return saved._replace(past=tuple(past))
+
+
+def _unpack_one(header: Mapping[str, Any], arrays: Arrays) -> Saved:
     for name, array in arrays.items():
         if array.dtype.kind not in "iub" and not name.startswith(_MAY_BE_INFINITE):
             codec.checked_finite(array)
@@ -432,7 +475,7 @@ def fingerprint(source: Source, terms: TermSet, scope: Scope) -> str:
     arrays: Arrays = {}
     effects = [terms.effects, *filter(None, [source.tables_to_save(terms)])]
     content = (
-        scope,
+        dataclasses.replace(scope, edits=()),
         tuple((table.grid.schema, table.grid.axes, _without_grid(table)) for table in effects),
         None if terms.leaf_terms is None else leaf_tables(terms.leaf_terms),
         None if source.forest is None else _nodes_of(source.forest),

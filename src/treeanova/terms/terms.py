@@ -26,7 +26,7 @@ import functools
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -41,6 +41,7 @@ from treeanova.terms.closed_form import ClosedForm, raw_at_rows, totals_cost
 from treeanova.terms.correction import Allotment, Correction, Leftover
 from treeanova.terms.kernels import sum_at_rows, sum_polynomials, sum_shares
 from treeanova.terms.layout import Trees
+from treeanova.views import percent
 
 Span = tuple[int, int]  # first and end
 Run = tuple[int, slice, Ints]  # a feature, some of the leaves of a block, and their positions in its sets
@@ -485,6 +486,84 @@ class TermSet:
 
 
 @dataclasses.dataclass(frozen=True)
+class Edit:
+    """One change of a decomposition by hand, and how far it moved the scores; an entry of `Decomposition.history`.
+
+    Attributes
+    ----------
+    words
+        What was done, such as "age made increasing".
+    action
+        Name of the method that did it.
+    terms
+        Labels of the terms that were edited.
+    arguments
+        Arguments of the method, as numbers and text.
+    note
+        A note of the user.
+    moved
+        Labels of other terms that changed because the sum was purified again; "intercept" may be among them.
+    rms, largest
+        Root mean square and largest size of the change of the score under the density; tuples if there are several
+        outputs, None if not measured.
+    share
+        Share of the density's mass where the score changes.
+    n_rows
+        Number of rows of the density at which these three were estimated; None if they are exact: those of a table.
+
+    Examples
+    --------
+    >>> from treeanova.testing import example
+    >>> fx, X = example()
+    >>> edit = fx.scale("x0", 0.5, note="as agreed").history[0]
+    >>> print(edit)
+    x0 times 0.5 (as agreed): scores move by 0.125 (root mean square), at most 0.125, in 100 % of the mass
+    """
+
+    words: str
+    action: str = ""
+    terms: tuple[str, ...] = ()
+    arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    note: str = ""
+    moved: tuple[str, ...] = ()
+    # what follows from all of this, once it is measured
+    rms: float | tuple[float, ...] | None = dataclasses.field(default=None, compare=False)
+    largest: float | tuple[float, ...] | None = dataclasses.field(default=None, compare=False)
+    share: float | None = dataclasses.field(default=None, compare=False)
+    n_rows: int | None = dataclasses.field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        numbers = [number for numbers in (self.rms, self.largest, self.share, self.n_rows) for number in _each(numbers)]
+        if any(not number >= 0 for number in numbers):
+            raise ValueError(f"measures of an edit must not be negative, got {numbers}")
+
+    @property
+    def is_selection(self) -> bool:
+        """Whether terms were left out, and no term was changed."""
+        return self.action in {"drop", "select"}
+
+    def __str__(self) -> str:
+        note = f" ({self.note})" if self.note else ""
+        others = f"; purified again, which moved {', '.join(self.moved)}" if self.moved else ""
+        return f"{self.words}{note}{self._movement_text()}{others}"
+
+    def _movement_text(self) -> str:
+        if self.rms is None or self.largest is None or self.share is None:
+            return ""
+        rms, largest = (
+            " / ".join(f"{number:.3g}" for number in _each(numbers)) for numbers in (self.rms, self.largest)
+        )
+        rows = "" if self.n_rows is None else f", by {self.n_rows:,} rows of the density"
+        share = percent(self.share).replace("\u00a0", " ")
+        where = f"in {share} of the mass{rows}"
+        return f": scores move by {rms} (root mean square), at most {largest}, {where}"
+
+
+def _each(numbers: Any) -> tuple[float, ...]:
+    return () if numbers is None else numbers if isinstance(numbers, tuple) else (numbers,)
+
+
+@dataclasses.dataclass(frozen=True)
 class Scope:
     """How much of a model the terms hold; by default all of it."""
 
@@ -492,9 +571,11 @@ class Scope:
     order: int | None = None
     # number of the model's terms, including a remainder, if the terms are a selection or edited, not the same function
     n_terms: int | None = None
-    edits: tuple[str, ...] = ()  # what was done to the terms by hand, the first edit first
+    edits: tuple[Edit | str, ...] = ()  # what was done to the terms by hand, the first edit first; words in old files
 
     def __post_init__(self) -> None:
+        edits = tuple(edit if isinstance(edit, Edit) else Edit(edit) for edit in self.edits)
+        object.__setattr__(self, "edits", edits)
         if self.edits and not self.is_part:
             raise ValueError(f"a scope with edits must have a number of terms, got {self!r}")
 
@@ -503,10 +584,20 @@ class Scope:
         """Whether the terms, with any remainder, add up to another function than the model."""
         return self.n_terms is not None
 
+    @property
+    def history(self) -> tuple[Edit, ...]:
+        return tuple(edit for edit in self.edits if isinstance(edit, Edit))
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The edits in words; none if terms were left out only."""
+        is_selection = all(edit.is_selection for edit in self.history)
+        return () if is_selection else tuple(edit.words for edit in self.history)
+
     def __str__(self) -> str:
         words = "terms" if self.order is not None else "all terms"
         if self.is_part:
             words = f"a selection from {self.n_terms} terms"
-        if self.edits:
-            words = f"edited terms ({', '.join(self.edits)})"
+        if self.words:
+            words = f"edited terms ({', '.join(self.words)})"
         return words if self.order is None else f"{words} up to order {self.order}, and a remainder"
