@@ -34,7 +34,7 @@ from treeanova.density.base import Density
 from treeanova.model.axes import Axis, short_ends
 from treeanova.model.effects import Effects, take_bins, weighted_sum, without_rounding
 from treeanova.model.grid import Binning, binning_by, common_refinement
-from treeanova.terms.source import Settings, purify_tensors
+from treeanova.terms.source import PureTerms, Settings, purify_tensors
 from treeanova.views import first_texts
 
 _ROUNDING = 1e-12  # relative to the largest value
@@ -61,30 +61,43 @@ def replaced(effects: Effects, tables: Mapping[Key, Floats], intercept: Floats |
 
 def purified_edit(before: Effects, edited: Effects, density: Density, settings: Settings) -> PureEdit:
     """Return `edited`, whose terms were those of `before`, with pure terms again."""
-    keys = _differing(edited, before)
-    base, addition = before, difference(edited, before)
-    if any(not _refine(edited, before, key) for key in keys):  # merged bins, which a change over all bins would divide
-        base = dataclasses.replace(edited.keep(lambda key: key not in keys), intercept=edited.intercept)
-        addition = dataclasses.replace(edited.keep(keys.__contains__), intercept=np.zeros(edited.n_outputs))
-    pure = purify_tensors(addition, density, settings)
-    summed = weighted_sum([base, pure.terms.effects], [1.0, 1.0])
-    summed = without_rounding(summed, np.full(edited.n_outputs, ROUNDING * size_of(before)))
-    tolerance = _ROUNDING * size_of(before)
-    effects = summed.keep(lambda key: key in before.terms or _largest(summed.terms[key]) > tolerance)
+    keys, size = _differing(edited, before), size_of(before)
+    has_other_bins = any(not _has_bins_of(edited, before, key) for key in keys)
+    summed, pure = _with_pure_change(before, edited, frozenset(keys if has_other_bins else ()), density, settings)
+    summed = without_rounding(summed, np.full(edited.n_outputs, ROUNDING * size))
+    effects = summed.keep(lambda key: key in before.terms or _largest(summed.terms[key]) > _ROUNDING * size)
     others = [key for key in effects.terms if key in pure.terms.effects.terms and key not in keys]
-    moved = [key for key in others if key not in before.terms or _moves(effects, before, key, tolerance)]
-    if _largest(effects.intercept - edited.intercept) > tolerance:
+    moved = [key for key in others if key not in before.terms or _moves(effects, before, key, _ROUNDING * size)]
+    if _largest(effects.intercept - edited.intercept) > _ROUNDING * size:
         moved.append(())
     return PureEdit(effects, pure.measured, tuple(moved))
+
+
+def _with_pure_change(
+    before: Effects, edited: Effects, whole: frozenset[Key], density: Density, settings: Settings
+) -> tuple[Effects, PureTerms]:
+    """Return the pure sum, and what was purified: the change, or all of the terms in `whole`.
+
+    A term that is pure on its bins is not so on others, so terms whose bins change are purified as a whole.
+    """
+    base, addition = before, difference(edited, before)
+    if whole:
+        base = edited.keep(lambda key: key not in whole)
+        addition = dataclasses.replace(edited.keep(whole.__contains__), intercept=np.zeros(edited.n_outputs))
+    pure = purify_tensors(addition, density, settings)
+    summed = weighted_sum([base, pure.terms.effects], [1.0, 1.0])
+    divided = {key for key in base.terms if len(key) > 1 and not _has_bins_of(summed, base, key)}
+    if divided <= whole:
+        return summed, pure
+    return _with_pure_change(before, edited, whole | _differing(edited, before) | divided, density, settings)
 
 
 def _differing(after: Effects, before: Effects) -> set[Key]:
     return {key for key in {*after.terms, *before.terms} if after.terms.get(key) is not before.terms.get(key)}
 
 
-def _refine(after: Effects, before: Effects, key: Key) -> bool:
-    """Whether the bins of a term are the same as before, or finer."""
-    return all(map(Binning.refines, after.binnings_of(key), before.binnings_of(key)))
+def _has_bins_of(one: Effects, other: Effects, key: Key) -> bool:
+    return all(map(Binning.equals, one.binnings_of(key), other.binnings_of(key)))
 
 
 def _moves(after: Effects, before: Effects, key: Key, tolerance: float) -> bool:
