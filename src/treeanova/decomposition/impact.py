@@ -180,7 +180,7 @@ class Impact(Result):
     Gap of the mean scores, x0 = 1 minus x0 = 0
     <BLANKLINE>
     edit          before  after  change  error
-    x0 times 0.5  0.5     0.25   -0.25   –
+    x0 times 0.5     0.5   0.25   -0.25      –
     """
 
     table: Any
