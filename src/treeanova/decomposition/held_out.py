@@ -81,10 +81,8 @@ def notes_on_scale(schema: Schema, loss: Any) -> list[str]:
         return []
     if given[0].outcome in {"grades", "times"}:  # ranks, which have no scale
         return []
-    return [
-        f"the model states {stated[0].name}, so its scores seem to be on the scale of the outcome; {given[0].name} takes "
-        "them for log-odds or logarithms"
-    ]
+    scale = f"the model states {stated[0].name}, so its scores seem to be on the scale of the outcome"
+    return [f"{scale}; {given[0].name} takes them for log-odds or logarithms"]
 
 
 def _error_of_unknown_loss(schema: Schema, loss: Any) -> ValueError:
