@@ -190,8 +190,8 @@ def _checked_rows(content: bytes, separator: str, n_columns: int, file_name: str
 
 def _quote_positions(content: bytes, file_name: str, separators: bytes = b",;\t|") -> Ints:
     """Return byte positions of quotes, which open and close cells in turn; TableError for one within a cell."""
-    quotes = _byte_positions(content, b'"')
     text = np.frombuffer(content, dtype=np.uint8)
+    quotes = np.flatnonzero(text == ord('"'))
     allowed = np.frombuffer(b'"\n\r' + separators, dtype=np.uint8)
     before_opening = text[quotes[::2] - 1][quotes[::2] > 0]
     after_closing = text[np.minimum(quotes[1::2] + 1, len(text) - 1)][quotes[1::2] + 1 < len(text)]
@@ -205,12 +205,8 @@ def _quote_positions(content: bytes, file_name: str, separators: bytes = b",;\t|
 
 def _outside_quotes(content: bytes, character: bytes, quotes: Ints) -> Ints:
     """Return byte positions of a character, a separator or a line end, that is not within a quoted cell."""
-    positions = _byte_positions(content, character)
+    positions = np.flatnonzero(np.frombuffer(content, dtype=np.uint8) == character[0])
     return positions[np.searchsorted(quotes, positions) % 2 == 0]  # after an even number of quotes
-
-
-def _byte_positions(content: bytes, character: bytes) -> Ints:
-    return np.flatnonzero(np.frombuffer(content, dtype=np.uint8) == character[0])
 
 
 def _csv_by_polars(content: bytes, separator: str, names: list[str], text_columns: list[str]) -> Any:

@@ -60,6 +60,7 @@ _QUANTILE_FORESTS = {"RandomForestQuantileRegressor", "ExtraTreesQuantileRegress
 
 
 def is_sklearn(item: Any) -> bool:
+    """Whether a class or method is defined in scikit-learn itself."""
     return str(item.__module__).partition(".")[0] == "sklearn"
 
 
@@ -82,6 +83,7 @@ def feature_names(model: Any) -> tuple[list[str], bool]:
 
 
 def numeric_schema(model: Any, outputs: tuple[str, ...], link: str, *, accepts_missing: bool, objective: str) -> Schema:
+    """Return the schema of an estimator whose features are all numbers."""
     names, named = feature_names(model)
     features = tuple(Feature(name, Numeric(), accepts_missing=accepts_missing) for name in names)
     classes = plain_labels(getattr(model, "classes_", ()))
@@ -89,6 +91,7 @@ def numeric_schema(model: Any, outputs: tuple[str, ...], link: str, *, accepts_m
 
 
 def _checked_class_outputs(model: Any) -> tuple[str, ...]:
+    """Return names of a classifier's outputs; UnsupportedModelError for several targets or one class."""
     if isinstance(model.classes_, list):
         raise UnsupportedModelError(
             f"{type(model).__name__} cannot be read: it predicts several targets; fit one classifier for each."
@@ -117,6 +120,7 @@ def loss_objective(model: Any) -> str:
 
 
 def _check_trees(model: Any, trees: Sequence[Any]) -> None:
+    """Raise UnsupportedModelError unless all members of an ensemble are scikit-learn's own decision trees."""
     kind = "DecisionTreeClassifier" if hasattr(model, "classes_") else "DecisionTreeRegressor"
     for cls in {type(tree) for tree in trees}:
         if kind not in [base.__name__ for base in cls.__mro__ if is_sklearn(base)]:
@@ -130,7 +134,7 @@ def _node_counts(trees: Sequence[Any]) -> Ints:
     return np.array([tree.tree_.node_count for tree in trees], dtype=np.int64)
 
 
-def _structure_of(trees: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
+def _splits_of(trees: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
     """Return arguments of `assemble` for trees one after the other, all but their values."""
     arrays = [tree.tree_ for tree in trees]
     left, right = (np.concatenate([getattr(tree, f"children_{side}") for tree in arrays]) for side in ("left", "right"))
@@ -143,24 +147,26 @@ def _structure_of(trees: Sequence[Any]) -> dict[str, npt.NDArray[Any]]:
 
 
 def read_forest(model: Any) -> Forest:
+    """Read one tree, or a forest as the mean of its trees."""
     trees = getattr(model, "estimators_", [model])
-    return _mean_of_trees(model, trees, _structure_of(trees))
+    return _mean_of_trees(model, trees, _splits_of(trees))
 
 
 def read_bagging(model: Any) -> Forest:
-    """Read a bag; its trees number the columns that they see, which may be some of the data's."""
+    """Read Bagging*; a tree numbers only the columns that it sees, which estimators_features_ lists."""
     trees = model.estimators_
     _check_trees(model, trees)
-    structure = _structure_of(trees)
+    splits = _splits_of(trees)
     columns = [
         np.asarray(tree_columns)[np.maximum(tree.tree_.feature, 0)]
         for tree, tree_columns in zip(trees, model.estimators_features_, strict=True)
     ]
-    structure["feature"] = np.concatenate(columns)
-    return _mean_of_trees(model, trees, structure)
+    splits["feature"] = np.concatenate(columns)
+    return _mean_of_trees(model, trees, splits)
 
 
-def _mean_of_trees(model: Any, trees: Sequence[Any], structure: dict[str, npt.NDArray[Any]]) -> Forest:
+def _mean_of_trees(model: Any, trees: Sequence[Any], splits: dict[str, npt.NDArray[Any]]) -> Forest:
+    """Return the mean of trees as a forest; `splits` are arguments of `assemble`, all but the values."""
     if hasattr(model, "classes_"):
         outputs, link, objective = _checked_class_outputs(model), "probability", "brier"
         values = without_first_of_two(np.concatenate([_probabilities(tree, len(model.classes_)) for tree in trees]))
@@ -171,7 +177,7 @@ def _mean_of_trees(model: Any, trees: Sequence[Any], structure: dict[str, npt.ND
         objective = "absolute" if trees[0].criterion == "absolute_error" else "squared"
     accepts_missing = bool(trees[0]._support_missing_values(np.empty((0, 0))))  # noqa: SLF001  predict asks the same
     schema = numeric_schema(model, outputs, link, accepts_missing=accepts_missing, objective=objective)
-    return assemble(schema, np.zeros(len(outputs)), values=values / len(trees), **structure)
+    return assemble(schema, np.zeros(len(outputs)), values=values / len(trees), **splits)
 
 
 def _probabilities(tree: Any, n_classes: int) -> Floats:
@@ -185,16 +191,17 @@ def _probabilities(tree: Any, n_classes: int) -> Floats:
 
 
 def read_boosting(model: Any) -> Forest:
+    """Read GradientBoosting*, whose `estimators_` has a tree for each stage and class."""
     n_classes = model.estimators_.shape[1]
     trees = model.estimators_.ravel()
     values = np.concatenate([tree.tree_.value[:, 0, 0] for tree in trees])
     output = np.repeat(np.arange(len(trees)) % n_classes, _node_counts(trees))
     values = in_column(model.learning_rate * values, output, n_classes)
     schema = _boosted_schema(model, accepts_missing=False)
-    return assemble(schema, _start(model), values=values, **_structure_of(trees))
+    return assemble(schema, _starting_score(model), values=values, **_splits_of(trees))
 
 
-def _start(model: Any) -> Floats:
+def _starting_score(model: Any) -> Floats:
     """Return the raw prediction that boosting starts from, which must be the same for all rows."""
     start = model.init_
     constant = isinstance(start, str) or (
@@ -211,6 +218,7 @@ def _start(model: Any) -> Floats:
 
 
 def read_adaboost(model: Any) -> Forest:
+    """Read an AdaBoostClassifier as a weighted sum of votes."""
     trees = model.estimators_
     _check_trees(model, trees)
     if getattr(model, "algorithm", "SAMME") == "SAMME.R":
@@ -228,10 +236,11 @@ def read_adaboost(model: Any) -> Forest:
     votes = np.where(voted_class[:, None] == np.arange(n_classes), 1.0, -1.0 / (n_classes - 1))
     if n_classes == 2:
         votes = np.where(voted_class == 1, 2.0, -2.0)[:, None]
-    return assemble(schema, np.zeros(len(outputs)), values=votes * tree_weight[:, None], **_structure_of(trees))
+    return assemble(schema, np.zeros(len(outputs)), values=votes * tree_weight[:, None], **_splits_of(trees))
 
 
 def read_histogram_boosting(model: Any) -> Forest:
+    """Read HistGradientBoosting*, whose trees are arrays of structs, `nodes`."""
     predictors = [tree for stage in model._predictors for tree in stage]  # noqa: SLF001  no public form
     n_outputs = model.n_trees_per_iteration_
     nodes = np.concatenate([tree.nodes for tree in predictors])
@@ -264,6 +273,7 @@ def read_histogram_boosting(model: Any) -> Forest:
 
 
 def _histogram_schema(model: Any) -> Schema:
+    """Return the schema of HistGradientBoosting*, with the labels of its category columns."""
     schema = _boosted_schema(model, accepts_missing=True)
     features = list(schema.features)
     if model._preprocessor is not None:  # noqa: SLF001  predict uses it
@@ -280,8 +290,8 @@ def _histogram_schema(model: Any) -> Schema:
 def _category_sets(
     predictors: Sequence[Any], nodes: npt.NDArray[Any], tree_of: Ints, set_sizes: Ints, missing_left: Bools
 ) -> tuple[Ints, Bools]:
-    """Return the starts of category sets and the sets; unseen categories go where missing values go."""
-    # `set_sizes` are those of the nodes' sets, 0 at other nodes.
+    """Return arguments `category_start` and `category_left` of `assemble`; `set_sizes` are 0 at other nodes."""
+    # The last entry of a set is for unseen categories, which go where missing values go.
     sets = [np.asarray(tree.raw_left_cat_bitsets, dtype="<u4") for tree in predictors]
     first_set = block_starts(np.array([len(tree_sets) for tree_sets in sets], dtype=np.int64))
     bits = np.unpackbits(np.concatenate(sets).view(np.uint8), axis=1, bitorder="little").astype(bool)

@@ -59,9 +59,11 @@ class Stage:
 
     @property
     def kind(self) -> str:
+        """The name of its class in Spark, without the package."""
         return str(self.content.get("class", "")).rpartition(".")[2]
 
     def parameter(self, name: str, default: Any = None) -> Any:
+        """Return a parameter of the stage: as it was set, else Spark's default, else `default`."""
         stated, defaults = self.content.get("paramMap", {}), self.content.get("defaultParamMap", {})
         return stated.get(name, defaults.get(name, default))
 
@@ -113,6 +115,7 @@ def _check_counts(metadata: Any, file: pathlib.Path) -> None:
 
 
 def _open_stage(path: pathlib.Path) -> Stage:
+    """Return the stage in a folder, with the JSON of its metadata parsed."""
     files = sorted((path / "metadata").glob("part-*"))
     try:
         text = "".join(file.read_text(encoding="utf-8") for file in files)
@@ -148,7 +151,7 @@ def columns_of(stages: Sequence[Stage], model: Stage) -> tuple[tuple[Column, ...
     assembler = _producer(stages, "VectorAssembler", vector)
     if assembler is None:
         raise _refusal(f"its features must come from a VectorAssembler, got the column {vector!r} from elsewhere")
-    names = _names(assembler, "inputCols")
+    names = _column_names(assembler, "inputCols")
     if len(names) != n_features:
         raise _refusal(
             f"its VectorAssembler must join {n_features} columns of single numbers, got {len(names)} columns"
@@ -175,8 +178,8 @@ def _refusal(reason: str) -> UnsupportedModelError:
     return UnsupportedModelError(f"the Spark pipeline cannot be read: {reason}.")
 
 
-def _names(stage: Stage, parameter: str) -> list[str]:
-    """Return names of columns, as a list even for one; none if the parameter is not set."""
+def _column_names(stage: Stage, parameter: str) -> list[str]:
+    """Return names of columns from a stage's parameter, as a list even for one; none if it is not set."""
     stated = stage.parameter(parameter)
     names = [] if stated is None else stated if isinstance(stated, list) else [stated]
     if not all(isinstance(name, str) for name in names):
@@ -185,6 +188,7 @@ def _names(stage: Stage, parameter: str) -> list[str]:
 
 
 def _keeps_invalid(stage: Stage) -> bool:
+    """Whether a stage keeps rows with missing and unknown values, its parameter handleInvalid."""
     way = stage.parameter("handleInvalid", "error")
     if way not in {"error", "skip", "keep"}:
         raise ModelFileError(f"handleInvalid must be error, skip or keep, got {way!r:.60}; folder damaged?")
@@ -198,10 +202,12 @@ def _producer(stages: Sequence[Stage], kind: str, column: str) -> Stage | None:
 
 
 def _indexers(stages: Sequence[Stage]) -> dict[str, _Indexer]:
-    """Return by output column of StringIndexers the raw column, its labels, and whether others have a position too."""
+    """Return what each StringIndexer does, by its output column."""
     indexers: dict[str, _Indexer] = {}
     for stage in (stage for stage in stages if stage.kind == "StringIndexerModel"):
-        inputs, outputs = (_names(stage, f"{side}Cols") or _names(stage, f"{side}Col") for side in ("input", "output"))
+        inputs, outputs = (
+            _column_names(stage, f"{side}Cols") or _column_names(stage, f"{side}Col") for side in ("input", "output")
+        )
         row: dict[str, Any] = stage.rows("data")[0]
         arrays = row["labelsArray"] if "labelsArray" in row else [row["labels"]]
         keeps = _keeps_invalid(stage)
@@ -293,7 +299,7 @@ def _child_numbers(nodes: Sequence[Row], side: str, n_nodes: Ints) -> Ints:
 
 
 def _with_codes(columns: Sequence[Column], feature: Ints, splits: Sequence[Row], is_inner: Bools) -> list[Column]:
-    """Turn columns with category splits but without known categories into codes from 0 on."""
+    """Turn numeric columns that trees split by categories into categories with codes from 0 on, as labels."""
     counts: dict[int, int] = {}
     for j, split, inner in zip(feature.tolist(), splits, is_inner, strict=True):
         if inner and whole_number(split["numCategories"]) >= 0:
@@ -310,6 +316,7 @@ def _with_codes(columns: Sequence[Column], feature: Ints, splits: Sequence[Row],
 
 
 def _threshold(split: Row) -> float:
+    """Return the threshold of a split on numbers, the one entry of its field."""
     (threshold,) = split["leftCategoriesOrThreshold"]
     return float(threshold)
 
@@ -352,6 +359,7 @@ def read_file(path: pathlib.Path) -> Forest:
 
 
 def _read(saved: Stage) -> Forest:
+    """Read a model of trees, alone or as the last stage of a pipeline, on the columns that enter it."""
     *earlier_stages, model = [stage for stage in saved.stages() if stage.kind != "IndexToString"]
     if model.kind not in _TREES | _FORESTS | _BOOSTED:
         raise UnsupportedModelError(
@@ -417,7 +425,7 @@ def _n_classes(model: Stage) -> int:
 
 
 def _schema(model: Stage, earlier_stages: list[Stage]) -> Schema:
-    """Return outputs, link and classes; the features are added later."""
+    """Return a schema with outputs, link and classes; `forest_of` adds the features."""
     if model.kind.endswith("RegressionModel"):
         loss = str(model.parameter("lossType", "squared")) if model.kind in _BOOSTED else "squared"
         return Schema((), objective=loss)

@@ -57,6 +57,8 @@ _LINKS = {
 
 @dataclasses.dataclass(frozen=True)
 class Checkpoint:
+    """The fields of a treelite file that are used, by their names there."""
+
     is_double: bool
     n_features: int
     average: bool
@@ -134,6 +136,7 @@ class _Bytes:
         self.data, self.position = data, 0
 
     def _take(self, size: int) -> bytes:
+        """Return the next `size` bytes."""
         if size < 0 or self.position + size > len(self.data):
             raise damaged("a treelite checkpoint must hold whole fields, got one that ends early")
         self.position += size
@@ -178,7 +181,7 @@ def forest_of(checkpoint: Checkpoint) -> Forest:
     features, category_start, category_left = _categories(checkpoint, nodes, sizes)
     is_swapped = np.isin(nodes["cmp"], (_GT, _GE)) & (kind == _NUMERICAL)
     left, right = (nodes[side].astype(np.int64) for side in ("cleft", "cright"))
-    schema, values, intercept = _outputs(checkpoint, features, values, intercept)
+    schema, values, intercept = _with_schema(checkpoint, features, values, intercept)
     forest = assemble(
         schema,
         intercept,
@@ -209,8 +212,8 @@ def _bounds(nodes: Tree, *, is_double: bool) -> Floats:
 
 
 def _categories(checkpoint: Checkpoint, nodes: Tree, sizes: Ints) -> tuple[tuple[Feature, ...], Ints, Bools]:
-    """Return the features, the start of each category node's table, and all tables: whether codes go left."""
-    node, code = _members(checkpoint, sizes)
+    """Return the features, and arguments `category_start` and `category_left` of `assemble`."""
+    node, code = _category_members(checkpoint, sizes)
     if not checkpoint.is_double:
         check_values("categories of a float32 model must be up to 2^24", code, code <= 1 << 24)
     feature, inner = nodes["split_index"].astype(np.int64), nodes["cleft"] >= 0
@@ -236,8 +239,8 @@ def _categories(checkpoint: Checkpoint, nodes: Tree, sizes: Ints) -> tuple[tuple
     return tuple(features), start, is_member != leads_right
 
 
-def _members(checkpoint: Checkpoint, sizes: Ints) -> tuple[Ints, Ints]:
-    """Return pairs of a node and a code in its category set."""
+def _category_members(checkpoint: Checkpoint, sizes: Ints) -> tuple[Ints, Ints]:
+    """Return the members of all category sets as two arrays, nodes (positions) and codes."""
     owners, lists = list[int](), [np.zeros(0, dtype=np.int64)]
     for tree, start in zip(checkpoint.trees, block_starts(sizes).tolist(), strict=True):
         for k in np.flatnonzero(tree["node_type"] == _CATEGORICAL).tolist():
@@ -275,7 +278,7 @@ def _values_and_base(checkpoint: Checkpoint) -> tuple[Floats, Floats]:
 
 
 def _leaf_values(tree: Tree, shape: npt.NDArray[Any]) -> Floats:
-    """Return values of a tree's nodes, shape (n_nodes, targets, classes), of which either may be 1."""
+    """Return the values of a tree's nodes, (n_nodes, *shape): the field leaf_value, or leaf_vector for several."""
     n_values = int(shape[0]) * int(shape[1])
     begin, end = tree["leaf_vector_begin"].astype(np.int64), tree["leaf_vector_end"].astype(np.int64)
     has_vector = begin < end
@@ -289,10 +292,10 @@ def _leaf_values(tree: Tree, shape: npt.NDArray[Any]) -> Floats:
     return values.reshape(-1, int(shape[0]), int(shape[1]))
 
 
-def _outputs(
+def _with_schema(
     checkpoint: Checkpoint, features: tuple[Feature, ...], values: Floats, intercept: Floats
 ) -> tuple[Schema, Floats, Floats]:
-    """Return the schema, and values and base scores of its outputs: of two probabilities, the second is kept."""
+    """Return the schema, and values and intercept of its outputs: of two probabilities, the second is kept."""
     n_targets, n_outputs = len(checkpoint.num_class), values.shape[1]
     link = _LINKS.get(checkpoint.postprocessor, "other")
     is_scaled = link == "logit" and checkpoint.sigmoid_alpha != 1
@@ -316,13 +319,10 @@ def _outputs(
 def read(model: Any) -> Forest:
     if not hasattr(model, "serialize_bytes"):
         raise UnsupportedModelError(f"a treelite model must be a treelite.Model, got {type(model).__name__}.")
-    return _read(model.serialize_bytes())
+    with damage_reported("a treelite checkpoint"):
+        return forest_of(parse(model.serialize_bytes()))
 
 
 def read_file(path: pathlib.Path) -> Forest:
-    return _read(path.read_bytes(), path)
-
-
-def _read(data: bytes, path: pathlib.Path | None = None) -> Forest:
     with damage_reported("a treelite checkpoint", path):
-        return forest_of(parse(data))
+        return forest_of(parse(path.read_bytes()))

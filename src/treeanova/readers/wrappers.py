@@ -61,11 +61,11 @@ _ROBUST = {"HuberRegressor", "LinearSVR", "SGDRegressor", "TheilSenRegressor"}
 _LOGISTIC = {"LogisticRegression", "LogisticRegressionCV"}
 
 
-def summed(
+def sum_of_members(
     wrapper: Any, members: Sequence[Forest], factors: Sequence[float] | Floats, columns: Columns = None
 ) -> Forest:
-    """Return the sum of factor times score of the members; `columns` has for each the columns that it sees."""
-    forests = _aligned(wrapper, members, columns)
+    """Return the sum over members of factor times score; `columns` has for each the columns that it sees."""
+    forests = _on_common_columns(wrapper, members, columns)
     objective = common_objective(forest.schema.objective for forest in forests)
     first = dataclasses.replace(forests[0].schema, objective=objective)
     for forest in forests[1:]:
@@ -76,7 +76,7 @@ def summed(
 
 def with_one_output_each(wrapper: Any, members: Sequence[Forest], outputs: Sequence[str], link: str) -> Forest:
     """Return a forest that has the score of each member as one of its outputs."""
-    forests = _aligned(wrapper, members)
+    forests = _on_common_columns(wrapper, members)
     if any(forest.n_outputs != 1 for forest in forests):
         raise refusal(
             wrapper, "each of its members must have one output (a number, or two classes); read them one by one"
@@ -124,7 +124,7 @@ def refusal(wrapper: Any, reason: str) -> UnsupportedModelError:
     return UnsupportedModelError(f"{type(wrapper).__name__} cannot be read: {reason}.")
 
 
-def _aligned(wrapper: Any, forests: Sequence[Forest], seen_columns: Columns = None) -> list[Forest]:
+def _on_common_columns(wrapper: Any, forests: Sequence[Forest], seen_columns: Columns = None) -> list[Forest]:
     """Return the members on the wrapper's columns; `seen_columns` has for each those that it sees, None for all."""
     columns = seen_columns or [np.arange(len(forest.schema.features)) for forest in forests]
     n_features = getattr(wrapper, "n_features_in_", None) or int(max(seen.max(initial=-1) for seen in columns)) + 1
@@ -137,7 +137,7 @@ def _aligned(wrapper: Any, forests: Sequence[Forest], seen_columns: Columns = No
         for j in range(n_features)
     ]
     features = [_common_feature(wrapper, j, features_at) for j, features_at in enumerate(seen_at)]
-    names, named = _names(wrapper, forests if seen_columns is None else (), n_features)
+    names, named = _names_of_columns(wrapper, forests if seen_columns is None else (), n_features)
     common = {
         "features": tuple(dataclasses.replace(f, name=name) for f, name in zip(features, names, strict=True)),
         "named": named,
@@ -176,7 +176,7 @@ def _common_feature(wrapper: Any, j: int, features: Sequence[Feature]) -> Featur
     )
 
 
-def _names(wrapper: Any, whole: Sequence[Forest], n_features: int) -> tuple[list[str], bool]:
+def _names_of_columns(wrapper: Any, whole: Sequence[Forest], n_features: int) -> tuple[list[str], bool]:
     """Return names of the wrapper's columns: its own, else those of a member that sees all of them, else numbers."""
     if hasattr(wrapper, "feature_names_in_"):
         return feature_names(wrapper)
@@ -185,15 +185,15 @@ def _names(wrapper: Any, whole: Sequence[Forest], n_features: int) -> tuple[list
 
 
 def _read_transformed_target(model: Any, read_member: ReadMember) -> Forest:
-    """If the inverse is affine, the score is the prediction; else it is the regressor's, with a link."""
+    """Read TransformedTargetRegressor: an affine inverse changes leaf values, any other becomes the link."""
     forest = _member_forest(model, model.regressor_, read_member)
     transformer, link = model.transformer_, forest.schema.link
     is_function = is_sklearn(type(transformer)) and type(transformer).__name__ == "FunctionTransformer"
     line = _inverse_line(transformer)
     if link == "identity" and line is not None:
-        objective = _rescaled(forest.schema.objective, line[0])
+        objective = _rescaled_objective(forest.schema.objective, line[0])
         return affine(forest.with_schema(dataclasses.replace(forest.schema, objective=objective)), *line)
-    objective = _of_transformed(forest.schema.objective, transformer) if is_function else ""
+    objective = _objective_before_transformation(forest.schema.objective, transformer) if is_function else ""
     schema = dataclasses.replace(forest.schema, objective=objective)
     if is_function and transformer.inverse_func is None:
         return forest.with_schema(schema)
@@ -202,7 +202,7 @@ def _read_transformed_target(model: Any, read_member: ReadMember) -> Forest:
     return forest.with_schema(dataclasses.replace(schema, link="log" if is_exponential else "other"))
 
 
-def _of_transformed(objective: str, transformer: Any) -> str:
+def _objective_before_transformation(objective: str, transformer: Any) -> str:
     """Return the objective for the target before its transformation; empty if we have no name for it."""
     if transformer.func is None:
         return objective
@@ -211,7 +211,7 @@ def _of_transformed(objective: str, transformer: Any) -> str:
     return f"{objective} of {name}" if is_plain else ""
 
 
-def _rescaled(objective: str, slope: npt.ArrayLike) -> str:
+def _rescaled_objective(objective: str, slope: npt.ArrayLike) -> str:
     """Return the objective for a target that was divided by `slope`; empty if it has no name."""
     slopes = np.unique(np.asarray(slope, dtype=np.float64))
     name, *parameters = objective.split(":")
@@ -243,7 +243,7 @@ def is_wrapper(model: Any) -> bool:
     kind = _wrapper_class(model)
     if kind is None or not kind.startswith("Bagging"):
         return kind is not None
-    return bool(getattr(model, "estimators_", [])) and not any(_is_a(m, _TREES) for m in model.estimators_)
+    return bool(getattr(model, "estimators_", [])) and not any(_is_instance_of(m, _TREES) for m in model.estimators_)
 
 
 def read(model: Any, read_model: ReadMember) -> Content:
@@ -265,7 +265,7 @@ def _wrapper_class(model: Any) -> str | None:
     return next((name for name in names if name in _READERS), None)
 
 
-def _is_a(model: Any, names: set[str]) -> bool:
+def _is_instance_of(model: Any, names: set[str]) -> bool:
     return any(cls.__name__ in names for cls in type(model).__mro__ if is_sklearn(cls))
 
 
@@ -293,11 +293,12 @@ def _check_links(wrapper: Any, forests: Sequence[Forest], link: str) -> None:
 
 
 def _read_calibrated(model: Any, read_member: ReadMember) -> Content:
+    """Read CalibratedClassifierCV: the log-odds if they are an affine function of one score, else link "other"."""
     calibrated, *other_members = model.calibrated_classifiers_
     if other_members:
         return _mean_of_calibrated(model, read_member)
     forest = _member_forest(model, calibrated.estimator, read_member)
-    forest = summed(model, [forest], [1.0])
+    forest = sum_of_members(model, [forest], [1.0])
     # The calibration sees decision_function() if there is one, which is the score, else probabilities.
     sees_score = forest.schema.link == "probability" or hasattr(calibrated.estimator, "decision_function")
     if sees_score and len(model.classes_) == 2 and calibrated.method == "sigmoid":
@@ -307,10 +308,11 @@ def _read_calibrated(model: Any, read_member: ReadMember) -> Content:
 
 
 def _mean_of_calibrated(model: Any, read_member: ReadMember) -> Content:
+    """Return the mean score of several calibrated members, with a ScoreWarning: it does not give the probability."""
     forests = _member_forests(model, [one.estimator for one in model.calibrated_classifiers_], read_member)
     if len({forest.schema.link for forest in forests}) > 1:
         raise refusal(model, "its members must have the same scale; decompose `calibrated_classifiers_[i].estimator`")
-    mean = summed(model, forests, np.full(len(forests), 1 / len(forests)))
+    mean = sum_of_members(model, forests, np.full(len(forests), 1 / len(forests)))
     warnings.warn(
         f"{type(model).__name__} is decomposed as the mean of the scores of its {len(forests)} members before their "
         "calibration. Its probability is the mean of the members' calibrated probabilities, which is no function of "
@@ -322,6 +324,7 @@ def _mean_of_calibrated(model: Any, read_member: ReadMember) -> Content:
 
 
 def _read_votes(model: Any, read_member: ReadMember) -> Content:
+    """Read VotingRegressor and VotingClassifier as the weighted mean of their members."""
     is_classifier = hasattr(model, "classes_")
     if is_classifier and model.voting != "soft":
         raise refusal(model, 'it counts votes for labels, which is no sum over leaves; fit it with voting="soft"')
@@ -333,11 +336,12 @@ def _read_votes(model: Any, read_member: ReadMember) -> Content:
     if model.weights is not None:
         pairs = zip(model.estimators, model.weights, strict=True)
         weights = np.array([w for (_, member), w in pairs if not isinstance(member, str)], dtype=np.float64)
-    mean = summed(model, forests, weights / weights.sum())
+    mean = sum_of_members(model, forests, weights / weights.sum())
     return with_classes(model, mean, "probability") if is_classifier else mean
 
 
 def _read_bag(model: Any, read_member: ReadMember) -> Content:
+    """Read BaggingRegressor and BaggingClassifier as the mean of their members, which may see some columns only."""
     forests = _member_forests(model, model.estimators_, read_member)
     is_classifier = hasattr(model, "classes_")
     _check_links(model, forests, "probability" if is_classifier else "identity")
@@ -345,24 +349,26 @@ def _read_bag(model: Any, read_member: ReadMember) -> Content:
         raise refusal(model, "some of its members met some of the classes only; fit it with more rows")
     columns = [np.asarray(seen) for seen in model.estimators_features_]
     is_whole = all(np.array_equal(seen, np.arange(model.n_features_in_)) for seen in columns)
-    mean = summed(model, forests, np.full(len(forests), 1 / len(forests)), None if is_whole else columns)
+    mean = sum_of_members(model, forests, np.full(len(forests), 1 / len(forests)), None if is_whole else columns)
     return with_classes(model, mean, "probability") if is_classifier else mean
 
 
 def _read_stack(model: Any, read_member: ReadMember) -> Content:
-    weights, constant = _last_step(model, _LINEAR, "a linear model")
+    """Read StackingRegressor with a linear last step as the weighted sum of its members."""
+    weights, constant = _weights_of_last_step(model, _LINEAR, "a linear model")
     forests = _member_forests(model, model.estimators_, read_member)
     _check_links(model, forests, "identity")
     stacked = affine(_weighted_members(model, forests, weights), 1.0, constant)
     last = model.final_estimator_
-    objective = "" if _is_a(last, _ROBUST) else "squared"
-    if _is_a(last, {"QuantileRegressor"}):
+    objective = "" if _is_instance_of(last, _ROBUST) else "squared"
+    if _is_instance_of(last, {"QuantileRegressor"}):
         objective = objective_text("pinball", last.quantile)
     return stacked.with_schema(dataclasses.replace(stacked.schema, objective=objective))
 
 
 def _read_class_stack(model: Any, read_member: ReadMember) -> Content:
-    weights, constant = _last_step(model, _LOGISTIC, "a logistic regression")
+    """Read StackingClassifier with a logistic last step: its log-odds are a weighted sum of the members."""
+    weights, constant = _weights_of_last_step(model, _LOGISTIC, "a logistic regression")
     if isinstance(model.classes_, list) or len(model.classes_) != 2:
         raise refusal(model, "it must have two classes; fit one for each class")
     forests = _member_forests(model, model.estimators_, read_member)
@@ -377,8 +383,8 @@ def _read_class_stack(model: Any, read_member: ReadMember) -> Content:
     return with_classes(model, affine(_weighted_members(model, forests, weights), 1.0, constant), "logit")
 
 
-def _last_step(model: Any, names: set[str], what: str) -> tuple[Floats, float]:
-    """Return weights and constant of the last step of a stack, whose class must be one of `names`."""
+def _weights_of_last_step(model: Any, names: set[str], what: str) -> tuple[Floats, float]:
+    """Return coefficients and intercept of a stack's last step, whose class must be one of `names`."""
     last = model.final_estimator_
     if not (is_sklearn(type(last)) and type(last).__name__ in names):
         raise refusal(model, f"its last step must be {what} to be a sum over leaves, got {type(last).__name__}")
@@ -388,12 +394,14 @@ def _last_step(model: Any, names: set[str], what: str) -> tuple[Floats, float]:
 
 
 def _weighted_members(model: Any, forests: Sequence[Forest], weights: Floats) -> Forest:
+    """Return the weighted sum of a stack's members; refuse members of several outputs."""
     if len(weights) != len(forests) or any(forest.n_outputs != 1 for forest in forests):
         raise refusal(model, "each of its members must give one column to the last step")
-    return summed(model, forests, weights)
+    return sum_of_members(model, forests, weights)
 
 
 def _read_targets(model: Any, read_member: ReadMember) -> Content:
+    """Read MultiOutputRegressor and MultiOutputClassifier, with one output per member."""
     forests = _member_forests(model, model.estimators_, read_member)
     links = {forest.schema.link for forest in forests}
     link = links.pop() if len(links) == 1 else "other"
@@ -401,20 +409,20 @@ def _read_targets(model: Any, read_member: ReadMember) -> Content:
     predicts_0_or_1 = link == "logit" and all(
         forest.schema.classes == (0, 1) and forest.schema.threshold == 0.5 for forest in forests
     )
-    if _is_a(model, {"MultiOutputClassifier"}) and not predicts_0_or_1:
+    if _is_instance_of(model, {"MultiOutputClassifier"}) and not predicts_0_or_1:
         link = "other"
     return with_one_output_each(model, forests, [f"y{k}" for k in range(len(forests))], link)
 
 
 def _read_one_versus_rest(model: Any, read_member: ReadMember) -> Content:
-    """With two classes, there is one classifier in all."""
+    """Read OneVsRestClassifier, with one output per class; for two classes it has one member."""
     forests = _member_forests(model, model.estimators_, read_member)
     names = [str(label) for label in np.asarray(model.classes_).tolist()]
     if model.multilabel_:
         link = "logit" if all(forest.schema.link == "logit" for forest in forests) else "other"
         return with_one_output_each(model, forests, names, link)
     if len(forests) == 1:
-        return with_classes(model, summed(model, forests, [1.0]), forests[0].schema.link)
+        return with_classes(model, sum_of_members(model, forests, [1.0]), forests[0].schema.link)
     # Probabilities are divided by their sum, for which there is no link.
     return with_classes(model, with_one_output_each(model, forests, names, "other"), "other")
 

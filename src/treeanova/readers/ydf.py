@@ -55,7 +55,7 @@ _Scores = tuple[Callable[..., Floats], Floats, str, str]
 
 
 def _split_of(condition: Any, columns: dict[int, Column]) -> dict[str, Any]:
-    """Return arguments of `TreeBuilder.append`; conditions on several columns are refused."""
+    """Return a condition as arguments of `TreeBuilder.append`; refuse those on several columns."""
     kind = type(condition).__name__
     if kind not in _CONDITIONS:
         reason = _OBLIQUE if "Oblique" in kind else f"its trees have conditions of the kind {kind}, which is not read"
@@ -67,21 +67,18 @@ def _split_of(condition: Any, columns: dict[int, Column]) -> dict[str, Any]:
     if kind == "IsMissingInCondition":
         split["missing_left"] = False
         return split | ({"categories": [True] * (n_categories + 1)} if n_categories else {"bound": np.inf})
-    if kind == "NumericalHigherThanCondition":
-        return split | {"bound": _bound_below(condition.threshold)}
-    if kind == "DiscretizedNumericalHigherThanCondition":
-        return split | {"bound": _bound_below(boundaries[condition.threshold_idx - 1])}
+    if kind.endswith("NumericalHigherThanCondition"):
+        is_discretized = kind.startswith("Discretized")
+        threshold = boundaries[condition.threshold_idx - 1] if is_discretized else condition.threshold
+        return split | {"bound": float(bound_below(np.float32(threshold)))}
     if kind == "IsTrueCondition":
         return split | {"categories": [True, False, True]}
     items = set(condition.mask)  # of the dictionary; item 0, for unseen categories, comes last here
     return split | {"categories": [item not in items for item in (*range(1, n_categories + 1), 0)]}
 
 
-def _bound_below(threshold: float) -> float:
-    return float(bound_below(np.float32(threshold)))
-
-
 def read_file(path: pathlib.Path) -> Forest:
+    """Read a model's folder, which ydf loads."""
     try:
         ydf = importlib.import_module("ydf")
     except ImportError as error:
@@ -100,6 +97,7 @@ def read_file(path: pathlib.Path) -> Forest:
 
 
 def read(model: Any) -> Forest:
+    """Read a model in memory through the Python objects of its trees."""
     kind = next((cls.__name__ for cls in type(model).__mro__ if cls.__name__ in {_FORESTS, _BOOSTED}), None)
     if kind is None or model.task().name not in {"CLASSIFICATION", "REGRESSION", "RANKING"}:
         task = f" for the task {model.task().name}" if hasattr(model, "task") else ""
@@ -125,7 +123,7 @@ def read(model: Any) -> Forest:
 
 
 def _features(model: Any) -> tuple[tuple[Feature, ...], dict[int, Column]]:
-    """Return the features and, by ydf's number, the place, number of categories and boundaries of each column."""
+    """Return the features, and by ydf's number of a column what conditions on it need."""
     features: list[Feature] = []
     columns: dict[int, Column] = {}
     specification = model.data_spec().columns

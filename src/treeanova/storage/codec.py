@@ -83,7 +83,7 @@ def write(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mappi
 
 
 def _join_small(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[dict[str, list[int]], dict[str, npt.NDArray[Any]]]:
-    """Return the shapes of small float arrays that are joined to one, and all parts; none if there are few arrays."""
+    """Join small float arrays to one flat array, if there are many; return their shapes, and all arrays to write."""
     if len(arrays) <= _MAX_PARTS:
         return {}, dict(arrays)
     small = [key for key in sorted(arrays) if arrays[key].dtype == np.float64 and arrays[key].nbytes < _SMALL]
@@ -93,7 +93,7 @@ def _join_small(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[dict[str, list[
 
 
 def _least_size(entries: Sequence[zipfile.ZipInfo], n_derived: int) -> int:
-    """Return the smallest size that a file with these parts and so many derived bytes may have."""
+    """Return the fewest bytes that a file of these entries, from which `n_derived` bytes follow, may have."""
     header, total = (sum(entry.file_size for entry in some) for some in (entries[:1], entries))
     total += n_derived
     for_header = header / _MOST_PARSED_PER_BYTE if header > _ALWAYS_PARSED else 0
@@ -160,6 +160,7 @@ def _check_sizes(entries: Sequence[zipfile.ZipInfo], file_name: str, file_size: 
 
 
 def _read_header(file: zipfile.ZipFile, file_name: str, file_size: int) -> dict[str, Any]:
+    """Parse the header; ArchiveError if it is too large, of another kind of file or of another schema."""
     _check_sizes([file.getinfo(_HEADER)], file_name, file_size)
     header = json.loads(file.read(_HEADER))
     if not isinstance(header, dict) or header.get("kind") != _KIND or not isinstance(header.get("arrays"), list):
@@ -284,9 +285,9 @@ _TAGS = {home: tag for tag, home in _CLASSES.items()}
 
 
 def describe(value: Any, arrays: Arrays | None = None, name: str = "") -> Any:
-    """Return plain data of a value, and add its arrays under names that begin with `name`."""
+    """Return a value as plain data for JSON, and add its arrays to `arrays` under names that begin with `name`."""
     if isinstance(value, np.ndarray) and arrays is not None:
-        arrays[name] = narrow(value)
+        arrays[name] = in_few_bytes(value)
         return {"array": name}
     fields: Mapping[str, Any] | None = value._asdict() if hasattr(value, "_fields") else None
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -303,7 +304,7 @@ def describe(value: Any, arrays: Arrays | None = None, name: str = "") -> Any:
         return {"tuple": [describe(item, arrays, f"{name}/{i}") for i, item in enumerate(value)]}
     if isinstance(value, Mapping):
         if arrays is not None and value and all(isinstance(item, np.ndarray) for item in value.values()):
-            arrays |= {f"{name}/{_key_as_text(key)}": narrow(item) for key, item in value.items()}
+            arrays |= {f"{name}/{_key_as_text(key)}": in_few_bytes(item) for key, item in value.items()}
             return {"arrays": name}
         items = value.items()
         return {"map": [[describe(key), describe(item, arrays, f"{name}/{_key_as_text(key)}")] for key, item in items]}
@@ -319,7 +320,7 @@ def _key_as_text(key: Any) -> str:
     return "-".join(map(str, key)) or "-" if isinstance(key, tuple) else str(key)
 
 
-def narrow(array: Any) -> Any:
+def in_few_bytes(array: Any) -> Any:
     """Return integers in as few bytes as possible: zeros take time to pack and unpack too."""
     if array.dtype.kind != "i":
         return array
@@ -329,16 +330,18 @@ def narrow(array: Any) -> Any:
 
 
 def restore(plain: Any, arrays: Mapping[str, Any] | None = None) -> Any:
-    """Reverse `describe`; only the classes listed above are created."""
+    """Return the value that `describe` made plain; only classes with a tag in `_CLASSES` are created."""
     if not isinstance(plain, dict):
         return plain
     arrays = {} if arrays is None else arrays
     if "array" in plain:
-        return with_wide_integers(arrays[plain["array"]])
+        return as_int64_if_integers(arrays[plain["array"]])
     if "arrays" in plain:
         below = f"{plain['arrays']}/"
         names = [name for name in arrays if name.startswith(below)]
-        return {_key_from_text(name.removeprefix(below)): with_wide_integers(arrays[name]) for name in names}
+        texts = {name: name.removeprefix(below) for name in names}  # a key as 0-3, the empty one as -
+        keys = {name: () if text == "-" else tuple(map(int, text.split("-"))) for name, text in texts.items()}
+        return {key: as_int64_if_integers(arrays[name]) for name, key in keys.items()}
     if "tuple" in plain:
         return tuple(restore(item, arrays) for item in _checked_list(plain["tuple"]))
     if "map" in plain:
@@ -352,15 +355,12 @@ def restore(plain: Any, arrays: Mapping[str, Any] | None = None) -> Any:
     return kind(**fields)
 
 
-def _key_from_text(text: str) -> Key:
-    return () if text == "-" else tuple(map(int, text.split("-")))
-
-
-def with_wide_integers(array: Any) -> Any:
+def as_int64_if_integers(array: Any) -> Any:
     return checked_integers(array) if array.dtype.kind in "iu" else array
 
 
 def check_schema(schema: Schema) -> None:
+    """Raise ValueError for a schema that a file cannot hold."""
     if schema.link not in _LINKS or not schema.outputs:
         raise ValueError(f"a schema must have outputs and a known link to be saved, got {schema.link!r}.")
     if schema.trained_names and len(schema.trained_names) != len(schema.features):

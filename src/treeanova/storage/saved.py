@@ -77,6 +77,8 @@ _TOLERANCE = 1e-14  # of the largest entry of the table
 
 
 class Saved(NamedTuple):
+    """The parts of a decomposition that a file holds."""
+
     source: Source
     terms: TermSet
     density: Density
@@ -98,6 +100,8 @@ class Tables:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Nodes:
+    """The nodes of a forest, as `assemble` takes them."""
+
     intercept: Floats
     roots: Ints
     feature: Ints
@@ -283,6 +287,7 @@ def _unpack_one(header: Mapping[str, Any], arrays: Arrays) -> Saved:
 
 
 def _restored_entry(header: Mapping[str, Any], arrays: Arrays, name: str, kind: Any) -> Any:
+    """Return the object that an entry of the header describes; TypeError unless it is of this type."""
     value = codec.restore(header[name], arrays)
     if not codec.fits(value, kind):
         raise TypeError(f"the entry {name!r} of a file must be {kind}, got {value!r:.100}")
@@ -290,6 +295,7 @@ def _restored_entry(header: Mapping[str, Any], arrays: Arrays, name: str, kind: 
 
 
 def _checked_grid(schema: Schema, saved_axes: tuple[Axis, ...]) -> Grid:
+    """Return the grid of axes from a file, with labels from the schema; ValueError for impossible bins."""
     codec.check_schema(schema)
     axes = []
     for axis, feature in zip(saved_axes, schema.features, strict=True):
@@ -422,7 +428,7 @@ def leaf_terms_of(tables: LeafTables, grid: Grid) -> LeafTerms:
 
 
 def _layout_of(tables: LeafTables, grid: Grid, n_outputs: int) -> TermLayout:
-    """Return the layout without finding the leaves, which would take long."""
+    """Return the saved layout of terms; its plan is empty, because finding the leaves would take long."""
     n_features = len(grid.sizes)
     names = ("tensor_order", "row_order", "top_order")
     orders = {name: codec.whole_in_range(getattr(tables, name), 0, n_features) for name in names}
@@ -449,6 +455,7 @@ def _checked_binnings(binnings: tuple[Binning, ...], sizes: Sequence[int]) -> tu
 
 
 def _correction_of(purity: Purity, sizes: Sequence[int], n_outputs: int) -> Correction:
+    """Return the correction that was saved; ValueError unless it fits axes of these sizes."""
     if not purity.limits:
         return Correction()
     for order, bins in purity.limits.items():
@@ -462,6 +469,7 @@ def _correction_of(purity: Purity, sizes: Sequence[int], n_outputs: int) -> Corr
 
 
 def _leftover_of(purity: Purity, sizes: Sequence[int], n_outputs: int) -> Leftover:
+    """Return the leftover of low orders that was saved; ValueError unless it fits axes of these sizes."""
     binnings = _checked_binnings(purity.left_bins, sizes) if any(purity.left) else ()
     for key, table in purity.left.items():
         fit_bins = [binnings[j].coarser_size(n) == n for j, n in zip(key, table.shape, strict=False)]
@@ -489,7 +497,7 @@ def fingerprint(source: Source, terms: TermSet, scope: Scope) -> str:
 
 
 def pack_pairs(tables: Tensors, leaf_terms: LeafTerms | None) -> tuple[dict[Key, Floats], dict[Key, Floats]]:
-    """Return flat residuals of the tables that follow from the trees, and all others; `unpack_pairs` reverses this."""
+    """Return flat residuals of pairs minus their closed form, and all other tables whole; see `unpack_pairs`."""
     n_cells = sum(table.size for table in tables.values())
     if not isinstance(leaf_terms, PureLeafTerms):
         return {}, dict(tables)
@@ -502,6 +510,7 @@ def pack_pairs(tables: Tensors, leaf_terms: LeafTerms | None) -> tuple[dict[Key,
 
 
 def unpack_pairs(residuals: Tensors, leaf_terms: LeafTerms | None) -> dict[Key, Floats]:
+    """Return the tables of pairs: their closed form from the trees plus the saved residuals."""
     if not residuals:
         return {}
     if not isinstance(leaf_terms, PureLeafTerms):
@@ -524,7 +533,7 @@ def _packed_pair(key: Key, table: Floats, terms: PureLeafTerms) -> Floats | None
 
 
 def _coarse_bins(feature: int, terms: PureLeafTerms) -> Ints:
-    """Return the coarse bin of each bin, numbered without gaps; a single one without a correction."""
+    """Return the correction's coarse bin of each bin of a feature, numbered without gaps; one if there is none."""
     merging = terms.trees.binnings[feature]
     if not terms.correction.binnings:
         return np.zeros(merging.size, dtype=np.int64)
@@ -554,7 +563,7 @@ def _unpacked_pair(key: Key, flat: Floats, terms: PureLeafTerms) -> Floats:
 
 
 def pack_weights(weights: Tensors) -> tuple[dict[Key, Floats], dict[Key, Floats]]:
-    """Return flat ratios of the tables that follow from them, and all other tables; `unpack_weights` reverses this."""
+    """Return pairs of weights as flat ratios to independence if that is smaller, and all other tables whole."""
     if sum(table.size for table in weights.values()) < _LEAST_CELLS:
         return {}, dict(weights)
     pairs: list[Key] = [key for key in weights if len(key) == 2]
@@ -582,7 +591,7 @@ def n_cells_of_ratios(packed: Tensors, whole: Tensors) -> int:
 
 
 def _packed_ratios(table: Floats, first_mass: Floats | None = None, second_mass: Floats | None = None) -> Floats | None:
-    """Return first bins of groups and their ratios, flat; None if that saves nothing."""
+    """Return a pair's weights over the product of masses, flat: first bins of groups, ratios; None if not smaller."""
     if first_mass is None or second_mass is None or table.shape != (len(first_mass), len(second_mass)):
         return None
     product = np.multiply.outer(first_mass, second_mass)
@@ -626,6 +635,7 @@ def _group_of_bins(starts: Ints, n_bins: int) -> Ints:
 
 
 def coarse_shape(cells: CoarseCells, key: Key) -> tuple[int, ...]:
+    """Return the number of coarse bins of each feature of a term in the correction."""
     binnings, limits = cells
     return tuple(binnings[j].coarser_size(limits[len(key)]) for j in key)
 
@@ -643,7 +653,7 @@ def pack_tables(cells: CoarseCells, tables: Tensors) -> tuple[dict[Key, Floats],
     from_above: dict[Key, Floats] = {}
     packed: dict[Key, Floats] = {}
     whole: dict[Key, Floats] = {}
-    for key in _highest_first(tables):
+    for key in sorted(tables, key=lambda key: (-len(key), key)):
         face_tables, residual = _split_into_faces(tables[key] - _taken_from_above(key, from_above, cells))
         if np.abs(residual).max() <= _TOLERANCE * largest:
             _pass_down(key, face_tables, from_above)
@@ -658,7 +668,7 @@ def unpack_tables(cells: CoarseCells, packed: Tensors, whole: Tensors, n_outputs
     """Return all tables; those in `packed` are the sum of their faces and of what they get from terms above."""
     from_above: dict[Key, Floats] = {}
     tables = dict(whole)
-    for key in _highest_first(packed):
+    for key in sorted(packed, key=lambda key: (-len(key), key)):  # highest orders first
         face_tables = _unpack_faces(packed[key], (*coarse_shape(cells, key), n_outputs))
         sum_of_faces = functools.reduce(np.add, (np.expand_dims(face, axis) for axis, face in enumerate(face_tables)))
         tables[key] = sum_of_faces + _taken_from_above(key, from_above, cells)
@@ -682,10 +692,6 @@ def _pass_down(key: Key, face_tables: Projections, from_above: dict[Key, Floats]
     """Subtract each face from what the term below, which lacks one feature, gets from above."""
     for below, face in zip(keys_below(key), face_tables, strict=True):
         from_above[below] = from_above[below] - face if below in from_above else -face
-
-
-def _highest_first(keys: Tensors) -> list[Key]:
-    return sorted(keys, key=lambda key: (-len(key), key))
 
 
 def _split_into_faces(values: Floats) -> tuple[Projections, Floats]:

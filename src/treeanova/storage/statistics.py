@@ -32,7 +32,7 @@ _SPREAD_TOTALS = ("n_finite", "finite_weight", "weight")
 
 
 def after_saving(statistics: Statistics | None, fine: Grid, requests: Sequence[Request], *, rows: bool = True) -> Any:
-    """Return statistics as they are after saving and loading: rows by their bins on a grid, or none."""
+    """Return statistics as they are after saving and loading: rows by their bins on the grid `fine`, or no rows."""
     if statistics is None:
         return None
     return unpack_statistics(*pack_statistics(statistics, fine, requests, rows=rows), statistics.grid, fine, requests)
@@ -55,17 +55,17 @@ def pack_statistics(
         tables = statistics.counted_tables(requests)
         for order in sorted({len(key) for key in tables}):  # there may be very many, so each order has one array
             keys = [key for key in tables if len(key) == order]
-            arrays[f"keys/{order}"] = codec.narrow(np.array(keys))
-            arrays[f"tables/{order}"] = codec.narrow(np.concatenate([tables[key].sums.ravel() for key in keys]))
+            arrays[f"keys/{order}"] = codec.in_few_bytes(np.array(keys))
+            arrays[f"tables/{order}"] = codec.in_few_bytes(np.concatenate([tables[key].sums.ravel() for key in keys]))
     return header, arrays
 
 
 def _pack_sample(sample: Sample, fine: Grid) -> Arrays:
     """Return arrays of a sample: bins of rows on the fine grid, differences of row numbers, weights if any."""
-    codes = codec.narrow(fine.index(Rows(sample.values)).T)
-    arrays: Arrays = {"codes": codes, "numbers": codec.narrow(np.diff(sample.rows, prepend=0))}
+    codes = codec.in_few_bytes(fine.index(Rows(sample.values)).T)
+    arrays: Arrays = {"codes": codes, "numbers": codec.in_few_bytes(np.diff(sample.rows, prepend=0))}
     if sample.sources.any():
-        arrays["sources"] = codec.narrow(np.diff(sample.sources, prepend=0))
+        arrays["sources"] = codec.in_few_bytes(np.diff(sample.sources, prepend=0))
     if not np.array_equal(sample.hashes, _hashes_of_rows(sample.sources, sample.rows)):
         arrays["hashes"] = sample.hashes
     return arrays if sample.weights is None else arrays | {"weights": sample.weights}
@@ -143,6 +143,7 @@ def _unpack_sample(arrays: Arrays, fine: Grid) -> Sample:
 
 
 def _unpack_features(arrays: Arrays, grid: Grid) -> dict[int, FeatureTotals]:
+    """Return the totals of each feature's bins, by feature, from the arrays masses, sums and ends."""
     n_bins = sum(grid.sizes)
     if (codec.checked_finite(arrays["masses"], (n_bins,)) < 0).any():
         raise ValueError("masses must not be negative")
@@ -156,6 +157,7 @@ def _unpack_features(arrays: Arrays, grid: Grid) -> dict[int, FeatureTotals]:
 
 
 def _unpack_spreads(arrays: Arrays, n_features: int) -> dict[int, Quantiles]:
+    """Return the quantiles of each feature, by feature; ValueError unless they ascend."""
     totals = codec.checked_finite(arrays["spreads"]).reshape(n_features, len(_SPREAD_TOTALS))
     n_quantiles = codec.checked_integers(arrays["n_quantiles"])
     ends = np.cumsum(n_quantiles)
@@ -171,11 +173,12 @@ def _unpack_spreads(arrays: Arrays, n_features: int) -> dict[int, Quantiles]:
 
 
 def table_keys(arrays: Arrays) -> list[Key]:
+    """Return the keys of the tables of counted cells in a file."""
     return [tuple(key) for name, keys in arrays.items() if name.startswith("keys/") for key in keys.tolist()]
 
 
 def _unpack_tables(arrays: Arrays, grid: Grid, requests: Mapping[Key, Request]) -> dict[Key, CountedTable]:
-    """Return the tables that `requests` has, on its coarser bins if there are some; ValueError if any does not fit."""
+    """Return the counted tables that `requests`, by key, asks for; ValueError if one does not fit its bins."""
 
     def shape_of(key: Key) -> tuple[int, ...]:
         request = requests.get(codec.checked_key(key, len(grid.axes)))
@@ -259,7 +262,7 @@ class SavedDensity(Density):
 
 
 def describe_density(density: Density) -> dict[str, Any]:
-    """Return name, options and whether it is a product, as plain data."""
+    """Return a density's name, options and whether it is a product, as plain data for the header."""
     if isinstance(density, SavedDensity):
         return {"name": density.kind, "options": dict(density.options), "is_product": density.is_product}
     fields = {f.name: getattr(density, f.name) for f in dataclasses.fields(density)}

@@ -47,7 +47,7 @@ class RawColumn:
                 f"an encoder of dates or of other categories ({categories.dtype}); turn these into text first"
             )
         self.labels = dict.fromkeys([*(self.labels or ()), *categories.tolist()])
-        self.missing |= {_kind_of_missing(label) for label in self.labels if is_missing(label)}
+        self.missing |= {"None" if label is None else "NaN" for label in self.labels if is_missing(label)}
         self.as_objects |= categories.dtype.kind in "OSU"
 
     @property
@@ -59,10 +59,6 @@ class RawColumn:
             return False
         # From version 3 on, pandas makes columns of text in which a missing value is NaN by default.
         return bool(importlib.import_module("pandas").Series(["text"]).dtype != object)
-
-
-def _kind_of_missing(value: Any) -> str:
-    return "None" if value is None else "NaN"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,7 +159,7 @@ def _note_sentinel(walk: Walk, sentinel: Any, columns: Sequence[Origin]) -> None
     for column in columns:
         raw = walk.raw[column.source]
         if is_missing(sentinel):
-            raw.missing.add(_kind_of_missing(sentinel))
+            raw.missing.add("None" if sentinel is None else "NaN")
         else:
             raw.sentinels.append(sentinel)
 

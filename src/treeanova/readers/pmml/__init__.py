@@ -59,12 +59,13 @@ class Field:
     """A field of the document: its place among the features, and how predicates compare it."""
 
     position: int
-    is_single: bool = False
-    categories: tuple[str, ...] | None = None
+    is_single: bool = False  # whether it is compared in float32
+    categories: tuple[str, ...] | None = None  # None for numbers
     unseen_is_missing: bool = False
 
     @functools.cached_property
     def codes(self) -> dict[str, int]:
+        """Positions of categories by their texts."""
         return {text: code for code, text in enumerate(self.categories or ())}
 
     def bound(self, value: str, *, is_closed: bool) -> float:
@@ -92,6 +93,7 @@ class DeclaredNumber(Encoder):
     number: Numeric
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """Return numbers, NaN for those that are missing or count as missing; ValueError for invalid ones."""
         numbers = self.number.encode(column, name)
         values = as_float32(numbers).astype(np.float64) if self.number.cast == "float32" else numbers
         is_missing = np.isnan(values) | np.isin(values, self.missing)
@@ -150,7 +152,7 @@ def read_fields(document: Element, model: Element) -> tuple[Fields, tuple[Featur
 
 
 def _add_copies(document: Element, fields: Fields) -> None:
-    """Add derived fields that are copies of others; no predicate may use the rest."""
+    """Add each DerivedField that copies another field to `fields`; predicates may not use other ones."""
     derived: dict[str, Field | None] = {}
     for element in document.below("DerivedField"):
         name, source, kind = element.get("name"), element.first("FieldRef"), element.get("dataType")
@@ -169,7 +171,7 @@ def _add_copies(document: Element, fields: Fields) -> None:
 
 
 def _feature_and_field(declared: Element, treatment: str, position: int, used: list[str]) -> tuple[Feature, Field]:
-    """Return a declared field as a feature and as a field; `used` are the texts that predicates compare it with."""
+    """Return a DataField as a feature and as a field; `used` are the texts that predicates compare it with."""
     name, kind = declared.get("name"), declared.get("dataType")
     values: dict[str, list[str]] = {"valid": [], "invalid": [], "missing": []}
     for value in declared.all("Value"):
@@ -238,10 +240,10 @@ def _categories_in_predicates(document: Element) -> dict[str, list[str]]:
 
 @dataclasses.dataclass(frozen=True)
 class Values:
-    """Numbers (NaN: missing), or positions of categories; the last two are one that no predicate names and missing."""
+    """Values of a field at which predicates are tried: numbers (NaN: missing), or positions of categories."""
 
     field: Field
-    numbers: Floats
+    numbers: Floats  # of categories, the two positions after the last are one that no predicate names, and missing
 
     @functools.cached_property
     def is_missing(self) -> Bools:
@@ -260,6 +262,7 @@ class Values:
 
 
 def only_predicate(element: Element) -> Element:
+    """Return the predicate of a Node, which must be one."""
     predicates = element.all(*PREDICATES)
     if len(predicates) != 1:
         raise refusal(f"a {element.name} must have one predicate that is known, got {len(predicates)}")
@@ -342,8 +345,8 @@ _MAX_COPIES, _FREE_NODES = 10, 100_000
 _MAX_COMPARISONS = 1 << 30
 _MAX_ENTRIES = 1 << 27
 # How the children of a node from a start on are chosen: the end of those that one field chooses (None: no field), the
-# upper ends of its intervals, and the outcome of each of its values. Outcomes are positions of children, or _REST (the
-# children from the end on), _STAY (at the node) or _NULL.
+# upper ends of its intervals, and the outcome of each of its values. Outcomes are positions of children, or
+# _LATER_CHILDREN (from the end on), _HERE (the prediction of the node itself) or _NO_PREDICTION.
 _Choice = tuple[int, Field | None, Floats, Ints]
 
 
@@ -370,7 +373,7 @@ class _Trees:
             raise refusal(f"noTrueChildStrategy must be that of PMML, got {otherwise!r:.40}")
         self.stays, self.leaf_values = otherwise == "returnLastPrediction", leaf_values
         self.choices: dict[tuple[int, int], _Choice] = {}
-        return self.node(root)
+        return self.add_node(root)
 
     def append(self, **node: Any) -> int:
         """Append a node to the builder and return its position, within limits of size."""
@@ -379,33 +382,34 @@ class _Trees:
         check_size("category tables", self.n_entries, _MAX_ENTRIES)
         return self.builder.append(**node)
 
-    def node(self, element: Element) -> int:
+    def add_node(self, element: Element) -> int:
         """Append what is below a Node, and return its position."""
-        return self.choose(element, 0) if element.all("Node") else self.append(values=self.leaf_values(element))
+        return self.add_choice(element, 0) if element.all("Node") else self.append(values=self.leaf_values(element))
 
-    def choose(self, element: Element, start: int) -> int:
+    def add_choice(self, element: Element, start: int) -> int:
         """Append splits that choose among the children of a Node from `start` on, and return the first."""
         self.n_choices += 1
         check_size("trees on one field at a time", self.n_choices, self.max_nodes)
         if (id(element), start) not in self.choices:
-            self.choices[id(element), start] = self.choice(element, start)
+            self.choices[id(element), start] = self.find_choice(element, start)
         end, field, edges, outcomes = self.choices[id(element), start]
 
         def follow(outcome: int) -> int:
+            """Append what an outcome leads to, and return its position."""
             if outcome >= 0:
-                return self.node(element.all("Node")[outcome])
+                return self.add_node(element.all("Node")[outcome])
             is_leaf = outcome == _HERE
-            return self.append(values=self.leaf_values(element)) if is_leaf else self.choose(element, end)
+            return self.append(values=self.leaf_values(element)) if is_leaf else self.add_choice(element, end)
 
         if field is None:
             _check_certain(outcomes)
             return follow(int(outcomes[0]))
         if field.categories is not None:
-            return self.categories(field, outcomes, follow)
-        return self.numbers(field.position, edges, outcomes, follow)
+            return self.split_categories(field, outcomes, follow)
+        return self.split_numbers(field.position, edges, outcomes, follow)
 
-    def choice(self, element: Element, start: int) -> _Choice:
-        """Return the end of the children from `start` on that one field chooses, the field, its edges and outcomes."""
+    def find_choice(self, element: Element, start: int) -> _Choice:
+        """Find which children of a Node, from `start` on, one field alone chooses, and which of them for each value."""
         children = element.all("Node")
         names, end = set[str](), start
         while end < len(children):
@@ -425,10 +429,10 @@ class _Trees:
             edges = np.array(sorted(ends))
             values = Values(field or Field(0), np.append(edges, np.nan))
         check_size("comparisons of one node", len(tested) * len(values.is_missing), _MAX_COMPARISONS)
-        return end, field, edges, self.outcomes(element, tested, start, values)
+        return end, field, edges, self.outcomes_of(element, tested, start, values)
 
-    def outcomes(self, element: Element, tested: Sequence[Element], start: int, values: Values) -> Ints:
-        """Return for each value the first child whose predicate is true, or another outcome."""
+    def outcomes_of(self, element: Element, tested: Sequence[Element], start: int, values: Values) -> Ints:
+        """Return for each value the first child (position) whose predicate in `tested` is true, or another outcome."""
         has_rest = start + len(tested) < len(element.all("Node"))
         otherwise = _LATER_CHILDREN if has_rest else _HERE if self.stays and _predicts(element) else _NO_PREDICTION
         result = np.full(len(values.is_missing), otherwise, dtype=np.int64)
@@ -437,12 +441,12 @@ class _Trees:
             truth = truth_of(predicate, Values(values.field, values.numbers[waiting]))
             result[waiting[truth == TRUE]] = position
             if self.strategy != "none" and (truth == UNKNOWN).any():
-                result[waiting[truth == UNKNOWN]] = self.unknown(element)
+                result[waiting[truth == UNKNOWN]] = self.outcome_of_unknown(element)
                 truth[truth == UNKNOWN] = TRUE
             waiting = waiting[truth != TRUE]
         return result
 
-    def unknown(self, element: Element) -> int:
+    def outcome_of_unknown(self, element: Element) -> int:
         """Return the outcome of a value for which a predicate is unknown, by the strategy for missing values."""
         if self.strategy == "lastPrediction" and _predicts(element):
             return _HERE
@@ -453,7 +457,7 @@ class _Trees:
             return ids.index(element.get("defaultChild"))
         return _NO_PREDICTION
 
-    def numbers(self, feature: int, edges: Floats, outcomes: Ints, follow: Callable[[int], int]) -> int:
+    def split_numbers(self, feature: int, edges: Floats, outcomes: Ints, follow: Callable[[int], int]) -> int:
         """Append splits that lead intervals up to `edges`, and missing (last), to what `follow` appends for them."""
         *number_outcomes, missing = outcomes.tolist()
         _check_certain(outcomes[:-1])
@@ -461,9 +465,9 @@ class _Trees:
         groups = [list(group)[-1] for _, group in itertools.groupby(pairs, key=lambda pair: pair[1])]
         if missing == _NO_PREDICTION:
             self.without_missing.add(feature)
-        return self.intervals(feature, groups, None if missing == _NO_PREDICTION else missing, follow)
+        return self.split_intervals(feature, groups, None if missing == _NO_PREDICTION else missing, follow)
 
-    def intervals(
+    def split_intervals(
         self, feature: int, groups: list[tuple[float, int]], missing: int | None, follow: Callable[[int], int]
     ) -> int:
         """Append splits into intervals, given by their upper ends; `missing` is None if no missing value gets here."""
@@ -478,11 +482,13 @@ class _Trees:
         lower, upper = groups[:half], groups[half:]
         missing_left = missing in [outcome for _, outcome in lower]
         position = self.append(feature=feature, bound=lower[-1][0], missing_left=missing_left)
-        left = self.intervals(feature, lower, missing if missing_left else None, follow)
-        self.builder.link(position, left, self.intervals(feature, upper, None if missing_left else missing, follow))
+        left = self.split_intervals(feature, lower, missing if missing_left else None, follow)
+        self.builder.link(
+            position, left, self.split_intervals(feature, upper, None if missing_left else missing, follow)
+        )
         return position
 
-    def categories(self, field: Field, outcomes: Ints, follow: Callable[[int], int]) -> int:
+    def split_categories(self, field: Field, outcomes: Ints, follow: Callable[[int], int]) -> int:
         """Append splits that lead categories, unseen and missing (last) to what `follow` appends for their outcomes."""
         category_outcomes, (unseen, missing) = outcomes[:-2], outcomes[-2:].tolist()
         _check_certain(category_outcomes)
@@ -511,6 +517,7 @@ def _predicts(element: Element) -> bool:
 
 
 def _check_certain(outcomes: Ints) -> None:
+    """Refuse outcomes without a prediction."""
     if (outcomes == _NO_PREDICTION).any():
         raise refusal('a row may have no prediction; write the model with noTrueChildStrategy="returnLastPrediction"')
 
@@ -529,6 +536,7 @@ def read_file(path: pathlib.Path) -> Forest:
 
 
 def _read(document: Element) -> Forest:
+    """Read the one model of a document: its fields, then the trees of its TreeModel or MiningModel."""
     models = [child for child in document.children if child.name.endswith(("Model", "Network", "Scorecard"))]
     if document.name != "PMML" or len(models) != 1:
         raise refusal(f"it must have one model, got {len(models)}")
@@ -564,7 +572,7 @@ def _read(document: Element) -> Forest:
 
 
 def _trees_of(model: Element, *, is_classifier: bool) -> tuple[list[_Member], float]:
-    """Return trees with their factors and whether they vote, of segments in segments too, and a constant."""
+    """Return the TreeModels of a model and its segments, each with its factor and whether it votes, and a constant."""
     slope, constant = _slope_and_constant(model)
     if model.name == "TreeModel":
         return [(model, slope, False)], constant
@@ -605,7 +613,7 @@ def _has_single_scores(document: Element, trees: list[Element], *, is_classifier
 
 
 def _slope_and_constant(model: Element) -> tuple[float, float]:
-    """Return what `Targets` multiplies a prediction with, and adds to it."""
+    """Return rescaleFactor and rescaleConstant, by which the element Targets changes a prediction."""
     targets = model.first("Targets")
     listed = targets.all("Target") if targets else []
     for target in listed:

@@ -59,6 +59,7 @@ class Element:
         return self.attributes.get(name, default)
 
     def all(self, *names: str) -> list[Element]:
+        """Return the children that have one of the names."""
         return [child for child in self.children if child.name in names]
 
     def first(self, *names: str) -> Element | None:
@@ -90,7 +91,7 @@ def parse(data: bytes) -> Element:
     top = Element("", {})
     path = [top]
 
-    def start(tag: str, attributes: dict[str, str]) -> None:
+    def start(tag: str, attributes: dict[str, str]) -> None:  # names come with their namespace and a space before
         if len(path) > _MAX_DEPTH:
             raise UnsupportedModelError(f"the document must have trees of at most {_MAX_DEPTH} levels, got more.")
         element = Element(tag.rpartition(" ")[2], {key.rpartition(" ")[2]: value for key, value in attributes.items()})
@@ -131,7 +132,7 @@ def parse(data: bytes) -> Element:
 
 
 def _check_encoding(_version: str, encoding: str | None, _standalone: int) -> None:
-    """Raise UnsupportedModelError for an encoding that the parser does not read letter by letter."""
+    """Handle the XML declaration: UnsupportedModelError for an encoding that the parser may misread."""
     try:
         name = codecs.lookup(encoding or "utf-8").name
     except (LookupError, ValueError):

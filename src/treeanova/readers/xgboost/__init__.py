@@ -70,7 +70,7 @@ def objective_words(learner: Document) -> str:
 
 
 def stored_margin(learner: Document, version: Any) -> Floats:
-    """Return the base score that a file states as a margin, one number for all outputs or one for each."""
+    """Return the base score of a file as a margin, XGBoost's word for score: one for all outputs or one for each."""
     name = objective_of(learner)
     link, _ = link_and_objective(name, _LOSSES)
     # The margin of binary:hinge is a plain sum; `predict` turns it into 0 or 1, for which there is no link.
@@ -138,7 +138,7 @@ def forest_of(
     nodes = documents.read_nodes(trees)
     schema = Schema(
         features=documents.features_of(learner, nodes, missing, counts_bytes=tuple(version) >= _COUNTS_BYTES),
-        outputs=_outputs(learner, n_outputs),
+        outputs=_names_of_outputs(learner, n_outputs),
         link="other" if is_custom else link_and_objective(objective_of(learner), _LOSSES)[0],
         named=bool(learner.get("feature_names")),
         absent=np.nan,
@@ -173,7 +173,7 @@ def _intercept(margin: Floats, n_outputs: int) -> Floats:
     return np.broadcast_to(margin, n_outputs).copy()
 
 
-def _outputs(learner: Document, n_outputs: int) -> tuple[str, ...]:
+def _names_of_outputs(learner: Document, n_outputs: int) -> tuple[str, ...]:
     """Return names of outputs, which are levels of quantiles if the objective has several."""
     quantiles = str(learner["objective"].get("quantile_loss_param", {}).get("quantile_alpha", ""))
     levels = quantiles.strip("[]").split(",")
@@ -203,6 +203,7 @@ def _n_trees(model: Document, n_outputs: int, last_iteration: int | None) -> int
 
 
 def read(model: Any) -> Forest:
+    """Read a Booster or an estimator from the UBJSON that XGBoost writes of it."""
     booster = _booster_of(model)
     last_iteration = None if model is booster else getattr(model, "best_iteration", None)
 
@@ -254,6 +255,7 @@ def _margin_of(booster: Any, last_iteration: int | None, rows: Floats) -> npt.Ar
 
 
 def _booster_of(model: Any) -> Any:
+    """Return the Booster that a model is or has."""
     if not hasattr(model, "get_booster"):
         if not hasattr(model, "save_raw"):
             raise UnsupportedModelError(f"an XGBoost model must be a Booster or a wrapper, got {type(model).__name__}.")

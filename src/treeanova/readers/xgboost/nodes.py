@@ -48,7 +48,7 @@ _MAX_CATEGORIES = 1 << 20
 
 
 def decode_ubjson(data: bytes) -> Any:
-    """Return dicts, lists, strings, numbers, None, and 1-d arrays, views on the bytes; else ValueError."""
+    """Decode UBJSON to dicts, lists, strings, numbers, None, and 1-d arrays (views on the bytes); else ValueError."""
     reader = _Ubjson(data)
     try:
         value = reader.value(reader.byte(), 0)
@@ -67,6 +67,7 @@ class _Ubjson:
     at: int = 0
 
     def byte(self) -> int:
+        """Return the next byte and move on."""
         self.at += 1
         return self.data[self.at - 1]
 
@@ -85,6 +86,7 @@ class _Ubjson:
         raise ValueError(f"unknown type {kind:#x} at byte {self.at}")
 
     def _number(self, kind: int) -> Any:
+        """Decode a number whose type byte was read."""
         packer = _UNPACK[kind]
         self.at += packer.size
         return packer.unpack_from(self.data, self.at - packer.size)[0]
@@ -99,6 +101,7 @@ class _Ubjson:
         return length
 
     def _string(self, kind: int) -> str:
+        """Decode a string, after the type byte of its length was read."""
         length = self._length(kind)
         self.at += length
         return str(self.data[self.at - length : self.at], "utf-8")
@@ -196,7 +199,7 @@ def _codes_of_cut_names(reading: Reading) -> list[int]:
 
 
 def codes_of_labels(reading: Reading, labels: Sequence[Hashable]) -> list[int] | None:
-    """Return the code of each label; None if a label has no code, or if two labels could be the same cut name."""
+    """Return each label's code, its position among the names read; None if one has none or cut names are ambiguous."""
     names, lengths = reading
     cut = _codes_of_cut_names(reading)
     code_of = {name: code for code, name in enumerate(names) if code not in set(cut)}
@@ -315,7 +318,7 @@ def read_nodes(trees: Sequence[Document]) -> Nodes:
 
 
 def _joined_arrays(trees: Sequence[Document], key: str, kinds: str = "iu") -> tuple[npt.NDArray[Any], Ints]:
-    """Join the arrays of all trees, as int64 or, if `kinds` has f, as float32; return also the length of each."""
+    """Join the field `key` of all trees, as int64 or, if `kinds` has f, as float32; return also the length of each."""
     noun = "numbers" if "f" in kinds else "integers"
     for tree in trees:
         # XGBoost writes 2 as 2E0 where it wants a number, and reads nothing else.
@@ -332,13 +335,14 @@ def _joined_arrays(trees: Sequence[Document], key: str, kinds: str = "iu") -> tu
 
 
 def _joined_of_lengths(trees: Sequence[Document], key: str, expected: Ints, kinds: str = "iu") -> npt.NDArray[Any]:
-    """Join the arrays of all trees, which must have these lengths."""
+    """Join the field `key` of all trees, in which it must have the expected lengths."""
     joined, lengths = _joined_arrays(trees, key, kinds)
     check_values(f"{key} must have an entry per node or list of its tree", lengths, lengths == expected)
     return joined
 
 
 def _flags(trees: Sequence[Document], key: str, sizes: Ints) -> Bools:
+    """Join the field `key` of all trees, of which each entry must be 0 or 1."""
     numbers = _joined_of_lengths(trees, key, sizes, "biu")
     check_values(f"{key} must be 0 or 1", numbers, (numbers == 0) | (numbers == 1))
     return np.asarray(numbers == 1)
@@ -369,7 +373,7 @@ def _tree_weights(learner: Document, n_trees: int) -> Singles:
 
 
 def _at_outputs(leaf: Singles, learner: Document, nodes: Nodes, n_outputs: int) -> Singles:
-    """Put each node's value at the output of its tree, zero at the other outputs."""
+    """Return values of nodes, (nodes, outputs): each at the output of its tree, which the field tree_info has."""
     n_trees = len(nodes.sizes)
     model = tree_model(learner)
     output = np.asarray(model["tree_info"])
@@ -421,7 +425,7 @@ def _category_lists(trees: Sequence[Document], starts: Ints, sizes: Ints) -> tup
 
 
 def category_sets(nodes: Nodes, features: tuple[Feature, ...]) -> tuple[Ints, Bools]:
-    """Return where each node's set of categories starts (-1: none), and the joined sets of those that go left."""
+    """Return arguments `category_start` and `category_left` of `assemble`, from the nodes' lists of categories."""
     is_split = nodes.is_inner[nodes.listed]
     listed = nodes.listed[is_split]
     sizes = np.zeros(len(nodes.left), dtype=np.int64)
@@ -438,12 +442,12 @@ def features_of(learner: Document, nodes: Nodes, missing: float, *, counts_bytes
     if not 0 < n_features <= _MAX_FEATURES:
         raise UnsupportedModelError(f"an XGBoost model must have 1 to {_MAX_FEATURES} features, got {n_features}.")
     names = _texts_of_features(learner, "feature_names", n_features) or [f"x{j}" for j in range(n_features)]
-    n_codes = _numbers_of_codes(nodes, _texts_of_features(learner, "feature_types", n_features), n_features)
+    n_codes = _code_counts(nodes, _texts_of_features(learner, "feature_types", n_features), n_features)
     stored = tree_model(learner).get("cats", {}).get("enc", [])
     if len(stored) not in {0, n_features}:
         raise damaged(f"cats must have {n_features} entries, one per feature, got {len(stored)}")
     single = float(as_float32(missing))
-    readings = [_readings(category_names)[:: -1 if counts_bytes else 1] for category_names in stored]
+    readings = [_ways_to_read_names(category_names)[:: -1 if counts_bytes else 1] for category_names in stored]
     features = []
     for name, count, ways in zip(names, n_codes, readings or [()] * n_features, strict=True):
         if ways and count > len(ways[0][0]):
@@ -456,14 +460,14 @@ def features_of(learner: Document, nodes: Nodes, missing: float, *, counts_bytes
 
 
 def _texts_of_features(learner: Document, key: str, n_features: int) -> list[str]:
-    """Return a text for each feature, none if the model has none."""
+    """Return the field `key`, a text for each feature; empty if the model has none."""
     texts = learner.get(key, [])
     if len(texts) not in {0, n_features} or not all(isinstance(text, str) for text in texts):
         raise damaged(f"{key} must be {n_features} texts, got {str(texts)[:40]}")
     return list(texts)
 
 
-def _numbers_of_codes(nodes: Nodes, types: list[str], n_features: int) -> list[int]:
+def _code_counts(nodes: Nodes, types: list[str], n_features: int) -> list[int]:
     """Return for each feature the number of its category codes, -1 for numeric ones."""
     inner, is_category = nodes.is_inner, nodes.is_category
     feature, threshold = nodes.feature[inner], nodes.condition[inner & ~is_category]
@@ -491,10 +495,11 @@ def _numbers_of_codes(nodes: Nodes, types: list[str], n_features: int) -> list[i
 
 
 def _codes_encoder(n_codes: int, missing: float) -> IntegerCategory:
+    """Return an encoder of codes 0 to n_codes - 1 that treats numbers as XGBoost does."""
     return IntegerCategory(n_codes, missing=missing, cast="float32", cuts_negative=False)
 
 
-def _readings(stored: Document) -> tuple[Reading, ...]:
+def _ways_to_read_names(stored: Document) -> tuple[Reading, ...]:
     """Return the ways to read the stored names of a feature's categories; none if it has no names."""
     values = np.asarray(stored["values"])
     if len(values) and values.dtype.kind not in "iu":
@@ -510,7 +515,7 @@ def _readings(stored: Document) -> tuple[Reading, ...]:
 
 
 def _text_readings(data: bytes, offsets: list[int]) -> tuple[Reading, ...]:
-    """Read names of categories from UTF-8 bytes."""
+    """Return the ways to read names of categories from UTF-8 bytes: offsets count bytes, or characters."""
     # From polars and arrow, offsets count bytes. From pandas, XGBoost before 3.4 counts characters and cuts the bytes
     # to that number, so beyond ASCII only the length and at most a beginning of the last names is known. Both may be
     # possible, also in later files: names stay as they are when a later XGBoost saves a model again.
