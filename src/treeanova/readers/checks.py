@@ -301,7 +301,7 @@ def _probe_column(feature: Feature, bounds: Floats, rng: np.random.Generator) ->
 
 
 def read_estimator(library: str, model: Any, read: Callable[[Any], Read]) -> Read:
-    """Read an estimator with the interface of scikit-learn, like `read_live`."""
+    """Read an estimator like `read_live`; its own scores are those of its scikit-learn methods."""
     return read_live(library, lambda: read(model), lambda result: functools.partial(_estimator_score, model, result))
 
 

@@ -430,6 +430,7 @@ def _schema(model: Stage, earlier_stages: list[Stage]) -> Schema:
         loss = str(model.parameter("lossType", "squared")) if model.kind in _BOOSTED else "squared"
         return Schema((), objective=loss)
     n_classes = _n_classes(model)
+    # Names of classes are the labels of the indexer that made the target.
     _, labels, _ = _indexers(earlier_stages).get(model.parameter("labelCol", "label"), ("", (), False))
     classes: tuple[Hashable, ...] = labels if len(labels) == n_classes else tuple(float(k) for k in range(n_classes))
     link, objective = ("logit", "log") if model.kind in _BOOSTED else ("probability", "brier")

@@ -181,7 +181,7 @@ def forest_of(checkpoint: Checkpoint) -> Forest:
     features, category_start, category_left = _categories(checkpoint, nodes, sizes)
     is_swapped = np.isin(nodes["cmp"], (_GT, _GE)) & (kind == _NUMERICAL)
     left, right = (nodes[side].astype(np.int64) for side in ("cleft", "cright"))
-    schema, values, intercept = _with_schema(checkpoint, features, values, intercept)
+    schema, values, intercept = _schema_and_values(checkpoint, features, values, intercept)
     forest = assemble(
         schema,
         intercept,
@@ -292,7 +292,7 @@ def _leaf_values(tree: Tree, shape: npt.NDArray[Any]) -> Floats:
     return values.reshape(-1, int(shape[0]), int(shape[1]))
 
 
-def _with_schema(
+def _schema_and_values(
     checkpoint: Checkpoint, features: tuple[Feature, ...], values: Floats, intercept: Floats
 ) -> tuple[Schema, Floats, Floats]:
     """Return the schema, and values and intercept of its outputs: of two probabilities, the second is kept."""

@@ -60,7 +60,7 @@ _SCALARS = (bool, int, float, str)
 
 
 def write(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write one file; the header's entry "derived" is the number of bytes that loading derives from the arrays."""
+    """Write a decomposition's header and arrays to one zip file, of JSON and .npy entries."""
     shapes, entries = _join_small(arrays)
     writer = {"treeanova": __version__}
     content = {"kind": _KIND, "schema": SCHEMA, "writer": writer, "arrays": sorted(entries), **header}
@@ -71,15 +71,16 @@ def write(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Mappi
         for key in sorted(entries):
             buffer = io.BytesIO()
             np.lib.format.write_array(buffer, np.asarray(entries[key]), allow_pickle=False)
+            # Arrays of which a sample hardly shrinks are stored without compression.
             distance = max(_SAMPLE, len(buffer.getbuffer()) // _N_SAMPLES)
             starts = range(0, len(buffer.getbuffer()), distance)
             sample = b"".join(buffer.getbuffer()[start : start + _SAMPLE] for start in starts)
             is_packed = len(zlib.compress(sample, 1)) < _WORTH_PACKING * len(sample)
             file.writestr(_zip_entry(f"{key}.npy", is_packed=is_packed), buffer.getbuffer(), compresslevel=_LEVEL)
         written = sum(entry.compress_size for entry in file.infolist())
-        missing = _least_size(file.infolist(), content.get("derived", 0)) - written
-        if missing > 0:
-            file.writestr(zipfile.ZipInfo(_PADDING), bytes(missing))
+        n_missing = _least_size(file.infolist(), content.get("derived", 0)) - written
+        if n_missing > 0:  # `read` would refuse a file that unpacks to so much more than its size
+            file.writestr(zipfile.ZipInfo(_PADDING), bytes(n_missing))
 
 
 def _join_small(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[dict[str, list[int]], dict[str, npt.NDArray[Any]]]:

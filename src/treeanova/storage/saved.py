@@ -665,7 +665,7 @@ def pack_tables(cells: CoarseCells, tables: Tensors) -> tuple[dict[Key, Floats],
 
 
 def unpack_tables(cells: CoarseCells, packed: Tensors, whole: Tensors, n_outputs: int) -> dict[Key, Floats]:
-    """Return all tables; those in `packed` are the sum of their faces and of what they get from terms above."""
+    """Return all tables of a correction: those of `packed` are sums of their faces and of what terms above add."""
     from_above: dict[Key, Floats] = {}
     tables = dict(whole)
     for key in sorted(packed, key=lambda key: (-len(key), key)):  # highest orders first

@@ -62,6 +62,7 @@ def pack_statistics(
 
 def _pack_sample(sample: Sample, fine: Grid) -> Arrays:
     """Return arrays of a sample: bins of rows on the fine grid, differences of row numbers, weights if any."""
+    # Hashes are saved only if they do not follow from the rows' numbers.
     codes = codec.in_few_bytes(fine.index(Rows(sample.values)).T)
     arrays: Arrays = {"codes": codes, "numbers": codec.in_few_bytes(np.diff(sample.rows, prepend=0))}
     if sample.sources.any():

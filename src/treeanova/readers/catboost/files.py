@@ -398,7 +398,7 @@ def _ctr_of_table(feature: _Table, tables: Mapping[_CtrKey, Counts]) -> Ctr:
 
 
 def _ctr_tables(data: bytes) -> dict[_CtrKey, Counts]:
-    """Decode the counts of CTRs, stored one after the other behind their sizes."""
+    """Decode the end of a .cbm file: the counts of CTRs, stored one after the other behind their sizes."""
     if not data:
         return {}
     result, at = {}, 4
@@ -565,8 +565,8 @@ def _numbers(values: Sequence[Any], *, whole: bool = False) -> npt.NDArray[Any]:
     return np.array(values, dtype=np.int64 if whole else np.float64)
 
 
-def _symmetric_trees(trees: Sequence[Mapping[str, Any]] | None, n_bias: int) -> tuple[Nodes, Floats]:
-    """Return the nodes of symmetric trees, and the values of leaves, shape (leaves, outputs)."""
+def _symmetric_trees(trees: Sequence[Mapping[str, Any]] | None, n_outputs_without_trees: int) -> tuple[Nodes, Floats]:
+    """Read the .json field oblivious_trees: return nodes, and the values of leaves, shape (leaves, outputs)."""
     if not isinstance(trees, list | None):
         raise damaged(f"the model's trees must be a list, got {trees!r:.40}")
     trees = trees or ()
@@ -575,7 +575,7 @@ def _symmetric_trees(trees: Sequence[Mapping[str, Any]] | None, n_bias: int) -> 
     splits = _numbers(list(itertools.chain.from_iterable(splits_by_tree)), whole=True)
     leaves = [tree["leaf_values"] for tree in trees]
     values = _numbers(list(itertools.chain.from_iterable(leaves)))
-    n_outputs = len(leaves[0]) >> min(len(splits_by_tree[0]), MAX_DEPTH) if leaves else n_bias
+    n_outputs = len(leaves[0]) >> min(len(splits_by_tree[0]), MAX_DEPTH) if leaves else n_outputs_without_trees
     nodes = symmetric_nodes(sizes, splits, len(values), n_outputs)
     for tree, (tree_leaves, tree_splits) in enumerate(zip(leaves, splits_by_tree, strict=True)):
         if len(tree_leaves) != n_outputs << len(tree_splits):
@@ -587,7 +587,7 @@ def _symmetric_trees(trees: Sequence[Mapping[str, Any]] | None, n_bias: int) -> 
 
 
 def _nested_trees(trees: Sequence[Mapping[str, Any]]) -> tuple[Nodes, Floats]:
-    """Return the nodes of trees of nested objects, and the values of leaves, shape (leaves, outputs)."""
+    """Read the .json field trees, nested nodes: return nodes, and the values of leaves, shape (leaves, outputs)."""
     split, left, right = list[Any](), list[int](), list[int]()
     roots, leaves, n_leaves = list[int](), list[Any](), [0]
     for tree in trees:

@@ -18,7 +18,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,8 +37,14 @@ _HASH = 0xFFFFFFFF
 Words = npt.NDArray[np.uint64]
 Positions = Mapping[int, int]  # positions in the schema, by the features' numbers among those of their kind
 _MAX_SET_ENTRIES = 1 << 28
-# A categorical feature's number, how many splits it has, and a function of known hashes; None where no tree has them.
-_Group = tuple[int, int, Callable[[Ints], Bools] | None]
+
+
+class _Group(NamedTuple):
+    """Neighbouring splits, in global order, on one categorical feature: its one-hot values, or the borders of a CTR."""
+
+    feature: int  # its number among categorical ones
+    n_splits: int
+    goes_right: Callable[[Ints], Bools] | None  # of known hashes, shape (splits, categories + 1); None if in no tree
 
 
 def counts_of(ctr: Ctr) -> Counts:
@@ -253,7 +259,7 @@ def read_splits(model: Model, position: Mapping[int, int], used: Ints) -> tuple[
     start, sets = _category_sets(on_categories, known_hashes)
     n_borders = [len(feature.borders) for feature in model.numeric]
     places = [position[feature.flat] for feature in model.numeric]
-    places += [-1 if goes_right is None else category_position[index] for index, _, goes_right in on_categories]
+    places += [-1 if group.goes_right is None else category_position[group.feature] for group in on_categories]
     n_others = len(start) + 1
     missing_left = np.repeat(np.array([not feature.missing_right for feature in model.numeric], dtype=bool), n_borders)
     borders = np.concatenate([np.empty(0), *(feature.borders for feature in model.numeric)])
@@ -267,7 +273,7 @@ def read_splits(model: Model, position: Mapping[int, int], used: Ints) -> tuple[
             strict=True,
         )
     }
-    n_splits = [*n_borders, *(n_splits for _, n_splits, _ in on_categories), 1]
+    n_splits = [*n_borders, *(group.n_splits for group in on_categories), 1]
     splits = Splits(
         feature=np.repeat([*places, -1], n_splits),
         bound=np.append(bound_up_to(borders), np.full(n_others, np.nan)),
@@ -290,19 +296,17 @@ def _used_ctrs(model: Model, used: Ints) -> Iterator[tuple[Ctr, int, Ints]]:
 
 
 def _category_splits(model: Model, used: Ints) -> list[_Group]:
-    """Return the splits by each feature's one-hot values and by each CTR, in their global order."""
-    groups: list[_Group] = [
-        (index, len(values), functools.partial(_goes_right_by_value, values)) for index, values in model.one_hot
+    """Return the splits on categories in their global order; `used` are sorted global positions of splits in trees."""
+    groups = [
+        _Group(index, len(values), functools.partial(_goes_right_by_value, values)) for index, values in model.one_hot
     ]
     for ctr in model.ctrs:
         right = functools.partial(goes_right_by_ctr, ctr) if ctr.is_simple else None
-        groups.append((next(iter(ctr.categories), -1), len(ctr.borders), right))
+        groups.append(_Group(next(iter(ctr.categories), -1), len(ctr.borders), right))
     first = sum(len(feature.borders) for feature in model.numeric)
-    ends = np.searchsorted(used, first + np.cumsum([0, *(n_splits for _, n_splits, _ in groups)]))
-    return [
-        (index, n_splits, right if n_used else None)
-        for (index, n_splits, right), n_used in zip(groups, np.diff(ends), strict=True)
-    ]
+    ends = np.searchsorted(used, first + np.cumsum([0, *(group.n_splits for group in groups)]))
+    pairs = zip(groups, np.diff(ends), strict=True)
+    return [group if n_used else group._replace(goes_right=None) for group, n_used in pairs]
 
 
 def _goes_right_by_value(values: Ints, known_hashes: Ints) -> Bools:
@@ -312,14 +316,15 @@ def _goes_right_by_value(values: Ints, known_hashes: Ints) -> Bools:
 
 def _category_sets(groups: Sequence[_Group], known_hashes: Mapping[int, Ints]) -> tuple[Ints, Bools]:
     """Return the sets of categories that go left, joined, and where each split's begins; -1 for those in no tree."""
-    widths = [0 if goes_right is None else len(known_hashes[index]) + 1 for index, _, goes_right in groups]
-    sizes = np.array([width * n_splits for width, (_, n_splits, _) in zip(widths, groups, strict=True)], dtype=np.int64)
+    widths = [0 if group.goes_right is None else len(known_hashes[group.feature]) + 1 for group in groups]
+    n_splits = [group.n_splits for group in groups]
+    sizes = np.array(widths, dtype=np.int64) * np.array(n_splits, dtype=np.int64)
     check_size("category sets", int(sizes.sum()), _MAX_SET_ENTRIES)
     starts = [
-        first + width * np.arange(n_splits) if width else np.full(n_splits, -1)
-        for first, width, (_, n_splits, _) in zip(block_starts(sizes), widths, groups, strict=True)
+        first + width * np.arange(n) if width else np.full(n, -1)
+        for first, width, n in zip(block_starts(sizes), widths, n_splits, strict=True)
     ]
-    sets = [~goes_right(known_hashes[index]).ravel() for index, _, goes_right in groups if goes_right is not None]
+    sets = [~group.goes_right(known_hashes[group.feature]).ravel() for group in groups if group.goes_right is not None]
     empty = np.empty(0, dtype=np.int64)
     return np.concatenate([empty, *starts]), np.concatenate([empty.astype(bool), *sets])
 
@@ -351,8 +356,9 @@ Branch = tuple[int, Sequence[Subtree], int]  # a feature, a subtree for each of 
 def tabulate(
     conditions: Mapping[int, Condition], outcomes: Callable[[Mapping[int, Bools]], Ints], max_cells: int
 ) -> Table | None:
-    """Return the outcome of several conditions in each cell of their features; None for more than `max_cells`."""
-    # `outcomes` gives a number per cell from the conditions on the cells, which broadcast against each other.
+    """Return a number, the outcome, for each cell of classes of the features of conditions; None above `max_cells`."""
+    # `outcomes` takes the answers of conditions in the cells, which broadcast, and returns the number of each cell. A
+    # class is all intervals or categories of a feature between which no condition distinguishes.
     bounds: dict[int, Floats | None] = {}
     for condition in conditions.values():
         for feature, ends in zip(condition.features, condition.bounds, strict=True):

@@ -192,6 +192,7 @@ class _RawForest:
         n_raw = getattr(steps[0], "n_features_in_", None)
         if n_raw is None:
             raise maps.refused(f"{type(steps[0]).__name__}, which does not tell its number of columns")
+        # Follow the raw columns through the steps, to those that the forest sees.
         walk, columns = maps.Walk([maps.RawColumn() for _ in range(n_raw)]), [maps.Origin(j) for j in range(n_raw)]
         for step in steps:
             columns = walk.through(step, columns)
@@ -215,7 +216,9 @@ class _RawForest:
             if raw.labels is not None
         }
         self._as_objects = {j for j in self._labels if walk.raw[j].as_objects or not maps.is_numeric(self._labels[j])}
-        self._outputs = {j: np.flatnonzero(source == j) for j in range(len(walk.raw))}
+        self._outputs = {
+            j: np.flatnonzero(source == j) for j in range(len(walk.raw))
+        }  # the forest's columns by raw one
         self._numbers = [j for j in self._outputs if j not in self._labels and len(self._outputs[j])]
         self._transformation = self._accepting_transformation(steps)
         if walk.has_function:

@@ -109,6 +109,7 @@ def _origins_after_scaler(walk: Walk, step: Any, columns: list[Origin]) -> list[
 
 
 def _origins_after_function(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+    """Note a user's function, of which it is only tried whether it works column by column."""
     if step.func is None:
         return columns
     walk.has_function = True
@@ -136,11 +137,13 @@ def _origins_after_imputer(walk: Walk, step: Any, columns: list[Origin]) -> list
 
 
 def _origins_after_indicator(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+    """Return origins of columns that say whether a value is missing, of the columns `features_` only."""
     _note_sentinel(walk, step.missing_values, columns)
     return [columns[j].changed(by_label=True) for j in step.features_]
 
 
 def _origins_after_binning(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+    """Return origins after KBinsDiscretizer: a column each, or a one-hot column for each bin."""
     if step.encode == "ordinal":
         return _origins_after_scaler(walk, step, columns)
     _check_raw(step, columns)
@@ -188,12 +191,14 @@ def _origins_after_encoder(walk: Walk, step: Any, columns: list[Origin]) -> list
 
 
 def _origins_after_target_encoder(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+    """Return the origin of each encoded column, once for each class if there are several."""
     encoded = _origins_after_encoder(walk, step, columns)
     n_columns = len(step.classes_) if step.target_type_ == "multiclass" else 1
     return [column for column in encoded for _ in range(n_columns)]
 
 
 def _origins_after_one_hot(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+    """Return the origin of each encoded column, once for each of its one-hot columns."""
     encoded = _origins_after_encoder(walk, step, columns)
     sizes = step._n_features_outs  # noqa: SLF001  get_feature_names_out uses it
     return [column for column, size in zip(encoded, sizes, strict=True) for _ in range(size)]
@@ -248,6 +253,7 @@ def _origins_after_pipeline(walk: Walk, step: Any, columns: list[Origin]) -> lis
 
 
 def _origins_after_union(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+    """Return origins of what the transformers of a FeatureUnion make, which all see the same columns."""
     weights = step.transformer_weights or {}
     origins = [_times_weight(walk.through(inner, columns), weights.get(name)) for name, inner in step.transformer_list]
     return [column for origins_of_step in origins for column in origins_of_step]
@@ -533,11 +539,11 @@ def _changes(
 
 
 def _probes(raw: RawColumn, ends: Ints) -> Ints:
-    """Return ranks at which to ask first: numbers of all sizes, and those around jumps, between the ends."""
-    spread = (np.linspace(-1, 1, 515)[1:-1] * _LARGEST).astype(np.int64)
+    """Return ranks of floats to try first: numbers of all sizes, and those around jumps, between the ends (ranks)."""
+    all_sizes = (np.linspace(-1, 1, 515)[1:-1] * _LARGEST).astype(np.int64)
     small = float_ranks(np.concatenate([[0.0, 5e-324, 1e-35], np.logspace(-12, 12, 97)]))
     jumps = float_ranks(np.array([number for number in raw.probes if np.isfinite(number)], dtype=np.float64))
-    inner = np.concatenate([spread, small, -small, jumps - 1, jumps, jumps + 1])
+    inner = np.concatenate([all_sizes, small, -small, jumps - 1, jumps, jumps + 1])
     return np.unique(np.concatenate([ends, np.clip(inner, *ends)]))
 
 
