@@ -177,7 +177,7 @@ def _common_feature(wrapper: Any, j: int, features: Sequence[Feature]) -> Featur
 
 
 def _names_of_columns(wrapper: Any, whole: Sequence[Forest], n_features: int) -> tuple[list[str], bool]:
-    """Return names of columns, and whether they are known: the wrapper's, else of a member that sees all, else x0, …"""
+    """Return names of columns, and whether they are known: its own, else of a member that sees all, else x0, x1."""
     if hasattr(wrapper, "feature_names_in_"):
         return feature_names(wrapper)
     named = [list(forest.schema.names) for forest in whole if forest.schema.named]
