@@ -256,7 +256,7 @@ class _RawForest:
         categories = maps.category_maps(self._transformation, self._labels, self._as_objects, self._outputs, nan_nulls)
         for j, mapped in categories.items():
             for output in self._outputs[j].tolist():
-                nodes_of_output, examples, kind = self._splits_on(output)
+                nodes_of_output, examples, kind = self._splits_on(output)  # equal splits are one kind, tried once
                 left = self._goes_left(examples, np.append(mapped.values[:, output], mapped.missing[output]))
                 nodes.set_categories(nodes_of_output, kind, left[:, :-1], left[:, -1])
         accepts_missing = self._set_thresholds(nodes)
