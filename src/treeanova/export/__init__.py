@@ -1,7 +1,11 @@
-"""A decomposition in the formats of other libraries."""
+"""A decomposition in the formats of other libraries, databases and languages."""
 
 from __future__ import annotations
 
+from treeanova.export.artifact import Export
 from treeanova.export.ebm import ebm
+from treeanova.export.programs import javascript, python
+from treeanova.export.sql import sql
+from treeanova.export.verification import Verification, verify
 
-__all__ = ["ebm"]
+__all__ = ["Export", "Verification", "ebm", "javascript", "python", "sql", "verify"]

@@ -11,6 +11,7 @@ from treeanova.model.effects import Effects
 from treeanova.model.forest import Forest
 from treeanova.model.grid import Grid, grid_of
 from treeanova.model.rows import Rows
+from treeanova.model.step_form import StepForm
 
 __all__ = [
     "Axis",
@@ -24,6 +25,7 @@ __all__ = [
     "MethodChoice",
     "Rows",
     "Schema",
+    "StepForm",
     "TermCertificate",
     "choose_method",
     "grid_of",

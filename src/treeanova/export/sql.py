@@ -1,0 +1,367 @@
+"""Export to SQL: one query of CASE and sums that returns scores, responses or a column per term.
+
+The query has three steps: columns as numbers, their codes, and sums of coefficients. Nested CASE searches cuts as a
+binary search does, and long sums are nested, because databases limit the depth of expressions.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+
+from treeanova.core.arrays import Floats
+from treeanova.data.features import Schema
+from treeanova.decomposition.decomposition import Decomposition
+from treeanova.export.artifact import Export, fingerprint_of, form_of, response_names, score_names, term_names
+from treeanova.model.step_form import Cuts, LabelCodes, StepAxis, StepForm, StepTerm
+
+COLUMNS = ("score", "response", "terms")
+_FLAT = 30  # summands and cuts that are written side by side; more are nested
+_LARGEST_EXPONENT = 700.0  # beyond, some databases raise an error instead of returning 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Dialect:
+    """What differs between databases."""
+
+    name: str
+    double: str  # the type of float64 numbers
+    is_nan: str  # a condition on {}
+    quote: str = '"'
+    backslash_escapes: bool = False  # backslashes in texts are escapes, and quotes in texts must be escaped by them
+    greatest: str = "GREATEST"
+    literal: str = "{}E0"  # a float64 number without exponent
+    materialized: str = ""  # keeps the database from copying the search of a code to each of its uses
+
+    def name_of(self, name: str) -> str:
+        """Quote an identifier; ValueError if the database cannot have it."""
+        is_restricted = self.backslash_escapes and any(sign in name for sign in "`\\\n\r")
+        if not name or "\0" in name or is_restricted:
+            raise ValueError(
+                f"names must be ones that {self.name} can quote, got {name!r}; rename the column with `feature_names`."
+            )
+        return f"{self.quote}{name.replace(self.quote, 2 * self.quote)}{self.quote}"
+
+    def text(self, value: str) -> str:
+        """Quote a text."""
+        if "\0" in value:
+            raise ValueError(f"labels must not hold the character NUL, which {self.name} cannot have, got {value!r}.")
+        if not self.backslash_escapes:
+            return "'" + value.replace("'", "''") + "'"
+        for sign, escaped in (("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\r", "\\r")):
+            value = value.replace(sign, escaped)
+        return f"'{value}'"
+
+    def number(self, value: float) -> str:
+        """Write a float64 number so that the database reads the same one."""
+        if math.isinf(value):
+            return f"CAST('{'-' if value < 0 else ''}Infinity' AS {self.double})"
+        text = repr(float(value))
+        return text.upper() if "e" in text else self.literal.format(text)
+
+    def cut(self, value: float) -> str:
+        """Write a cut."""
+        return self.number(value)
+
+    def refused(self, column: str) -> str | None:  # noqa: ARG002
+        """Return a condition on a column of numbers whose values are refused; None if types rule that out."""
+        return None
+
+
+class _SQLite(Dialect):
+    """SQLite: it reads decimal numbers with an error of the last bit, and its columns may hold values of any type."""
+
+    def number(self, value: float) -> str:
+        return f"{'-' if value < 0 else ''}9e999" if math.isinf(value) else super().number(value)
+
+    def cut(self, value: float) -> str:
+        numerator, denominator = (0, 1) if math.isinf(value) else float(value).as_integer_ratio()
+        if len(repr(value)) <= 12 or max(abs(numerator), denominator) > 2**62:
+            return self.number(value)
+        return f"({numerator}.0/{denominator}.0)"  # integers and a division by a power of two are exact
+
+    def refused(self, column: str) -> str:
+        return f"typeof({column}) NOT IN ('integer', 'real', 'null')"
+
+
+DIALECTS: dict[str, Dialect] = {
+    "duckdb": Dialect("DuckDB", "DOUBLE", "isnan({})", materialized="MATERIALIZED "),
+    "postgresql": Dialect("PostgreSQL", "DOUBLE PRECISION", "{} = 'NaN'", materialized="MATERIALIZED "),
+    "sqlite": _SQLite("SQLite", "REAL", "", greatest="MAX", materialized="MATERIALIZED "),  # since 3.35
+    "spark": Dialect("Spark", "DOUBLE", "isnan({})", quote="`", backslash_escapes=True),
+    "bigquery": Dialect("BigQuery", "FLOAT64", "IS_NAN({})", quote="`", backslash_escapes=True),
+    "snowflake": Dialect("Snowflake", "DOUBLE", "{} = 'NaN'", literal="CAST('{}' AS DOUBLE)"),
+}
+
+
+def sql(
+    fx: Decomposition,
+    *,
+    table: str | Sequence[str] = "rows",
+    dialect: str = "duckdb",
+    columns: str = "score",
+    keep: Sequence[str] = (),
+) -> Export:
+    """Write a decomposition as one SQL query over a table of its features.
+
+    Rows with values that the model refuses have NULL.
+
+    Parameters
+    ----------
+    fx
+        A decomposition whose terms all have tables: of a shallow model or an EBM, or selected or simplified.
+    table
+        The table to read: its name, or a sequence of names such as a schema and a table.
+    dialect
+        "duckdb", "postgresql", "sqlite", "spark", "bigquery" or "snowflake".
+    columns
+        What the query returns: "score", "response" (probabilities or means), or "terms" (the intercept, a column per
+        term, and the score).
+    keep
+        Columns of the table to return before these, such as an identifier.
+
+    Returns
+    -------
+    Export
+        Its text is the query; `save` writes it, `verify` runs it.
+
+    Raises
+    ------
+    ValueError
+        If part of the score has no table, a column cannot be read by plain comparisons, or a name cannot be quoted.
+
+    Examples
+    --------
+    >>> import sqlite3, treeanova
+    >>> from treeanova.testing import example
+    >>> fx, X = example()
+    >>> query = treeanova.export.sql(fx, table="people", dialect="sqlite", keep=["id"])
+    >>> database = sqlite3.connect(":memory:")
+    >>> _ = database.execute("CREATE TABLE people (id INTEGER, x0 REAL, x1 REAL)")
+    >>> _ = database.execute("INSERT INTO people VALUES (7, 1.0, 1.0)")
+    >>> database.execute(str(query)).fetchall()
+    [(7, 1.0)]
+    """
+    if dialect not in DIALECTS:
+        raise ValueError(f"`dialect` must be one of {', '.join(map(repr, DIALECTS))}, got {dialect!r}.")
+    if columns not in COLUMNS:
+        raise ValueError(f"`columns` must be one of {', '.join(map(repr, COLUMNS))}, got {columns!r}.")
+    form, fingerprint = form_of(fx), fingerprint_of(fx)
+    if columns == "response":
+        response_names(fx.schema)
+    writer = _Writer(DIALECTS[dialect], form if columns == "terms" else form.merged())
+    results = _results(writer, columns, fx.schema)
+    _check_names(keep, results)
+    parts = (table,) if isinstance(table, str) else tuple(table)
+    shown = _responses(writer.dialect, form) if columns == "response" else [f"r{k}" for k in range(len(results))]
+    source = ".".join(map(writer.dialect.name_of, parts))
+    text = writer.query(source, keep, results, shown, f"-- written by TreeANOVA, fingerprint {fingerprint}")
+    options = {"dialect": dialect, "table": parts, "columns": columns, "keep": tuple(keep)}
+    return Export("sql", text, form, tuple(results), fingerprint, fx, options)
+
+
+def _results(writer: _Writer, columns: str, schema: Schema) -> dict[str, str]:
+    """Return the expressions of the results by name; those of responses are scores."""
+    form = writer.form
+    scores = [writer.score(k) for k in range(len(form.outputs))]
+    if columns == "response":
+        return dict(zip(response_names(schema), scores, strict=True))
+    named_scores = dict(zip(score_names(form), scores, strict=True))
+    if columns == "score":
+        return named_scores
+    intercepts = [name.replace("score", "intercept", 1) for name in named_scores]
+    results = dict(zip(intercepts, map(writer.dialect.number, form.intercept.tolist()), strict=True))
+    values = [writer.term(term, k) for term in form.terms for k in range(len(form.outputs))]
+    names = _free_names(term_names(form), (*results, *named_scores))
+    return results | dict(zip(names, values, strict=True)) | named_scores
+
+
+def _check_names(keep: Sequence[str], results: Collection[str]) -> None:
+    """Raise ValueError if two columns of the result would have one name, whatever the case of letters."""
+    lowered = [name.lower() for name in (*keep, *results)]
+    doubled = [name for name in lowered if lowered.count(name) > 1]
+    if doubled:
+        raise ValueError(f"`keep` must name columns once, none of them a result, got {doubled[0]!r} twice.")
+
+
+def _responses(dialect: Dialect, form: StepForm) -> list[str]:
+    """Return responses as expressions of the scores r0, r1, …, without overflow."""
+    scores = [f"r{k}" for k in range(len(form.outputs))]
+    if form.link == "logit":
+        return [
+            f"CASE WHEN {r} >= 0 THEN 1E0 / (1E0 + {_exp(f'-{r}')}) ELSE 1E0 - 1E0 / (1E0 + {_exp(r)}) END"
+            for r in scores
+        ]
+    if form.link == "log":
+        return [_exp(r) for r in scores]
+    if form.link == "softmax":
+        largest = f"{dialect.greatest}({', '.join(scores)})"
+        powers = [_exp(f"({r} - {largest})") for r in scores]
+        return [f"{power} / ({' + '.join(powers)})" for power in powers]
+    return scores
+
+
+def _exp(exponent: str) -> str:
+    """Write an exponential function that is 0 where some databases raise an error."""
+    return f"(CASE WHEN {exponent} < {-_LARGEST_EXPONENT} THEN 0E0 ELSE EXP({exponent}) END)"
+
+
+def _free_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """Return names of terms that differ from each other and from others, whatever the case of letters."""
+    lowered, free = {name.lower() for name in taken}, []
+    for name in names:
+        while name.lower() in lowered:
+            name = f"{name} (term)"
+        lowered.add(name.lower())
+        free.append(name)
+    return free
+
+
+@dataclasses.dataclass(frozen=True)
+class _Writer:
+    """Writes expressions of a step form; the code of column i is named c{i}, its value v{i}."""
+
+    dialect: Dialect
+    form: StepForm
+
+    def query(
+        self, table: str, keep: Sequence[str], results: Mapping[str, str], shown: Sequence[str], comment: str
+    ) -> str:
+        """Write the query: values, codes, results r0, r1, …, and the expressions of these that are shown."""
+        name_of = self.dialect.name_of
+        kept = [f"k{i}" for i in range(len(keep))]
+        values = [f"{name_of(name)} AS k{i}" for i, name in enumerate(keep)]
+        values += [self._value(i, axis) for i, axis in enumerate(self.form.axes)]
+        codes = [*kept, *(f"{self._code(i, axis)} AS c{i}" for i, axis in enumerate(self.form.axes))]
+        sums = [*kept, *(f"{self._guarded(value)} AS r{k}" for k, value in enumerate(results.values()))]
+        final = [f"{k} AS {name_of(name)}" for k, name in zip(kept, keep, strict=True)]
+        final += [f"{value} AS {name_of(name)}" for value, name in zip(shown, results, strict=True)]
+        steps = [f"SELECT {_lines(part or ['1 AS one'])}" for part in (values, codes, sums, final)]
+        names = ("read_values", "codes", "sums")
+        sources = (table, *names)
+        parts = [f"{step}\nFROM {source}" for step, source in zip(steps, sources, strict=True)]
+        kind = self.dialect.materialized
+        inner = ",\n".join(f"{name} AS {kind}(\n{part}\n)" for name, part in zip(names, parts, strict=False))
+        return f"{comment}\nWITH {inner}\n{parts[-1]}\n"
+
+    def score(self, output: int) -> str:
+        values = [self.term(term, output) for term in self.form.terms]
+        return _sum([self.dialect.number(float(self.form.intercept[output])), *values])
+
+    def term(self, term: StepTerm, output: int) -> str:
+        """Return a term: the value of a code, or a sum of nested conditions on the codes of two and more columns."""
+        if len(term.key) == 1:
+            return self._main_effect(term, output)
+        return self._products(term.key, term.codes.tolist(), term.values[:, output])
+
+    def _main_effect(self, term: StepTerm, output: int) -> str:
+        [i] = term.key
+        axis, number = self.form.axes[i], self.dialect.number
+        values = [number(float(value)) for value in self.form.table(term)[:, output]]
+        steps = _search([str(k) for k in range(axis.n_codes - 1)], values[: axis.n_codes], f"c{i} <= {{}}".format)
+        return f"CASE WHEN c{i} < 0 THEN {values[-1]} ELSE {steps} END" if len(values) > axis.n_codes else steps
+
+    def _products(self, key: Sequence[int], codes: Sequence[Sequence[int]], values: Floats) -> str:
+        """Return Σ coefficient × product of indicators, nested by the codes of the first column."""
+        if not key:
+            return self.dialect.number(float(values.sum()))
+        groups: dict[int, list[int]] = {}
+        for place, (first, *_) in enumerate(codes):
+            groups.setdefault(first, []).append(place)
+        summands = []
+        for k, places in groups.items():
+            inner = self._products(key[1:], [codes[place][1:] for place in places], values[places])
+            summands.append(f"CASE WHEN {self._indicator(key[0], k)} THEN {inner} ELSE 0E0 END" if k else inner)
+        return _sum(summands or ["0E0"])
+
+    def _indicator(self, i: int, k: int) -> str:
+        return f"c{i} {'>=' if self.form.axes[i].is_ordered and k > 0 else '='} {k}"
+
+    def _guarded(self, expression: str) -> str:
+        """Return NULL where the code of a column is NULL, because the model refuses its value."""
+        nulls = [f"c{i} IS NULL" for i, axis in enumerate(self.form.axes) if self._may_refuse(axis)]
+        return f"CASE WHEN {' OR '.join(nulls)} THEN NULL ELSE {expression} END" if nulls else expression
+
+    def _may_refuse(self, axis: StepAxis) -> bool:
+        reading = axis.reading
+        codes = reading.codes if isinstance(reading, Cuts) else (reading.unseen,)
+        return axis.missing is None or None in codes or self.dialect.refused("") is not None
+
+    def _value(self, i: int, axis: StepAxis) -> str:
+        name = self.dialect.name_of(axis.name)
+        is_cast = isinstance(axis.reading, Cuts) and self.dialect.refused("") is None
+        return f"CAST({name} AS {self.dialect.double}) AS v{i}" if is_cast else f"{name} AS v{i}"
+
+    def _code(self, i: int, axis: StepAxis) -> str:
+        if isinstance(axis.reading, LabelCodes):
+            return self._label_code(f"v{i}", axis, axis.reading)
+        reading, missing = axis.reading, _code_text(axis.missing)
+        absent = [f"v{i} IS NULL", *([self.dialect.is_nan.format(f"v{i}")] if self.dialect.is_nan else [])]
+        cut = self.dialect.cut
+        absent += [f"(v{i} >= {cut(low)} AND v{i} <= {cut(high)})" for low, high in reading.missing]
+        refused = self.dialect.refused(f"v{i}")
+        first = f"WHEN {refused} THEN NULL " if refused else ""
+        search = _search(
+            [cut(value) for value in reading.cuts], [_code_text(c) for c in reading.codes], f"v{i} <= {{}}".format
+        )
+        return f"CASE {first}WHEN {' OR '.join(absent)} THEN {missing} ELSE {search} END"
+
+    def _label_code(self, value: str, axis: StepAxis, reading: LabelCodes) -> str:
+        by_code: dict[int | None, list[Hashable]] = {}
+        for label, code in reading.codes:
+            by_code.setdefault(axis.missing if code is None else code, []).append(label)
+        missing = next((code for label, code in reading.codes if label is None), axis.missing)
+        cases = [f"WHEN {value} IS NULL THEN {_code_text(missing)}"]
+        for code, labels in by_code.items():
+            texts = [self._label(label, axis) for label in labels if label is not None]
+            if texts and code != reading.unseen:
+                cases.append(f"WHEN {value} IN ({', '.join(texts)}) THEN {_code_text(code)}")
+        _check_one_type(axis, reading)
+        return f"CASE {' '.join(cases)} ELSE {_code_text(reading.unseen)} END"
+
+    def _label(self, label: Hashable, axis: StepAxis) -> str:
+        if isinstance(label, str):
+            return self.dialect.text(label)
+        if isinstance(label, bool):
+            return "TRUE" if label else "FALSE"
+        if isinstance(label, int):
+            return str(label)
+        if isinstance(label, float) and math.isfinite(label):
+            return self.dialect.number(label)
+        raise ValueError(f"labels of {axis.name!r} must be texts, numbers or booleans for SQL, got {label!r}.")
+
+
+def _check_one_type(axis: StepAxis, reading: LabelCodes) -> None:
+    kinds = {type(label).__name__ for label, _ in reading.codes if label is not None}
+    kinds -= {"float"} if "int" in kinds else set()
+    if len(kinds) > 1:
+        raise ValueError(f"labels of {axis.name!r} must be of one type for SQL, got {', '.join(sorted(kinds))}.")
+
+
+def _code_text(code: int | None) -> str:
+    return "NULL" if code is None else str(code)
+
+
+def _search(bounds: Sequence[str], results: Sequence[str], is_up_to: Callable[[str], str]) -> str:
+    """Write a search for the first bound that a value does not exceed; `results` has one more for those beyond."""
+    if not bounds:
+        return results[0]
+    if len(bounds) <= 4:
+        pairs = zip(bounds, results, strict=False)
+        return f"CASE {' '.join(f'WHEN {is_up_to(b)} THEN {r}' for b, r in pairs)} ELSE {results[-1]} END"
+    middle = len(bounds) // 2
+    low = _search(bounds[:middle], results[: middle + 1], is_up_to)
+    high = _search(bounds[middle + 1 :], results[middle + 1 :], is_up_to)
+    return f"CASE WHEN {is_up_to(bounds[middle])} THEN {low} ELSE {high} END"
+
+
+def _sum(summands: Sequence[str]) -> str:
+    """Write a sum, nested so that no expression is deep."""
+    while len(summands) > _FLAT:
+        summands = [f"({' + '.join(summands[i : i + _FLAT])})" for i in range(0, len(summands), _FLAT)]
+    return " + ".join(summands)
+
+
+def _lines(parts: Sequence[str]) -> str:
+    return ",\n  ".join(parts)

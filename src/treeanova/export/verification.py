@@ -1,0 +1,270 @@
+"""Proof of an export: it is run at rows, and at rows made from its own cuts, and compared with the decomposition."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import json
+import math
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from treeanova.core.arrays import Floats
+from treeanova.data.features import Schema
+from treeanova.decomposition.decomposition import Decomposition
+from treeanova.decomposition.predictions import function_of
+from treeanova.decomposition.result import Result
+from treeanova.export.artifact import Export, adversarial_rows, plain_rows
+from treeanova.export.sql import DIALECTS, sql
+from treeanova.model.effects import respond
+from treeanova.model.rows import Rows
+from treeanova.model.step_form import Cuts, StepAxis, StepForm
+
+Row = Mapping[str, Any]
+_TABLE = "treeanova_verification"
+_ADVERSARIAL_ROWS = 1000
+_NODE_SECONDS = 120
+# Rows as JSON, with texts for infinities; results as JSON, in the order of the rows.
+_NODE = """
+const model = require(process.argv[1]);
+const rows = JSON.parse(require("fs").readFileSync(0, "utf8"));
+const number = (x) => (x && x.infinity ? x.infinity * Infinity : x);
+const flat = (x) => [].concat(x);
+const results = rows.map((pairs) => {
+  const row = new Map(pairs.map(([name, value]) => [name, number(value)]));
+  const response = process.argv[2] === "response" ? flat(model.response(row)) : [];
+  return [...flat(model.score(row)), ...response, ...[...model.terms(row).values()].flatMap(flat)];
+});
+console.log(JSON.stringify(results));
+"""
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Verification(Result):
+    """How far an export is from its decomposition, at rows of data and at rows made from its own cuts.
+
+    Attributes
+    ----------
+    kind
+        What was run, and where: "sql in DuckDB".
+    largest_difference
+        The largest difference of a result, divided by the largest score (at least 1).
+    n_rows, n_adversarial_rows
+        Rows of data, and rows with values on and next to cuts, infinities, missing and unseen values.
+    results
+        What was compared: names of scores, responses and terms.
+    fingerprint
+        Digest of the decomposition; the export holds the same.
+
+    Examples
+    --------
+    >>> import treeanova
+    >>> from treeanova.testing import example
+    >>> fx, X = example()
+    >>> proof = treeanova.export.verify(treeanova.export.python(fx), X)
+    >>> proof.largest_difference < 1e-15, proof.n_rows
+    (True, 4)
+    """
+
+    kind: str
+    largest_difference: float
+    n_rows: int
+    n_adversarial_rows: int
+    results: tuple[str, ...]
+    fingerprint: str
+
+    def _content_of_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    def _text_of_top(self, top: int) -> str:  # noqa: ARG002
+        return (
+            f"{self.kind}: largest difference {self.largest_difference:.1e} of the largest score, at {self.n_rows:,} "
+            f"rows and {self.n_adversarial_rows:,} made from the export's cuts, in {len(self.results)} results"
+        )
+
+
+def verify(export: Export, X: Any = None, *, connection: Any = None, random_state: int = 0) -> Verification:
+    """Run an export and compare it with its decomposition.
+
+    Parameters
+    ----------
+    export
+        What a function of `treeanova.export` returned.
+    X
+        Rows to compare at, besides those made from the cuts of the export; None for these alone.
+    connection
+        An open connection to the database of a query, such as one of psycopg; a temporary table is made there. DuckDB
+        and SQLite run in memory without one.
+    random_state
+        Seed of the combinations of values in the rows that are made.
+
+    Returns
+    -------
+    Verification
+        The largest difference, and what was compared.
+
+    Raises
+    ------
+    ValueError
+        If the export cannot be run here.
+    ImportError
+        If a library that runs it is not installed.
+
+    Examples
+    --------
+    >>> import treeanova
+    >>> from treeanova.testing import example
+    >>> fx, X = example()
+    >>> query = treeanova.export.sql(fx, dialect="sqlite", columns="terms")
+    >>> print(treeanova.export.verify(query, X).kind)
+    sql in SQLite
+    """
+    form, fx = export.form, export.source
+    if export.fingerprint not in bytes(export).decode("utf-8", errors="replace"):
+        raise ValueError(
+            "`export` must hold the fingerprint of its decomposition, got one without it; export it again."
+        )
+    rows = [] if X is None else plain_rows(fx, form, X)
+    made = adversarial_rows(form, _ADVERSARIAL_ROWS, random_state)
+    runner = _RUNNERS[export.kind]
+    where, results = runner(export, [*rows, *made], connection)
+    expected = _expected(fx, form, [*rows, *made], list(results))
+    if rows:  # as the user's own call reads them
+        expected["score"][: len(rows)] = np.reshape(fx.decision_function(X), (len(rows), -1))
+    scale = max(1.0, float(np.abs(expected["score"]).max(initial=0.0)))
+    differences = [np.abs(results[name] - expected[name]).max(initial=0.0) for name in results]
+    largest = float(np.max(differences)) / scale
+    return Verification(where, largest, len(rows), len(made), tuple(results), export.fingerprint)
+
+
+def _expected(fx: Decomposition, form: StepForm, rows: Sequence[Row], names: Sequence[str]) -> dict[str, Floats]:
+    """Return scores, responses and terms of the decomposition at plain rows, each of shape (n_rows, n_values)."""
+    function = function_of(fx)
+    encoded = Rows(_encoded(fx.schema, form, rows))
+    keys = [tuple(fx.schema.names.index(form.axes[i].name) for i in term.key) for term in form.terms]
+    terms = function.at(encoded.bins(function.grid), keys)
+    score = terms.sum(axis=1) + function.terms.intercept
+    expected = {"score": score, "terms": terms.reshape(len(rows), -1)}
+    return expected | ({"response": respond(fx.schema, score)} if "response" in names else {})
+
+
+def _encoded(schema: Schema, form: StepForm, rows: Sequence[Row]) -> Floats:
+    """Encode plain rows as the model does, column by column; columns that no term uses are 0."""
+    encoded = np.zeros((len(rows), len(schema.features)))
+    for axis in form.axes:
+        j = schema.names.index(axis.name)
+        values = [row[axis.name] for row in rows]
+        encoded[:, j] = schema.features[j].encoder.encode(_column(axis, values), axis.name)
+    return encoded
+
+
+def _column(axis: StepAxis, values: Sequence[Any]) -> Any:
+    if isinstance(axis.reading, Cuts):
+        return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+def _run_python(export: Export, rows: Sequence[Row], connection: Any) -> tuple[str, dict[str, Floats]]:  # noqa: ARG001
+    module: dict[str, Any] = {}
+    exec(compile(str(export), "export", "exec"), module)  # noqa: S102  our own text
+    names = ["score", "terms", *(["response"] if _has_response(export) else [])]
+    results = {name: [_flat(module[name](row)) for row in rows] for name in names}
+    return "Python", {name: np.array(values, dtype=np.float64) for name, values in results.items()}
+
+
+def _flat(result: Any) -> list[float]:
+    """Return a number, a list of numbers or a dict of either as one list."""
+    if isinstance(result, Mapping):
+        return [number for value in result.values() for number in _flat(value)]
+    return list(result) if isinstance(result, list) else [result]
+
+
+def _has_response(export: Export) -> bool:
+    return export.form.link in {"identity", "logit", "log", "softmax", "probability"}
+
+
+def _run_javascript(export: Export, rows: Sequence[Row], connection: Any) -> tuple[str, dict[str, Floats]]:  # noqa: ARG001
+    node = shutil.which("node")
+    if node is None:
+        raise ValueError("`export` of JavaScript must have Node.js to run in, got no program named node; install it.")
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder, "model.js")
+        script.write_bytes(bytes(export))
+        asked = "response" if _has_response(export) else "score"
+        command = [node, "-e", _NODE, str(script), asked]
+        content = json.dumps([[[name, _json_number(value)] for name, value in row.items()] for row in rows])
+        run = subprocess.run(  # noqa: S603  our own program
+            command, input=content, capture_output=True, text=True, timeout=_NODE_SECONDS, check=False
+        )
+    if run.returncode:
+        raise ValueError(f"`export` must run in Node.js, got {run.stderr.strip()[-300:]!r}.")
+    values = np.array(json.loads(run.stdout), dtype=np.float64)
+    n_outputs, n_responses = len(export.form.outputs), len(export.form.outputs) * (asked == "response")
+    results = {"score": values[:, :n_outputs], "terms": values[:, n_outputs + n_responses :]}
+    if n_responses:
+        results["response"] = values[:, n_outputs : n_outputs + n_responses]
+    return "JavaScript in Node.js", results
+
+
+def _json_number(value: Any) -> Any:
+    return {"infinity": math.copysign(1, value)} if isinstance(value, float) and math.isinf(value) else value
+
+
+def _run_sql(export: Export, rows: Sequence[Row], connection: Any) -> tuple[str, dict[str, Floats]]:
+    dialect = export.options["dialect"]
+    if connection is None:
+        connection = _connection(dialect)
+    options = {**export.options, "table": _TABLE, "keep": ("row_number",)}
+    query = str(sql(export.source, **options))
+    cursor = connection.cursor()
+    _fill_table(cursor, dialect, export.form, rows)
+    cursor.execute(query)
+    fetched = np.array(sorted(cursor.fetchall(), key=lambda record: record[0]), dtype=np.float64)[:, 1:]
+    cursor.execute(f"DROP TABLE {_TABLE}")
+    n_outputs = len(export.form.outputs)
+    name = f"sql in {DIALECTS[dialect].name}"
+    if export.options["columns"] == "terms":
+        return name, {"score": fetched[:, -n_outputs:], "terms": fetched[:, n_outputs:-n_outputs]}
+    return name, {export.options["columns"]: fetched}
+
+
+def _connection(dialect: str) -> Any:
+    if dialect == "sqlite":
+        return sqlite3.connect(":memory:")
+    if dialect == "duckdb":
+        return importlib.import_module("duckdb").connect()
+    raise ValueError(
+        f"`connection` must be an open connection for a query in the dialect {dialect!r}, got none; open one with the "
+        "database's own driver."
+    )
+
+
+def _fill_table(cursor: Any, dialect: str, form: StepForm, rows: Sequence[Row]) -> None:
+    """Create a temporary table of plain rows with their numbers."""
+    quote, double = DIALECTS[dialect].name_of, DIALECTS[dialect].double
+    types = [double if isinstance(axis.reading, Cuts) else _label_type(axis, double) for axis in form.axes]
+    columns = [f"{quote(axis.name)} {kind}" for axis, kind in zip(form.axes, types, strict=True)]
+    cursor.execute(f"CREATE TEMPORARY TABLE {_TABLE} ({', '.join(['row_number INTEGER', *columns])})")
+    mark = "%s" if dialect == "postgresql" else "?"
+    marks = ", ".join([mark] * (len(columns) + 1))
+    records = [(number, *(row[axis.name] for axis in form.axes)) for number, row in enumerate(rows)]
+    cursor.executemany(f"INSERT INTO {_TABLE} VALUES ({marks})", records)  # noqa: S608  names are quoted
+
+
+def _label_type(axis: StepAxis, double: str) -> str:
+    labels = [label for label, _ in axis.reading.codes if label is not None]
+    if all(isinstance(label, bool) for label in labels):
+        return "BOOLEAN"
+    return "TEXT" if any(isinstance(label, str) for label in labels) else double
+
+
+_RUNNERS = {"python": _run_python, "javascript": _run_javascript, "sql": _run_sql}
