@@ -5,7 +5,19 @@ from __future__ import annotations
 from treeanova.export.artifact import Export
 from treeanova.export.ebm import ebm
 from treeanova.export.programs import javascript, python
+from treeanova.export.scorecard import FactorTable, relativities, scorecard
 from treeanova.export.sql import sql
 from treeanova.export.verification import Verification, verify
 
-__all__ = ["Export", "Verification", "ebm", "javascript", "python", "sql", "verify"]
+__all__ = [
+    "Export",
+    "FactorTable",
+    "Verification",
+    "ebm",
+    "javascript",
+    "python",
+    "relativities",
+    "scorecard",
+    "sql",
+    "verify",
+]

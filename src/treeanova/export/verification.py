@@ -25,7 +25,7 @@ from treeanova.export.artifact import Export, adversarial_rows, plain_rows
 from treeanova.export.sql import DIALECTS, sql
 from treeanova.model.effects import respond
 from treeanova.model.rows import Rows
-from treeanova.model.step_form import Cuts, StepAxis, StepForm
+from treeanova.model.step_form import Cuts, LabelCodes, StepAxis, StepForm
 
 Row = Mapping[str, Any]
 _TABLE = "treeanova_verification"
@@ -261,7 +261,8 @@ def _fill_table(cursor: Any, dialect: str, form: StepForm, rows: Sequence[Row]) 
 
 
 def _label_type(axis: StepAxis, double: str) -> str:
-    labels = [label for label, _ in axis.reading.codes if label is not None]
+    known = axis.reading.codes if isinstance(axis.reading, LabelCodes) else ()
+    labels = [label for label, _ in known if label is not None]
     if all(isinstance(label, bool) for label in labels):
         return "BOOLEAN"
     return "TEXT" if any(isinstance(label, str) for label in labels) else double

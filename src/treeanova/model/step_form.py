@@ -496,7 +496,7 @@ def _label_reading(feature: Feature, axis: Axis, codes: Ints) -> tuple[LabelCode
             pairs.append((label, int(codes[axis.index(np.array([float(place)]))[0]])))
     missing = int(codes[axis.missing_bin]) if axis.missing_bin >= 0 else None
     other = getattr(encoder, "missing", ())
-    pairs += [(label, None) for label in other if isinstance(other, tuple) and not is_missing(label)]
+    pairs += [(label, None) for label in (other if isinstance(other, tuple) else ()) if not is_missing(label)]
     return LabelCodes(tuple(pairs), _unseen_code(feature, axis, codes, labels)), missing
 
 
