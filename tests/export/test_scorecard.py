@@ -21,7 +21,8 @@ def decomposed(link):
 
 def totals(table, kind):
     """Results of each row, found in the table by the words of its cells."""
-    cells = {(term, cell): value for term, cell, value in zip(*(table.columns[n] for n in ("term", "cell", kind)))}
+    columns = (table.columns[name] for name in ("term", "cell", kind))
+    cells = {(term, cell): value for term, cell, value in zip(*columns, strict=True)}
     intervals = {0.0: "≤ 1", 1.5: "(1, 2]", 3.0: "> 2"}
     for value, label in ROWS:
         a = intervals[value]

@@ -138,7 +138,7 @@ def _plain_column(column: Floats, schema: Schema, j: int) -> list[Any]:
     if not is_labelled or hasattr(encoder, "codes"):
         codes = getattr(encoder, "code_values", None)
         return [None if np.isnan(value) else _number(value, codes) for value in column.tolist()]
-    labels: tuple[Hashable, ...] = encoder.labels or getattr(encoder, "names", ())
+    labels: tuple[Hashable, ...] = encoder.labels if encoder.labels is not None else getattr(encoder, "names", ())
     return [_label(value, labels) for value in column.tolist()]
 
 
