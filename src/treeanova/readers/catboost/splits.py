@@ -438,7 +438,7 @@ class _Growth:
         self._grown: dict[tuple[tuple[int, ...], tuple[int, ...], bytes], Branch] = {}
 
     def subtree(self, outcomes: Ints, features: tuple[int, ...]) -> Subtree:
-        """Grow a tree that gives the outcomes, an axis per feature: merge equal slices, then split one feature if needed."""
+        """Grow a tree that gives these outcomes, an axis per feature: merge equal slices, then split a feature."""
         merged: dict[int, Sequence[int]] = {}
         for axis, feature in enumerate(features):
             rows = outcomes.swapaxes(axis, 0).reshape(outcomes.shape[axis], -1)
