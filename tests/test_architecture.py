@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
 import subprocess
 import sys
@@ -35,6 +36,14 @@ MODULES = {
     for path in SOURCE.rglob("*.py")
     if path not in {SOURCE / "__init__.py", SOURCE / "testing.py"}
 }
+
+
+@pytest.fixture(autouse=True)
+def _without_garbage_collection():
+    """Many small objects are made: the garbage collector would visit all objects of all tests again and again."""
+    gc.disable()
+    yield
+    gc.enable()
 
 
 def statements_of(path):

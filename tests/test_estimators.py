@@ -51,7 +51,7 @@ def of_pairs(kind=HistGradientBoostingRegressor):
 
 
 def few(**options):
-    return AdditiveRegressor(n_bags=3, density="empirical", **{"simplify": False, "estimator": of_pairs()} | options)
+    return AdditiveRegressor(**{"n_bags": 3, "density": "empirical", "simplify": False, "estimator": of_pairs()} | options)
 
 
 @pytest.fixture(scope="module")
@@ -237,12 +237,12 @@ def test_three_classes():
 
 def test_losses_of_the_regression():
     X, y = rows_and_outcome()
-    counts = fit(few(estimator=None, max_order=1, loss="poisson"), X, np.round(np.exp(y / 4)))
+    counts = fit(few(estimator=None, n_bags=2, max_order=1, loss="poisson"), X, np.round(np.exp(y / 4)))
     np.testing.assert_allclose(
         counts.predict(X), np.exp(np.mean([m.score(X)[:, 0] for m in counts._members], axis=0)), rtol=1e-12
     )
     assert counts.decomposition_.schema.link == "log"
-    high = fit(few(estimator=None, loss="quantile", quantile=0.9), X, y)
+    high = fit(few(estimator=None, n_bags=2, loss="quantile", quantile=0.9), X, y)
     assert np.mean(shifted(y) <= high.predict(shifted(X))) > 0.6  # of a mean it would be about a half
 
 

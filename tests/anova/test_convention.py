@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -11,13 +13,19 @@ from tests.support.strategies import KINDS, problems, random_weights
 from treeanova import purify
 
 
+@functools.cache
+def problem_and_exact_terms(kind, sizes):
+    rng = np.random.default_rng([*sizes, KINDS.index(kind)])
+    scores, weights = rng.normal(size=sizes), random_weights(kind, sizes, rng)
+    return scores, weights, exact_terms(scores, weights)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sizes", [(3, 4), (5, 2), (2, 2, 3), (2, 3, 2)])
 @pytest.mark.parametrize("method", ["auto", "cg"])
 def test_convention_in_exact_arithmetic(kind, sizes, method):
-    rng = np.random.default_rng([*sizes, KINDS.index(kind)])
-    scores, weights = rng.normal(size=sizes), random_weights(kind, sizes, rng)
-    assert relative_gap(purify(scores, weights, method=method), exact_terms(scores, weights), scores) <= 1e-9
+    scores, weights, exact = problem_and_exact_terms(kind, sizes)
+    assert relative_gap(purify(scores, weights, method=method), exact, scores) <= 1e-9
 
 
 @settings(max_examples=25)
