@@ -51,7 +51,9 @@ def of_pairs(kind=HistGradientBoostingRegressor):
 
 
 def few(**options):
-    return AdditiveRegressor(**{"n_bags": 3, "density": "empirical", "simplify": False, "estimator": of_pairs()} | options)
+    return AdditiveRegressor(
+        **{"n_bags": 3, "density": "empirical", "simplify": False, "estimator": of_pairs()} | options
+    )
 
 
 @pytest.fixture(scope="module")

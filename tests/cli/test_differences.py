@@ -56,17 +56,21 @@ def test_change_of_two_models_is_that_of_the_library(folder, halves, capsys):
 
 
 @pytest.mark.parametrize("name", ["model.json", "fx.tav"])
-def test_one_model_changes_by_its_population(folder, halves, name, capsys, tmp_path):
+def test_one_model_changes_by_its_population(folder, halves, name, capsys):
     _, table, _ = halves
-    page = ["--out", tmp_path / "change.html"]
-    command = ["change", folder / name, folder / name, *data_of(halves), *page]
-    found = json.loads(printed([*command, "--json"], capsys))
+    found = json.loads(printed(["change", folder / name, folder / name, *data_of(halves), "--json"], capsys))
     score = treeanova.load(folder / "fx.tav").decision_function(table)
     assert found["total"] == pytest.approx(score[400:].mean() - score[:400].mean(), abs=1e-10)
     assert found["model"] == 0
-    assert found["files"] == {"page": str(tmp_path / "change.html")}
+    assert not found["files"]
     assert found["models"] == [str(folder / name)] * 2
-    assert ParsedPage((tmp_path / "change.html").read_text(encoding="utf-8")).scripts == []
+
+
+def test_a_change_is_written_to_a_page(folder, halves, capsys, tmp_path):
+    path = tmp_path / "change.html"
+    command = ["change", folder / "fx.tav", folder / "fx.tav", *data_of(halves), "--out", path]
+    assert json.loads(printed([*command, "--json"], capsys))["files"] == {"page": str(path)}
+    assert ParsedPage(path.read_text(encoding="utf-8")).scripts == []
     assert "wrote" in printed(command, capsys)
 
 

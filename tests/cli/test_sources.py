@@ -176,7 +176,7 @@ def test_models_are_read_once(case, folder, opened, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("kind", ["model", "pipeline"])
-def test_a_pickled_model_is_read_once(kind, rows, own_folder, opened, monkeypatch, capsys):
+def test_a_pickled_model_is_read_once(kind, rows, own_folder, opened, capsys):
     pytest.importorskip("sklearn")
     from sklearn.ensemble import GradientBoostingRegressor
     from sklearn.pipeline import make_pipeline
@@ -192,8 +192,9 @@ def test_a_pickled_model_is_read_once(kind, rows, own_folder, opened, monkeypatc
         read.extend([type(model).__name__] * for_rows)  # steps of a pipeline are read without
         return read_once(model, for_rows=for_rows, **options)
 
-    monkeypatch.setattr(readers, "read", counting)
-    printed(["explain", "model.pkl", "--data", "rows.csv", "--trusted"], capsys)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(readers, "read", counting)
+        printed(["explain", "model.pkl", "--data", "rows.csv", "--trusted"], capsys)
     assert read == [type(model).__name__]
     assert opened.count("model.pkl") == 1
 
