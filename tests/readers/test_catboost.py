@@ -282,18 +282,26 @@ def test_links_give_the_librarys_response():
 # Categories
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize(
-    "ctr",
-    [
-        "one-hot",
-        "default",
-        "Borders:TargetBorderCount=4",
-        "Buckets:TargetBorderCount=3",
-        "BinarizedTargetMeanValue:TargetBorderCount=5:Prior=-1:Prior=0.3",
-        "Counter:CtrBorderCount=40:Prior=0.7",
-    ],
-)
+CTRS = [
+    "one-hot",
+    "default",
+    "Borders:TargetBorderCount=4",
+    "Buckets:TargetBorderCount=3",
+    "BinarizedTargetMeanValue:TargetBorderCount=5:Prior=-1:Prior=0.3",
+    "Counter:CtrBorderCount=40:Prior=0.7",
+]
+
+
+def ctrs_with_policies():
+    """The first two with every policy, the others with one, in turn; all with all where there is time."""
+    return [
+        pytest.param(policy, ctr, marks=[] if i < 2 or i % len(POLICIES) == k else pytest.mark.thorough)
+        for i, ctr in enumerate(CTRS)
+        for k, policy in enumerate(POLICIES)
+    ]
+
+
+@pytest.mark.parametrize(("policy", "ctr"), ctrs_with_policies())
 def test_categories(policy, ctr, tmp_path):
     rng = np.random.default_rng(11)
     table, target = mixed_data(rng)
