@@ -50,8 +50,7 @@ def _print_version(is_asked: bool) -> None:
 def _root(
     *,
     version: Annotated[
-        bool,
-        typer.Option("--version", metavar=" ", callback=_print_version, is_eager=True, help="Print the version."),
+        bool, typer.Option("--version", metavar=" ", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Pure main effects and interactions of a trained tree ensemble, which add up to the model exactly."""

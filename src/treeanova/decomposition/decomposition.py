@@ -20,11 +20,7 @@ from treeanova.decomposition.editing import Editing
 from treeanova.decomposition.function import Function, combined_source, response_effects
 from treeanova.decomposition.importance import moments_take_long
 from treeanova.decomposition.predictions import function_of
-from treeanova.decomposition.simplify import (
-    Members,
-    Simplification,
-    held_rows,
-)
+from treeanova.decomposition.simplify import Members, Simplification, held_rows
 from treeanova.decomposition.simplify import Options as SimplifyOptions
 from treeanova.density.base import Density
 from treeanova.density.kinds import density_of

@@ -17,7 +17,7 @@ from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning, common_refinement
 from treeanova.readers import final_step
 
-Levels = dict[int, Binning]
+Levels = dict[int, Binning]  # bins of a feature by order of its terms
 
 
 def ebm(fx: Decomposition) -> Any:
@@ -75,6 +75,7 @@ def ebm(fx: Decomposition) -> Any:
 
 
 def _source_ebm(fx: Decomposition) -> Any:
+    """Return the EBM that was decomposed; raise ValueError if it is gone or terms are missing."""
     model = final_step(fx.model)
     if not hasattr(model, "term_scores_"):
         kind = "a decomposition without its model" if model is None else f"one of {type(model).__name__}"
@@ -90,6 +91,7 @@ def _source_ebm(fx: Decomposition) -> Any:
 
 
 def _set_one_bag(model: Any, intercept: Floats) -> None:
+    """Set the attributes of an EBM about its bags as if it had one, with the intercept and no deviations."""
     model.intercept_ = float(intercept[0]) if isinstance(model.intercept_, float) else intercept.copy()
     model.bag_weights_ = np.ones(1)
     model.bagged_scores_ = [scores[None] for scores in model.term_scores_]
@@ -116,31 +118,32 @@ def _bins_to_store(feature: Feature, axis: Axis, levels: Levels, old_bins: list[
         return list(old_bins)
     labels = feature.encoder.labels
     if labels is not None:
-        return [{str(label): place for place, label in enumerate(labels, start=1)}]
+        return [{str(label): position for position, label in enumerate(labels, start=1)}]
     return [np.nextafter(binning.axis(axis).thresholds, np.inf) for binning in levels.values()]
 
 
-def _bin_at_places(axis: Axis) -> Ints:
-    """Return the axis' bin at each place of an EBM's tensor: missing, the values, then unseen (or unreadable: -1)."""
+def _stored_bins(axis: Axis) -> Ints:
+    """Return the axis' bin at each position of an EBM's tensor: missing, the values, then unseen (unreadable: -1)."""
     return np.array([axis.missing_bin, *range(axis.n_regular), axis.unseen])
 
 
 def _counts_once(axis: Axis) -> Bools:
-    """Whether the weight of a bin counts at each place: if several places share a bin, at one of them only."""
+    """Whether the weight of a bin counts at each position of `_stored_bins`: once for each bin."""
     missing, unseen = axis.missing_bin >= axis.n_regular, axis.unseen >= axis.n_regular
     return np.array([missing, *[True] * axis.n_regular, unseen and axis.unseen != axis.missing_bin])
 
 
 def _axes_of_term(effects: Effects, key: Key, binnings: tuple[Binning, ...]) -> list[Axis]:
+    """Return the axes of a key's features with merged bins."""
     return [binning.axis(effects.grid.axes[j]) for j, binning in zip(key, binnings, strict=True)]
 
 
 def _scores_to_store(effects: Effects, key: Key, binnings: tuple[Binning, ...]) -> Floats:
     """Return a term as an EBM stores it; zero for text that is not a number, which the decomposition refuses."""
-    places = [_bin_at_places(axis) for axis in _axes_of_term(effects, key, binnings)]
-    scores = effects.on_binnings(key, binnings)[np.ix_(*places)]
-    for position, bins in enumerate(places):
-        scores[(slice(None),) * position + (bins < 0,)] = 0.0
+    bins_by_axis = [_stored_bins(axis) for axis in _axes_of_term(effects, key, binnings)]
+    scores = effects.on_binnings(key, binnings)[np.ix_(*bins_by_axis)]
+    for axis, bins in enumerate(bins_by_axis):
+        scores[(slice(None),) * axis + (bins < 0,)] = 0.0
     return scores[..., 0] if effects.n_outputs == 1 else scores
 
 
@@ -150,6 +153,6 @@ def _weights_to_store(fx: Decomposition, key: Key, binnings: tuple[Binning, ...]
     table = table_weights_of(fx)[key] if is_same else fx.density.table(key, binnings)
     axes = _axes_of_term(function_of(fx).effects, key, binnings)
     counted = np.ix_(*(_counts_once(axis) for axis in axes))
-    weights = np.zeros([len(_bin_at_places(axis)) for axis in axes])
-    weights[counted] = table[np.ix_(*(_bin_at_places(axis)[_counts_once(axis)] for axis in axes))]
+    weights = np.zeros([len(_stored_bins(axis)) for axis in axes])
+    weights[counted] = table[np.ix_(*(_stored_bins(axis)[_counts_once(axis)] for axis in axes))]
     return weights

@@ -39,7 +39,7 @@ def _value_of_output(value: float | Floats, output_index: int) -> float:
     return float(np.atleast_1d(value)[output_index])
 
 
-def _as_text(mean: float) -> str:
+def _mean_text(mean: float) -> str:
     return f"{mean:,.4g}".replace("-", "−")
 
 
@@ -48,21 +48,21 @@ def _scale_words(fx: Predictions, output_index: int) -> str:
 
 
 def _largest_terms(bars: Bars, values: Floats, decimals: int) -> str:
-    # the first bar is the total
+    """Name the three bars, after the first, a total, with the largest values."""
     strongest = [i + 1 for i in np.argsort(-np.abs(values[1:]), kind="stable")[:3] if values[i + 1]]
     listed = [f"{bars.names[i]} ({signed(float(values[i]), decimals)})" for i in strongest]
     return f"The largest contributions: {', '.join(listed)}." if listed else ""
 
 
 def _bar_pictures(draw: Any, label: str, n_rows: int) -> Markup:
-    """Draw bars twice: wide for screens, narrow for phones."""
+    """Draw bars, by `draw(ax=...)`, twice: wide for screens, narrow for phones."""
     height = 1.3 + BAR_HEIGHT * max(n_rows, 4)
     pictures = (picture(draw, label, (width, height), f"picture {kind}") for kind, width in _WIDTHS.items())
     return Markup("".join(pictures))
 
 
 def _effect_pictures(title: str, draw: Any, bars: Bars, fx: Predictions) -> list[Markup]:
-    """Return a section with the main effects of the first bars; nothing if none of them is one."""
+    """Return a section with pictures, by `draw(name, ax=...)`, of main effects among the bars; none without any."""
     features = fx.terms.labels
     names = [features[label][0] for label in bars.names if len(features.get(label, ())) == 1]
     articles = []
@@ -79,6 +79,7 @@ def _paragraphs(*texts: str) -> Markup:
 
 
 def change_page(change: Change, title: str | None) -> str:
+    """Return an HTML page about a change of the mean score."""
     fx = change.old
     sections = [one for k in range(len(fx.outputs)) for one in _sections_of_change(change, k)]
     old = views.rows_words(change.old_rows.n_rows, "old row")
@@ -89,29 +90,33 @@ def change_page(change: Change, title: str | None) -> str:
 
 
 def _sentence_of_change(change: Change) -> str:
+    """Say by how much the mean score of the first output moved, and why."""
     old, new, total, population, model = (
         _value_of_output(value, 0)
         for value in (change.old_mean, change.new_mean, change.total, change.population, change.model)
     )
     decimals = decimals_of([total, population, model])
     bars = change_bars(change, 0)
-    moved = f"{'rose' if total > 0 else 'fell'} from {_as_text(old)} to {_as_text(new)}, by {signed(total, decimals)}"
+    moved = (
+        f"{'rose' if total > 0 else 'fell'} from {_mean_text(old)} to {_mean_text(new)}, by {signed(total, decimals)}"
+    )
     return (
-        f"The mean {_scale_words(change.old, 0)} {moved if total else f'is {_as_text(new)} as before'}: "
+        f"The mean {_scale_words(change.old, 0)} {moved if total else f'is {_mean_text(new)} as before'}: "
         f"{signed(population, decimals)} because the rows changed, {signed(model, decimals)} because the model "
         f"changed. {_largest_terms(bars, bars.columns['population'] + bars.columns['model'], decimals)}"
     )
 
 
 def _sections_of_change(change: Change, output_index: int) -> list[Markup]:
+    """Return sections about one output: numbers, bars and table of terms, effects before and after."""
     fx = change.old
     bars = change_bars(change, output_index)
     bars.columns["total"] = bars.columns["population"] + bars.columns["model"]
     sums = [_value_of_output(value, output_index) for value in (change.total, change.population, change.model)]
     total, population, model = (signed(value, decimals_of(sums)) for value in sums)
     first = numbers(
-        ("Mean before", _as_text(_value_of_output(change.old_mean, output_index)), "old model, old rows"),
-        ("Mean after", _as_text(_value_of_output(change.new_mean, output_index)), "new model, new rows"),
+        ("Mean before", _mean_text(_value_of_output(change.old_mean, output_index)), "old model, old rows"),
+        ("Mean after", _mean_text(_value_of_output(change.new_mean, output_index)), "new model, new rows"),
         ("Change", total, _scale_words(fx, output_index)),
         ("Population", population, "new rows, old model"),
         ("Model", model, "new rows, new model instead of the old one"),
@@ -142,6 +147,7 @@ def _how_to_read_a_change() -> Markup:
 
 
 def gap_page(gap: Gap, title: str | None) -> str:
+    """Return an HTML page about the gap between two groups of rows."""
     first, second = gap.groups
     sections = [one for k in range(len(gap.fx.outputs)) for one in _sections_of_gap(gap, k)]
     facts = f"{first}: {gap.counts[0]} · {second}: {gap.counts[1]} · {views.scale_of(gap.fx.schema)}"
@@ -162,11 +168,12 @@ def _sentence_of_gap(gap: Gap) -> str:
 
 
 def _sections_of_gap(gap: Gap, output_index: int) -> list[Markup]:
+    """Return sections about one output: numbers, routes, bars and table of terms, effects over both groups."""
     fx, bars = gap.fx, gap_bars(gap, output_index)
     total, error = _value_of_output(gap.total, output_index), error_text(_value_of_output(gap.error, output_index), 2)
     first = numbers(
-        (f"Mean of {gap.groups[0]}", _as_text(_value_of_output(gap.means[0], output_index)), gap.counts[0]),
-        (f"Mean of {gap.groups[1]}", _as_text(_value_of_output(gap.means[1], output_index)), gap.counts[1]),
+        (f"Mean of {gap.groups[0]}", _mean_text(_value_of_output(gap.means[0], output_index)), gap.counts[0]),
+        (f"Mean of {gap.groups[1]}", _mean_text(_value_of_output(gap.means[1], output_index)), gap.counts[1]),
         ("Gap", signed(total, decimals_of([total])), f"standard error {error}, {_scale_words(fx, output_index)}"),
     )
     of_output = views.of_output(fx.schema, fx.outputs[output_index])
@@ -181,7 +188,8 @@ def _sections_of_gap(gap: Gap, output_index: int) -> list[Markup]:
     return [first, *_sections_of_routes(gap, output_index, of_output), terms, *effects]
 
 
-def _sections_of_routes(gap: Gap, output_index: int, of: str) -> Sequence[Markup]:
+def _sections_of_routes(gap: Gap, output_index: int, of_output: str) -> Sequence[Markup]:
+    """Return a section with the gap through a feature and through others; none if no feature was named."""
     if gap.routes is None:
         return []
     routes = bars_of(gap.routes, ("gap", "error"), gap.fx.outputs[output_index], by="route")
@@ -193,7 +201,9 @@ def _sections_of_routes(gap: Gap, output_index: int, of: str) -> Sequence[Markup
     )
     bars = Bars([ALL, *routes.names], columns)
     table = contributions(bars, {"gap": "gap", "error": "standard error"}, n_heads=1, by="route")
-    return [section(f"Through {gap.feature} or through others{of}", element("p", words, class_="caption"), table)]
+    return [
+        section(f"Through {gap.feature} or through others{of_output}", element("p", words, class_="caption"), table)
+    ]
 
 
 def _what_a_gap_says(gap: Gap) -> Markup:

@@ -59,6 +59,7 @@ def cache_folder() -> pathlib.Path:
 
 
 def _cached_script(path: pathlib.Path) -> str | None:
+    """Return a script from the cache; None if there is none, or its digest differs."""
     try:
         head, _, script = path.read_text(encoding="utf-8").partition("\n")
     except (OSError, UnicodeError):
@@ -204,6 +205,7 @@ def write_report(
 def _write_or_return(
     text: str, target: pathlib.Path | None, progress: Progress = quiet, *, open_browser: bool
 ) -> pathlib.Path | str:
+    """Write a page to a file and return the path; without a file, return the page."""
     if target is None:
         return text
     with one_step(progress, f"writing {target.name}"):
@@ -214,6 +216,7 @@ def _write_or_return(
 
 
 def _checked_densities(densities: Any) -> dict[str, Any]:
+    """Return densities by name, from a user's list of names or mapping."""
     if isinstance(densities, Mapping):
         return {str(name): density for name, density in densities.items()}
     if isinstance(densities, str) or not all(isinstance(name, str) for name in densities):
@@ -230,7 +233,7 @@ def as_json(content: Any) -> str:
 
 
 def _policy(style: str, scripts: Sequence[str]) -> str:
-    """Allow our style and scripts by their hashes, pictures made in the page, nothing else."""
+    """Return the content-security policy: our style and scripts by their hashes, pictures made in the page."""
     hashes = " ".join(digest(script) for script in scripts)
     return (
         f"default-src 'none'; script-src {hashes}; style-src {digest(style)}; img-src data: blob:; "
@@ -239,6 +242,7 @@ def _policy(style: str, scripts: Sequence[str]) -> str:
 
 
 def _page_text(content: Mapping[str, Any], vega_script: str) -> str:
+    """Return the page: the template with style, scripts and the content as data."""
     style = colours() + asset("page.css")
     script = '(() => {\n"use strict";\n' + "\n".join(asset(name) for name in _SCRIPTS) + "})();\n"
     fields = {

@@ -52,19 +52,21 @@ from treeanova.report.tables import (
 from treeanova.views import percent, value_text
 
 _MAX_BLIND_SPOTS = 12
-Check = dict[str, Any]
+Check = dict[str, Any]  # an entry of the page: a verdict ("good", "mind", "bad"), a title and a text
 
 
 def checks(fx: Decomposition) -> list[Check]:
-    all_checks = (_sum, _purity, _one_cell, _higher, _remainder, _gap, _aliases, _dependence, _choices)
-    return [entry for check in all_checks if (entry := check(fx))]
+    """Return what the certificate and the density say about a decomposition, in words."""
+    of_terms = (_check_sum, _check_purity, _check_cells, _check_higher_orders, _check_remainder)
+    of_density = (_check_pairs, _check_uniqueness, _check_dependence, _check_estimates)
+    return [entry for check in (*of_terms, *of_density) if (entry := check(fx))]
 
 
 def _check(verdict: str, title: str, text: str) -> Check:
     return {"verdict": verdict, "title": title, "text": text}
 
 
-def _sum(fx: Decomposition) -> Check:
+def _check_sum(fx: Decomposition) -> Check:
     if function_of(fx).scope.is_part:
         n_terms = function_of(fx).scope.n_terms
         text = f"This page shows a selection from {n_terms} terms: they do not add up to the model."
@@ -77,7 +79,7 @@ def _sum(fx: Decomposition) -> Check:
     return _check("good" if error < 1e-5 else "bad", title, text)
 
 
-def _purity(fx: Decomposition) -> Check:
+def _check_purity(fx: Decomposition) -> Check:
     certificate = fx.certificate
     largest = f"{certificate.impurity:.1e} of the largest score"
     if certificate.tables_are_pure:
@@ -91,14 +93,14 @@ def _purity(fx: Decomposition) -> Check:
     return _check("bad", "Some terms are not pure", text)
 
 
-def _one_cell(fx: Decomposition) -> Check | None:
+def _check_cells(fx: Decomposition) -> Check | None:
     if not is_in_one_cell(fx.density):
         return None
     words = one_cell_words(fx.density.name)
     return _check("mind", "All rows are in one cell", f"{words[0].upper()}{words[1:]}.")
 
 
-def _higher(fx: Decomposition) -> Check | None:
+def _check_higher_orders(fx: Decomposition) -> Check | None:
     higher = fx.certificate.higher
     if higher is None:
         return None
@@ -122,14 +124,14 @@ def _higher(fx: Decomposition) -> Check | None:
     return _check("mind", title, f"{text}. {accuracy}")
 
 
-def _aliases(fx: Decomposition) -> Check | None:
+def _check_uniqueness(fx: Decomposition) -> Check | None:
     """Say what the rows leave undetermined: features determine each other, or supports are not connected."""
     sentences = fx.certificate.uniqueness
     text = " ".join(f"{sentence}." for sentence in sentences)
     return _check("mind", "Not everything is unique", text) if sentences else None
 
 
-def _gap(fx: Decomposition) -> Check | None:
+def _check_pairs(fx: Decomposition) -> Check | None:
     """Say how far tables of pairs differ from the joint density of higher orders."""
     gap = fx.certificate.density_gap
     if not gap:
@@ -141,7 +143,7 @@ def _gap(fx: Decomposition) -> Check | None:
     return _check("mind" if gap > 0.1 else "good", "Pairs and the joint density", text)
 
 
-def _remainder(fx: Decomposition) -> Check | None:
+def _check_remainder(fx: Decomposition) -> Check | None:
     share = fx.certificate.remainder_share
     if share is None:
         return None
@@ -150,7 +152,8 @@ def _remainder(fx: Decomposition) -> Check | None:
     return _check("mind" if share > 0.05 else "good", "There is a remainder", text)
 
 
-def _dependence(fx: Decomposition) -> Check | None:
+def _check_dependence(fx: Decomposition) -> Check | None:
+    """Say how strongly features of a term depend on each other, and the numerical error of its values."""
     terms = {names: term for names, term in fx.certificate.terms.items() if term.n_components == 1}
     if not any(term.max_correlation > 0 for term in terms.values()):
         return None
@@ -164,7 +167,8 @@ def _dependence(fx: Decomposition) -> Check | None:
     return _check("good", "Dependence is accounted for", text)
 
 
-def _choices(fx: Decomposition) -> Check | None:
+def _check_estimates(fx: Decomposition) -> Check | None:
+    """Say which estimates of pairs a density chose, and how often; None if it has no choices."""
     choices = getattr(fx.density, "choices", None)
     if not choices:
         return None
@@ -177,7 +181,7 @@ def _choices(fx: Decomposition) -> Check | None:
 
 
 def blind_spots(fx: Decomposition) -> dict[str, Any]:
-    """Return terms whose tables have cells without rows or several components, most such cells first."""
+    """Return records of terms whose tables have cells without rows or several components, most such cells first."""
     spots = [_blind_spot(fx, names, term) for names, term in tables_of(fx).items() if term.order > 1]
     rows = sorted((row for row in spots if row["empty"] > 0 or row["parts"] > 1), key=lambda row: -float(row["empty"]))
     shown = [row | {"empty": percent(row["empty"]), "unweighted": percent(row["unweighted"])} for row in rows]
@@ -200,32 +204,33 @@ _MAX_TERMS = 25
 
 
 def plain_rows(
-    pure: Mapping[str, Decomposition], rows: Any, unit: float, places: Mapping[Names, int], progress: Progress = quiet
+    pure: Mapping[str, Decomposition], rows: Any, unit: float, indices: Mapping[Names, int], progress: Progress = quiet
 ) -> dict[str, Any]:
     """Return the rows' feature values, and per density and output what the terms add, strongest first."""
-    # `places` are positions on the page of the terms and of what is not a listed term.
+    # `indices` are positions on the page of the terms and of what is not a listed term.
     schema = next(iter(pure.values())).schema
     encoded = encode(rows, schema)
     if not 0 < len(encoded) <= _MAX_ROWS:
         raise ValueError(
             f"`rows` must be 1 to {_MAX_ROWS} rows to explain one by one, got {len(encoded)}; pass a few of them."
         )
-    texts = [[value_text(f, v, "{:.6g}".format) for f, v in zip(schema.features, row, strict=True)] for row in encoded]
+    pairs = (zip(schema.features, row, strict=True) for row in encoded)
+    texts = [[value_text(feature, value, "{:.6g}".format) for feature, value in of_row] for of_row in pairs]
     explained = {}
     for name, fx in pure.items():
         values = fx.explain(rows, progress=within(progress, f"rows, density {name}"))
-        explained[name] = _plain_explanation(values, unit, places)
+        explained[name] = _plain_explanation(values, unit, indices)
     return {"features": texts, "explained": explained}
 
 
-def _plain_explanation(explained: Explanation, unit: float, places: Mapping[Names, int]) -> list[list[dict[str, Any]]]:
+def _plain_explanation(explained: Explanation, unit: float, indices: Mapping[Names, int]) -> list[list[dict[str, Any]]]:
     """Return per row and output the score, the strongest terms and the sum of all others, in whole units."""
-    positions = [places[names] for names in explained.terms]
+    positions = [indices[names] for names in explained.terms]
     intercept = np.atleast_1d(explained.intercept)
     n_rows, n_outputs = len(explained.values), len(intercept)
     values = explained.values.reshape(n_rows, len(positions), n_outputs)
     for label, rest in explained.rests.items():
-        positions.append(places[key_of_rest(label)])
+        positions.append(indices[key_of_rest(label)])
         values = np.concatenate([values, rest.reshape(n_rows, 1, n_outputs)], axis=1)
     return [
         [
@@ -237,7 +242,7 @@ def _plain_explanation(explained: Explanation, unit: float, places: Mapping[Name
 
 
 def _waterfall(positions: Sequence[int], values: Floats, intercept: float, unit: float) -> dict[str, Any]:
-    """Return the strongest terms at a row in whole units, and the sum of the others, which makes these add up."""
+    """Return the strongest of a row's values, with their positions on the page, in whole units, and the others' sum."""
     strongest = np.argsort(-np.abs(values), kind="stable")[:_MAX_TERMS]
     units = [round(float(values[i]) / unit) for i in strongest]
     shown = [[positions[i], amount] for i, amount in zip(strongest, units, strict=True)]
@@ -255,14 +260,16 @@ _ROWS_PER_CELL = 3
 
 
 def max_main_bins(sizes: Iterable[int], numbers_per_bin: int) -> int:
-    """Return how many bins each main effect may have for all to fit onto the page."""
+    """Return how many bins each main effect, of given numbers of bins, may have for all to fit onto the page."""
     all_sizes = list(sizes)
-    fitting = (bins for bins in _MAIN_BINS if sum(min(s, bins) for s in all_sizes) * numbers_per_bin <= _MAIN_NUMBERS)
+    fitting = (
+        bins for bins in _MAIN_BINS if sum(min(size, bins) for size in all_sizes) * numbers_per_bin <= _MAIN_NUMBERS
+    )
     return next(fitting, _MAIN_BINS[-1])
 
 
 def max_pair_bins(sizes: Sequence[Sequence[int]], numbers_per_cell: int) -> list[int]:
-    """Return the bins per side of each pair such that all fit; the first, the strongest, get most."""
+    """Return bins per side of each pair, of given numbers of bins, such that all fit; the first get most."""
 
     def cost(size: Sequence[int], bins: int) -> int:
         return min(size[0], bins) * min(size[1], bins) * numbers_per_cell
@@ -285,12 +292,14 @@ def pair_bins_of_rows(n_rows: int | None) -> int:
 
 
 def model_name(fx: Decomposition) -> str:
+    """Return the name of the model's file or class for titles."""
     if isinstance(fx.model, (str, os.PathLike)):
         return pathlib.Path(fx.model).name
     return "the model" if fx.model is None else type(fx.model).__name__
 
 
 def python_call_of(fx: Decomposition) -> str:
+    """Return the call of `decompose` that makes the decomposition, as readers of the page can write it."""
     max_order = f", max_order={max(map(len, fx.terms), default=1)}" if function_of(fx).scope.order is not None else ""
     is_reference = fx.density.name == Reference.name
     density = "treeanova.density.Reference(row)" if is_reference else json.dumps(fx.density.name)
@@ -300,6 +309,7 @@ def python_call_of(fx: Decomposition) -> str:
 
 
 def scale_words(fx: Decomposition) -> dict[str, Any]:
+    """Return the page's words for scores, effects (per output) and the response."""
     return {
         "link": fx.schema.link,
         "score": views.scale_of(fx.schema),
@@ -310,6 +320,7 @@ def scale_words(fx: Decomposition) -> dict[str, Any]:
 
 
 def versions(fx: Decomposition) -> dict[str, str]:
+    """Return versions by name: of treeanova, numpy, Python and the model's library."""
     libraries = {"treeanova": __version__, "numpy": np.__version__, "Python": platform.python_version()}
     library = type(fx.model).__module__.partition(".")[0]
     version = getattr(sys.modules.get(library), "__version__", None)
@@ -320,6 +331,7 @@ _MEASURES = ("loss_change", "error", "p_value", "p_holm", "slope", "share", "mod
 
 
 def checked_errors(fx: Decomposition, errors: Any) -> Mapping[Names, Floats]:
+    """Return standard errors of tables by features, outputs last, from a user's argument; empty for None."""
     if errors is None:
         return {}
     if not isinstance(errors, Mapping | Bag):
@@ -346,6 +358,7 @@ def checked_validation(validation: Any) -> Validation | None:
 
 
 def plain_validation(validation: Validation | None) -> dict[str, Any] | None:
+    """Return a validation as plain data: losses, and per term its label, output, measures and aliases."""
     if validation is None:
         return None
     table = columns_of(validation.table)
@@ -385,13 +398,16 @@ def payload(
     errors: Mapping[Names, Floats] = MappingProxyType({}),
     validation: Validation | None = None,
 ) -> dict[str, Any]:
-    """Return the content of the page; `are_named` says whether the caller asked for these densities."""
+    """Return the content of the page as plain data; `are_named` says whether the caller asked for these densities."""
     pure, missing = under_densities(fx, densities, progress, are_named=are_named)
-    raw = {name: fx.raw if form is fx else _raw_up_to_same_order(form) for name, form in pure.items()}
+    raw = {}
+    for name, form in pure.items():
+        order = None if form is fx else function_of(form).scope.order
+        raw[name] = form.raw if order is None else form.raw.truncate(order)
     _rank_all_terms(pure, raw, progress)
     content = Payload(pure, raw, errors)
     terms, maker = content.terms(max_terms, progress)
-    statistics = fx.density.statistics
+    statistics, forms = fx.density.statistics, content.forms.by_name
     return {
         "title": title or f"What {model_name(fx)} has learned",
         "model": model_name(fx),
@@ -401,7 +417,7 @@ def payload(
         "outputs": list(fx.outputs),
         "scale": scale_words(fx),
         "unit": maker.unit,
-        "intercepts": content.intercepts(),
+        "intercepts": {name: np.atleast_1d(form.intercept).tolist() for name, form in forms.items()},
         "headlines": content.headlines(),
         "variance_words": views.variance_words(fx.schema, is_part=function_of(fx).scope.is_part),
         "negative_share": views.NEGATIVE_SHARE,
@@ -409,11 +425,11 @@ def payload(
         "call": python_call_of(fx),
         "n_terms_of_model": function_of(fx).scope.n_terms,
         "has_remainder": fx.has_remainder,
-        "reconstruction_errors": content.reconstruction_errors(),
+        "reconstruction_errors": {name: form.certificate.reconstruction_error for name, form in forms.items()},
         "features": plain_features(fx),
         "axes": maker.axes,
         "terms": terms,
-        "local": None if rows is None else plain_rows(pure, rows, maker.unit, content.places, progress),
+        "local": None if rows is None else plain_rows(pure, rows, maker.unit, content.indices, progress),
         "validation": plain_validation(validation),
         "checks": {name: {"entries": checks(form), "blind": blind_spots(form)} for name, form in pure.items()},
         "versions": versions(fx),
@@ -466,12 +482,8 @@ def _is_product(fx: Decomposition, kind: Any) -> bool:
         return True
 
 
-def _raw_up_to_same_order(fx: Decomposition) -> Decomposition:
-    order = function_of(fx).scope.order
-    return fx.raw if order is None else fx.raw.truncate(order)
-
-
 def _rank_all_terms(pure: Mapping[str, Decomposition], raw: Mapping[str, Decomposition], progress: Progress) -> None:
+    """Compute importances, which decompositions remember, with progress."""
     for name, fx in pure.items():
         fx.importance(progress=within(progress, f"importance, density {name}"))
         with contextlib.suppress(ValueError):  # a saved decomposition has no rows to rank raw terms at
@@ -493,10 +505,10 @@ class Payload:
         self.rankings = _rankings(self.pure, raw)
         self.labels = self._labels_and_orders()
         self.ranked = self._names_by_variance()
-        self.places = {names: place for place, names in enumerate(self.ranked)}
+        self.indices = {names: i for i, names in enumerate(self.ranked)}  # of terms on the page
 
     def _labels_and_orders(self) -> dict[Names, tuple[str, int]]:
-        """Label and order of every term of any form, those with a table first, and of what is not a listed term."""
+        """Return label and order of every term of any form, those with a table first, of sums and a remainder."""
         ranked = (term for ranking in self.rankings.values() for terms in ranking.values() for term in terms)
         listed = {term.key: (term.label, term.order) for term in ranked}
         with_table = list(dict.fromkeys(itertools.chain.from_iterable(self.forms.tables.values())))
@@ -504,7 +516,7 @@ class Payload:
         return {names: (label, len(names)) for names, label in labels} | listed
 
     def _names_by_variance(self) -> list[Names]:
-        """Names of all terms, the largest variance of any output first."""
+        """Return names of all terms, the largest variance of any output under the first density first."""
         best = dict.fromkeys(self.labels, -np.inf)
         for terms in self.rankings[next(iter(self.pure))].values():
             for term in terms:
@@ -513,7 +525,7 @@ class Payload:
 
     def terms(self, max_terms: int, progress: Progress = quiet) -> tuple[list[dict[str, Any]], TableMaker]:
         """Return all terms, the first `max_terms` with tables, and the maker that has the unit and all axes."""
-        places = {name: j for j, name in enumerate(self.main.schema.names)}
+        position = {name: j for j, name in enumerate(self.main.schema.names)}
         maker = TableMaker(self.forms, unit_of(self._largest_value()))
         has_table = {names for names in self.ranked if self.forms.terms_by_form(names)}
         tables = self._tables([names for names in self.ranked if names in has_table][:max_terms], maker, progress)
@@ -528,14 +540,14 @@ class Payload:
             label, order = self.labels[names]
             term: dict[str, Any] = {"order": order, "standing": standing[names]}
             term |= {"label": label} if label != label_of(names) else {}
-            term |= {} if is_rest(names) else {"features": [places[name] for name in names]}
+            term |= {} if is_rest(names) else {"features": [position[name] for name in names]}
             term |= {"is_sum": True} if names in sums else {}
             term |= {} if names in has_table else {"at_rows": True}
             plain.append(term | tables.get(names, {}))
         return plain, maker
 
     def _standing_by_ranking(self) -> dict[Names, dict[str, list[Any]]]:
-        """Per term, ranking and output: rank, variance, share, mean absolute value, or null."""
+        """Return, per term, ranking and output, the rank, variance, share and mean absolute value, or None."""
         n_outputs = len(self.main.outputs)
         standing: dict[Names, dict[str, list[Any]]] = {names: {} for names in self.ranked}
         for name, ranking in self.rankings.items():
@@ -546,6 +558,7 @@ class Payload:
         return standing
 
     def _tables(self, terms: list[Names], maker: TableMaker, progress: Progress) -> dict[Names, dict[str, Any]]:
+        """Return tables of main effects and pairs, and the strongest cells of higher orders, as plain data."""
         mains, pairs = ([names for names in terms if self.labels[names][1] == order] for order in (1, 2))
         bins = dict.fromkeys(mains, self._main_bins(mains)) | dict(zip(pairs, self._pair_bins(pairs), strict=True))
         in_order = [*bins, *(names for names in terms if names not in bins)]
@@ -558,33 +571,31 @@ class Payload:
         return {names: table | words.get(names, {}) for names, table in tables.items()}
 
     def _main_bins(self, mains: list[Names]) -> int:
+        """Return the number of bins that all main effects may have."""
         numbers_per_bin = len(self.main.outputs) * (len(self.forms.by_name) + bool(self.forms.errors)) + 1
         return max_main_bins((self.forms.sizes(names)[0] for names in mains), numbers_per_bin)
 
     def _pair_bins(self, pairs: list[Names]) -> list[int]:
+        """Return the number of bins per side that each pair may have."""
         highest = max((order for _, order in self.labels.values()), default=1)
         # Without higher orders, forms of a pair differ by main effects only, so these are stored instead.
-        n_whole = (1 if highest <= 2 else len(self.forms.by_name)) + bool(self.forms.errors)
+        n_whole = (1 if highest <= 2 else len(self.forms.by_name)) + bool(self.forms.errors)  # tables per pair
         sizes = [self.forms.sizes(names)[:2] for names in pairs]
         statistics = self.main.density.statistics
         limit = pair_bins_of_rows(None if statistics is None else statistics.n_rows)
         return [min(bins, limit) for bins in max_pair_bins(sizes, len(self.main.outputs) * n_whole + 1)]
 
     def _largest_value(self) -> float:
+        """Return the largest absolute value in the tables of all forms."""
         terms = itertools.chain.from_iterable(table.values() for table in self.forms.tables.values())
         return max((float(np.abs(term.values).max(initial=0.0)) for term in terms), default=0.0)
 
-    def intercepts(self) -> dict[str, list[float]]:
-        return {name: np.atleast_1d(form.intercept).tolist() for name, form in self.forms.by_name.items()}
-
-    def reconstruction_errors(self) -> dict[str, float]:
-        return {name: form.certificate.reconstruction_error for name, form in self.forms.by_name.items()}
-
     def headlines(self) -> dict[str, list[dict[str, Any]]]:
-        """Per ranking and output: sentence, shares by order, sum of variances, and whether people read the raw form."""
+        """Return `_headline` per ranking (a density, or a density with ``/raw``) and output."""
         return {name: [self._headline(name, output) for output in self.main.outputs] for name in self.rankings}
 
     def _headline(self, name: str, output: str) -> dict[str, Any]:
+        """Return a sentence, shares by order, the sum of variances, and whether the raw form can be read."""
         ranking, is_part = self.rankings[name][output], function_of(self.main).scope.is_part
         raw = self.rankings.get(f"{name}/{RAW}", {}).get(output)
         sentence = headline(ranking, None if is_part else raw, is_part=is_part)

@@ -41,14 +41,17 @@ def element(tag: str, *children: str, **attributes: object) -> Markup:
 
 
 def join_markup(*children: str) -> Markup:
+    """Join markup and text, which is escaped."""
     return Markup("".join(child if isinstance(child, Markup) else html.escape(child) for child in children))
 
 
 def asset(name: str) -> str:
+    """Return the text of a style sheet, script or page of the package."""
     return (importlib.resources.files("treeanova.report") / "assets" / name).read_text(encoding="utf-8")
 
 
 def _named_colours() -> dict[str, str]:
+    """Return the colours of plots by their names in the style sheet."""
     named = {"main": views.MAIN, "raw": views.RAW, "negative": views.NEGATIVE, "positive": views.POSITIVE}
     named |= {"no-data": views.NO_DATA, "data": views.DATA}
     named |= {f"series-{i}": colour for i, colour in enumerate(views.SERIES)}
@@ -56,6 +59,7 @@ def _named_colours() -> dict[str, str]:
 
 
 def colours() -> str:
+    """Return CSS that defines the colours as variables."""
     return f":root{{{''.join(f'--{name}:{colour};' for name, colour in _named_colours().items())}}}\n"
 
 
@@ -65,7 +69,7 @@ def digest(text: str) -> str:
 
 
 def static_page(title: str, facts: str, sentence: str, sections: Sequence[Markup]) -> str:
-    """Return a whole page in the report's style, which can run nothing and load nothing."""
+    """Return a whole page of a title, facts, a sentence and sections, which can run nothing and load nothing."""
     dark = _DARK.search(asset("page.css"))
     by_preference = f"@media (prefers-color-scheme: dark) {{ :root {dark.group(1)} }}\n" if dark else ""
     style = colours() + asset("page.css") + by_preference + asset("static.css")
@@ -104,6 +108,8 @@ def section(title: str, *children: str) -> Markup:
 
 
 def table_element(head: Sequence[str], rows: Sequence[Sequence[str]], class_: str | None = None) -> Markup:
+    """Return an HTML table of texts; all columns but the first are numbers."""
+
     def line(tag: str, cells: Sequence[str]) -> Markup:
         return element("tr", *(element(tag, cell, class_="number" if i else None) for i, cell in enumerate(cells)))
 
@@ -112,6 +118,7 @@ def table_element(head: Sequence[str], rows: Sequence[Sequence[str]], class_: st
 
 
 def signed(value: float, decimals: int) -> str:
+    """Write a number with its sign and a true minus; rounded to zero, it has no sign."""
     text = f"{value:+,.{decimals}f}".replace("-", "−")
     return text if any(digit in "123456789" for digit in text) else text[1:]
 
@@ -123,8 +130,8 @@ def decimals_of(values: Sequence[float]) -> int:
 
 
 def contributions(bars: Any, words: Mapping[str, str], *, n_heads: int, by: str = "term") -> Markup:
-    """Return a table of the first terms and the sum of all others, and a list of all terms."""
-    # `words` are column headings. The first `n_heads` rows are sums and the intercept.
+    """Return a table of the first bars (`plot.bars.Bars`) and the sum of all others, and a list of all."""
+    # `words` are headings by column. The first `n_heads` rows are sums and the intercept.
     from treeanova.plot.bars import with_rest  # noqa: PLC0415  needs matplotlib
 
     def rows(shown: Any, decimals: int) -> list[list[str]]:
@@ -145,13 +152,14 @@ def contributions(bars: Any, words: Mapping[str, str], *, n_heads: int, by: str 
 
 
 def _number_text(value: float, decimals: int, column: str) -> str:
+    """Write a number of a column, with a sign unless it is an error; a dash for NaN."""
     if not math.isfinite(value):
         return "–"
     return f"{value:,.{decimals}f}" if column == "error" else signed(float(value), decimals)
 
 
 def picture(draw: Callable[..., Any], label: str, size: tuple[float, float], class_: str = "picture") -> Markup:
-    """Return a plot on new axes as SVG, in colours of the style sheet and the page's font."""
+    """Return a plot, drawn by `draw(ax=...)`, as SVG of a size in inches, in the style sheet's colours and font."""
     # The content-security policy allows no style attributes, so they become separate attributes.
     from matplotlib import style  # noqa: PLC0415  slow to load, and an extra
     from matplotlib.figure import Figure  # noqa: PLC0415

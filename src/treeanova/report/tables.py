@@ -54,13 +54,16 @@ class Forms:
 
     @functools.cached_property
     def tables(self) -> dict[str, dict[Names, Term]]:
+        """Terms with a table, by form and names of features."""
         return {name: tables_of(fx) for name, fx in self.by_name.items()}
 
     def terms_by_form(self, names: Names) -> dict[str, Term]:
+        """Return a term in each form that has its table."""
         return {form: terms[names] for form, terms in self.tables.items() if names in terms}
 
     @functools.cached_property
     def _binnings(self) -> dict[Names, dict[str, tuple[Binning, ...]]]:
+        """Bins of each table, as merged bins of the main form's grid, by names of features and form."""
         binnings: dict[Names, dict[str, tuple[Binning, ...]]] = {}
         for form, terms in self.tables.items():
             for names, term in terms.items():
@@ -68,28 +71,33 @@ class Forms:
         return binnings
 
     def _common_binnings(self, names: Names) -> tuple[Binning, ...]:
+        """Return, per feature of a term, the coarsest bins that divide no bin of any form's table in two."""
         return tuple(common_refinement(column) for column in zip(*self._binnings[names].values(), strict=True))
 
     def sizes(self, names: Names) -> tuple[int, ...]:
+        """Return the number of common bins of each feature of a term."""
         return tuple(binning.size for binning in self._common_binnings(names))
 
     def common_table(self, names: Names) -> CommonTable:
+        """Return a term in all forms on common bins."""
         main, terms = self.main, self.terms_by_form(names)
         positions, binnings = positions_of(main, names), self._common_binnings(names)
         axes = tuple(binning.axis(main.grid.axes[j]) for binning, j in zip(binnings, positions, strict=True))
-        places = {
+        coarse_bins = {  # per form and feature, its bin for each common bin; None if they are the same
             form: [None if old.equals(fine) else old.within(fine) for old, fine in zip(coarse, binnings, strict=True)]
             for form, coarse in self._binnings[names].items()
         }
-        weights = {form: _share_among_finer_cells(term.weights, places[form]) for form, term in terms.items()}
+        weights = {form: _share_among_finer_cells(term.weights, coarse_bins[form]) for form, term in terms.items()}
         return CommonTable(
             positions,
             axes,
             binnings,
             self._rows(positions, binnings, weights),
-            {form: _take_along_axes(outputs_last(term), places[form]) for form, term in terms.items()},
+            {form: _take_along_axes(outputs_last(term), coarse_bins[form]) for form, term in terms.items()},
             weights,
-            _take_along_axes(self.errors[names], places[next(iter(self.by_name))]) if names in self.errors else None,
+            _take_along_axes(self.errors[names], coarse_bins[next(iter(self.by_name))])
+            if names in self.errors
+            else None,
         )
 
     def _rows(self, positions: Key, binnings: tuple[Binning, ...], weights: Mapping[str, Floats]) -> Floats:
@@ -117,29 +125,29 @@ def positions_of(fx: Decomposition, names: Names) -> Key:
 
 
 def binnings_of(fx: Decomposition, term: Term) -> tuple[Binning, ...]:
-    positions = positions_of(fx, term.features)
-    return tuple(_binning_between(fx.grid.axes[j], axis) for j, axis in zip(positions, term.axes, strict=True))
+    """Return, per feature of a term, its bins as merged bins of the decomposition's grid."""
+    binnings = []
+    for j, axis in zip(positions_of(fx, term.features), term.axes, strict=True):
+        fine = fx.grid.axes[j]
+        is_same = fine is axis or fine.has_bins_of(axis)
+        binnings.append(unmerged(fine.size) if is_same else binning_by(axis.index(fine.examples()).astype(np.int64)))
+    return tuple(binnings)
 
 
-def _binning_between(fine: Axis, coarse: Axis) -> Binning:
-    if fine is coarse or fine.has_bins_of(coarse):
-        return unmerged(fine.size)
-    return binning_by(coarse.index(fine.examples()).astype(np.int64))
-
-
-def _take_along_axes(values: Floats, places: Sequence[Ints | None]) -> Floats:
-    for axis, place in enumerate(places):
-        values = values if place is None else values.take(place, axis=axis)
+def _take_along_axes(values: Floats, coarse_bins: Sequence[Ints | None]) -> Floats:
+    """Return a table on finer bins, given the old bin of each per axis; None if they are the same."""
+    for axis, bins in enumerate(coarse_bins):
+        values = values if bins is None else values.take(bins, axis=axis)
     return values
 
 
-def _share_among_finer_cells(weights: Floats, places: Sequence[Ints | None]) -> Floats:
-    """Share the weight of each cell equally among its finer cells."""
-    finer = _take_along_axes(weights, places)
-    for axis, place in enumerate(places):
-        if place is not None:
-            n_parts = np.bincount(place)[place]
-            finer = finer / n_parts.reshape([-1 if i == axis else 1 for i in range(finer.ndim)])
+def _share_among_finer_cells(weights: Floats, coarse_bins: Sequence[Ints | None]) -> Floats:
+    """Share the weight of each cell equally among its finer cells, given as for `_take_along_axes`."""
+    finer = _take_along_axes(weights, coarse_bins)
+    for axis, bins in enumerate(coarse_bins):
+        if bins is not None:
+            n_finer = np.bincount(bins)[bins]
+            finer = finer / n_finer.reshape([-1 if i == axis else 1 for i in range(finer.ndim)])
     return finer
 
 
@@ -153,7 +161,7 @@ def unit_of(largest: float) -> float:
 
 def whole_units(values: Floats, unit: float) -> list[list[int]]:
     """Return values as whole numbers of units, a list for each entry of the first axis."""
-    return [[int(v) for v in row] for row in np.rint(values / unit).reshape(len(values), -1)]
+    return [[int(number) for number in row] for row in np.rint(values / unit).reshape(len(values), -1)]
 
 
 def millionths(shares: Floats | Sequence[float]) -> list[int]:
@@ -193,6 +201,7 @@ def plain_features(fx: Decomposition) -> list[dict[str, Any]]:
 
 
 def _plain_window(axis: Axis, j: int, statistics: Statistics | None) -> dict[str, Any]:
+    """Return the drawn range of a feature, dates in days, and a histogram of its rows in millionths."""
     ends = window(axis, j, statistics)
     plain = ends if not axis.date_unit else ends | plain_dates(ends, axis.date_unit)
     if statistics is None:
@@ -201,6 +210,7 @@ def _plain_window(axis: Axis, j: int, statistics: Statistics | None) -> dict[str
 
 
 def plain_dates(ends: dict[str, Any], unit: str) -> dict[str, Any]:
+    """Return the ends of a `window` in days since 1970, from numbers of a unit."""
     low, high = plain_days(np.array([ends["low"], ends["high"]]), unit)
     whole = {"whole": plain_days(np.array(ends["whole"]), unit)} if "whole" in ends else {}
     return {"low": low, "high": high, "date": True, **whole}
@@ -236,13 +246,14 @@ _BY_MASS = 0.7  # how far bins are merged by mass; the rest is by their number
 
 
 class PageAxis(NamedTuple):
-    """An axis as drawn: its bins, with weights by which values are averaged, and the axis as plain data."""
+    """An axis as drawn: merged bins, with masses by which values are averaged, and the axis as plain data."""
 
     binning: Binning
     plain: dict[str, Any]
 
 
 def page_axis(axis: Axis, feature: int, masses: Floats, max_bins: int) -> PageAxis:
+    """Return the axis of a feature (its position) with at most `max_bins` bins, merged by the masses of its bins."""
     merge, describe = (_interval_bins, _plain_intervals) if axis.is_ordered else (_category_bins, _plain_categories)
     bins = np.arange(axis.size) if axis.n_regular <= max_bins else merge(axis, masses, max_bins)
     binning = binning_by(bins, masses)
@@ -250,7 +261,7 @@ def page_axis(axis: Axis, feature: int, masses: Floats, max_bins: int) -> PageAx
 
 
 def _interval_bins(axis: Axis, masses: Floats, max_bins: int) -> Ints:
-    """Merge neighbours to about equal mass; bins without rows get some room too."""
+    """Return the merged bin of each bin: neighbours of about equal mass; bins without rows get some room too."""
     n_intervals = axis.n_regular
     regular = masses[:n_intervals]
     total = regular.sum()
@@ -260,7 +271,7 @@ def _interval_bins(axis: Axis, masses: Floats, max_bins: int) -> Ints:
 
 
 def _category_bins(axis: Axis, masses: Floats, max_bins: int) -> Ints:
-    """Return bins in which all but the most frequent categories share one."""
+    """Return the merged bin of each bin: all but the most frequent categories share one."""
     n_categories = axis.n_regular
     bins = np.full(n_categories, max_bins - 1)
     frequent = np.sort(np.argsort(-masses[:n_categories], kind="stable")[: max_bins - 1])
@@ -269,6 +280,7 @@ def _category_bins(axis: Axis, masses: Floats, max_bins: int) -> Ints:
 
 
 def _plain_intervals(axis: Axis, bins: Ints) -> dict[str, Any]:
+    """Return the bounds between merged bins (given per bin) as short numbers, or as days and texts of dates."""
     missing = int(bins[axis.missing_bin]) if axis.missing_bin >= 0 else -1
     bounds = axis.thresholds[np.flatnonzero(np.diff(bins[: axis.n_regular]))]
     if not axis.date_unit:
@@ -284,6 +296,7 @@ def _plain_intervals(axis: Axis, bins: Ints) -> dict[str, Any]:
 
 
 def _plain_categories(axis: Axis, bins: Ints) -> dict[str, Any]:
+    """Return the label of each merged bin (given per bin), and the number of extra bins."""
     n_members = np.bincount(bins)
     labels = [f"{n} other categories" for n in n_members]
     for label, page_bin in zip(axis.labels, bins, strict=True):
@@ -345,7 +358,7 @@ class TableMaker:
         cells = np.argsort(-sizes, axis=None, kind="stable")[:_STRONGEST_CELLS]
         bins = np.unravel_index(cells, rows.shape)
         return {
-            "cells": [[axis.labels[b] for b in along] for axis, along in zip(common.axes, bins, strict=True)],
+            "cells": [[axis.labels[i] for i in on_axis] for axis, on_axis in zip(common.axes, bins, strict=True)],
             "rows": millionths(rows[bins]),
             "values": {form: whole_units(tensor[bins].T, self.unit) for form, tensor in common.values.items()},
             "n_cells": int(rows.size),
@@ -367,7 +380,7 @@ class TableMaker:
         return plain
 
     def _rows_and_columns(self, base: Floats, tensor: Floats) -> tuple[Floats, Floats] | None:
-        """Return rows and columns (outputs first) whose sum turns one pair into another, if they exist."""
+        """Return main effects (outputs first) whose sum turns one pair into another, if they exist."""
         gap = np.moveaxis(tensor - base, -1, 0)
         columns = gap.mean(axis=1)
         rows = (gap - columns[:, None, :]).mean(axis=2)
@@ -376,6 +389,7 @@ class TableMaker:
 
 
 def _average_along_axes(values: Floats, binnings: list[Binning]) -> Floats:
+    """Return a table on merged bins, with means of values."""
     for axis, binning in enumerate(binnings):
         values = binning.average(values, axis)
     return values
