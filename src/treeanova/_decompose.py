@@ -202,6 +202,7 @@ class _Limits:
             raise ValueError(f"`terms` must be 'auto', 'all' or a list of sets of features, got {terms!r}.")
 
     def layout(self, sets: LeafSets, *, n_rows: float, seconds: float = math.inf) -> TermLayout:
+        """Choose which terms of a forest, given by its leaves, get tables within the limits."""
         return choose_layout(
             sets,
             budget=self.budget,
@@ -232,7 +233,7 @@ def _head_of(X: Any, sample_weight: Any, schema: Schema | None = None) -> Any:
 
 def _with_labels(schema: Schema, X: Any, head: Any) -> Schema:
     """Return the schema with names of categories from all rows that can be read again."""
-    if isinstance(X, Batches) and X.is_rereadable and any(f.encoder.wants_labels for f in schema.features):
+    if isinstance(X, Batches) and X.is_rereadable and any(feature.encoder.wants_labels for feature in schema.features):
         batches = X.for_model(schema, X.selection.weight)
         return functools.reduce(with_labels, (batch.table for batch in batches), schema)
     return schema if head is None else with_labels(schema, head)
@@ -261,12 +262,14 @@ def _n_known_rows(X: Any) -> float:
 
 
 def _keys_of(terms: str | Collection[Collection[str]], sets: LeafSets) -> Sequence[Key] | Literal["auto", "all"]:
+    """Return the keys of the terms that a user lists by names of features; "auto" or "all" as they are."""
     if isinstance(terms, str):
         return "all" if terms == "all" else "auto"
     return [_key_of((term,) if isinstance(term, str) else tuple(term), sets) for term in terms]
 
 
 def _key_of(names: Names, sets: LeafSets) -> Key:
+    """Return the key of features; raise ValueError if the model lacks one or never combines them."""
     features = sets.grid.schema.names
     unknown = [name for name in names if name not in features]
     if unknown or len(set(names)) < len(names) or not names:
@@ -290,6 +293,7 @@ def _checked_seconds(seconds: float | None) -> float | None:
 
 
 def _n_threads(n_jobs: int | None) -> int:
+    """Return the number of threads: 1 for None, all cores for -1."""
     if n_jobs is None:
         return 1
     if n_jobs == -1:
@@ -398,7 +402,7 @@ def density_sensitivity(
 
 
 def _with_names(content: Forest | Effects, names: Sequence[str] | None) -> Forest | Effects:
-    """Show other names; the model's own, if any, still match columns of tables."""
+    """Return the model with other names of features; its own, if any, still match columns of tables."""
     if names is None:
         return content
     schema, is_list = content.schema, isinstance(names, Iterable) and not isinstance(names, str)
@@ -409,7 +413,8 @@ def _with_names(content: Forest | Effects, names: Sequence[str] | None) -> Fores
             f"`feature_names` must be a list of {len(schema.features)} different names, got {got!r}; name each feature "
             "once."
         )
-    features = tuple(dataclasses.replace(f, name=name) for f, name in zip(schema.features, texts, strict=True))
+    pairs = zip(schema.features, texts, strict=True)
+    features = tuple(dataclasses.replace(feature, name=name) for feature, name in pairs)
     trained_names = schema.trained_names or (schema.names if schema.named else ())
     return content.with_schema(dataclasses.replace(schema, features=features, given=True, trained_names=trained_names))
 
@@ -487,8 +492,8 @@ def bag(
         outcomes = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
         members = []
         for _ in counted(report, "resamples", range(n), n):
-            places = rng.integers(0, n_rows, n_rows)
-            members.append(_member(fit(rows_at(X, places), outcomes[places]), X, places, options))
+            drawn = rng.integers(0, n_rows, n_rows)
+            members.append(_member(fit(rows_at(X, drawn), outcomes[drawn]), X, drawn, options))
         whole = decompose(fit(X, y), X, **options)  # last, since `fit` may return the same object each time
     return Bag(whole, tuple(members))
 
@@ -504,15 +509,15 @@ def _bag_of_models(
     return Bag(mean([decompose(model, X, **options) for model in models]), tuple(members))
 
 
-def _member(model: Any, X: Any, places: Ints, options: dict[str, Any]) -> Decomposition:
-    """Decompose under resampled rows, without the model, which `fit` may change; repeats of a row are weights."""
+def _member(model: Any, X: Any, drawn: Ints, options: dict[str, Any]) -> Decomposition:
+    """Decompose under rows of X drawn by number, with repeats as weights; forget the model, which `fit` may change."""
     sample_weight = options.get("sample_weight")
     rows = X
     if isinstance(sample_weight, str):
         content = read_for_rows(unpickled(model, trusted=options.get("trusted", False)))
         schema = _with_names(content, options.get("feature_names")).schema
         rows, sample_weight = without_column(X, sample_weight, schema)
-    weights = np.bincount(places, minlength=n_rows_of(X)).astype(np.float64)
+    weights = np.bincount(drawn, minlength=n_rows_of(X)).astype(np.float64)
     if sample_weight is not None:
         weights *= checked_weights(sample_weight, len(weights))
     return dataclasses.replace(decompose(model, rows, **options | {"sample_weight": weights}), model=None)

@@ -51,6 +51,7 @@ def share_words(terms: Iterable[tuple[float, float]]) -> str:
 
 
 def negative_share_words(shares: Iterable[float]) -> str:
+    """Explain negative shares if there are any; otherwise empty."""
     return NEGATIVE_SHARE if any(share <= _SHOWN_NEGATIVE for share in shares) else ""
 
 
@@ -117,7 +118,7 @@ def effect_words(schema: Schema, output: str | None = None, baseline: str = "ave
 
 
 def response_words(schema: Schema, output: str | None, base: float | None, *, is_raw: bool) -> str:
-    """Describe a value on the response scale, with the response at the base point if known."""
+    """Describe values on the response scale: changes from the response where terms are zero (`base`, if known)."""
     start = "" if base is None else f" from {base:.3g}"
     level = "zero" if is_raw else "their average"
     change = f"change in {response_of(schema)}{of_output(schema, output)}{start}"

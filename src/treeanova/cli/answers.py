@@ -44,7 +44,7 @@ _SUFFIXES = {"--out": PAGE, "--save": ARCHIVE, "--rows-out": PARQUET, "--csv": C
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
-    """Refuse files that cannot be written, have the suffix of another format, or are inputs."""
+    """Raise ValueError if a file to write, by option, cannot be written, has a wrong suffix, or is read, too."""
     written = {option: path for option, path in outputs.items() if path is not None}
     read = [(option, path) for option, path in inputs.items() if path is not None]
     for option, path in written.items():
@@ -72,10 +72,12 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path 
 
 
 def inputs_of(request: Request) -> dict[str, Path | None]:
+    """Return the files of rows that a command reads, by option."""
     return {"--data": request.data, "--density-from": request.density_from}
 
 
 def _check_writable(path: Path) -> None:
+    """Raise ValueError unless a file can be written in an existing folder."""
     folder = Path(os.path.realpath(path)).parent
     if path.is_dir():
         raise ValueError(f"the file to write must be a file, got the folder {path}; add a name.")
@@ -86,7 +88,7 @@ def _check_writable(path: Path) -> None:
 
 
 def term_named(text: str, fx: Decomposition) -> Names:
-    """Parse "a", "a,b", "a × b" or "a x b"; quoted names may hold commas."""
+    """Return the features of the term that "a", "a,b", "a × b" or "a x b" names; quoted names may hold commas."""
     labelled = fx.terms.labels.get(text.strip(), ())
     typed = ((text,), _split_csv(text), split_label(text), labelled)
     readings = dict.fromkeys(tuple(sorted(name.strip() for name in names)) for names in typed)
@@ -107,6 +109,7 @@ def term_named(text: str, fx: Decomposition) -> Names:
 
 
 def _near_terms_text(text: str, fx: Decomposition) -> str:
+    """List, in an error, terms whose names are similar to a text."""
     labels = [",".join(names) for names, term in fx.terms.items() if term.has_table]
     by_lower = {label.lower(): label for label in labels}
     near = difflib.get_close_matches(text.lower(), by_lower, n=3, cutoff=0.4)
@@ -117,6 +120,7 @@ def _near_terms_text(text: str, fx: Decomposition) -> str:
 
 
 def _split_csv(text: str) -> Names:
+    """Return the cells of a line of CSV; none if it is malformed."""
     try:
         return tuple(next(csv.reader([text], skipinitialspace=True), []))
     except csv.Error:  # a line break outside quotes
@@ -136,6 +140,7 @@ class ModelFile:
 
 
 def open_model(path: Path, request: Request, progress: Progress) -> ModelFile:
+    """Check the files and columns of a request, and read a saved decomposition; a model is read later."""
     if not (path.is_file() or path.is_dir()):  # some libraries save folders
         raise FileNotFoundError(f"`MODEL` must be the path of a file, no such file: {str(path)!r}; check the path.")
     for option, rows in inputs_of(request).items():
@@ -160,6 +165,7 @@ def rows_to_explain(rows: Path | None, data: Path | None, rows_out: Path | None)
 
 
 def check_rows(option: str, path: Path | None) -> None:
+    """Raise an error, which names the option, if a file, folder or pattern of rows cannot be read."""
     if path is None:
         return
     if is_in_batches(path):
@@ -197,6 +203,7 @@ def decomposed(model: ModelFile, request: Request, density: str | None, progress
 
 
 def check_has_rows(request: Request, density: str) -> None:
+    """Raise ValueError if a density needs rows and a request has none."""
     if request.rows_of_density.data is None and KINDS[density].needs_data:
         raise ValueError(f"`--data` must be given for the density {density}, got no rows; only uniform needs none.")
 
@@ -245,6 +252,7 @@ def _read_rows(request: Request, schema: Schema, progress: Progress) -> tuple[An
 
 
 def _decomposed_model(file: ModelFile, request: Request, density: str, progress: Progress) -> Decomposition:
+    """Read a model from its file, and decompose it under a density of the request's rows."""
     rows = request.rows_of_density
     check_has_rows(request, density)
     with one_step(progress, f"reading {file.name}"):
@@ -265,6 +273,7 @@ def _decomposed_model(file: ModelFile, request: Request, density: str, progress:
 
 
 def check_density(density: str | None, *other_names: str) -> None:
+    """Raise ValueError if a density is not known by name; None is the default."""
     names = [*KINDS, *other_names]
     if density is not None and density not in names:
         near = difflib.get_close_matches(density.lower(), names, n=1)
@@ -273,6 +282,7 @@ def check_density(density: str | None, *other_names: str) -> None:
 
 
 def table_words(fx: Decomposition, term: Names, *, is_raw: bool) -> str:
+    """Say above a table of a term what its values mean."""
     pure, raw = effect_words(fx.schema), f"contribution to {scale_of(fx.schema)}, before purification"
     return printable(f"{labels_of([term], fx.schema.names)[0]}: value is the {raw if is_raw else pure}")
 
@@ -280,6 +290,7 @@ def table_words(fx: Decomposition, term: Names, *, is_raw: bool) -> str:
 def change_between(
     models: Sequence[ModelFile], requests: Sequence[Request], density: str | None, progress: Progress
 ) -> Change:
+    """Return the change from the first model and its rows to the second; one file twice is read once."""
     check_density(density)
     old = decomposed(models[0], requests[0], density, within(progress, "old"))
     is_same = models[0].path.samefile(models[1].path)
@@ -288,7 +299,7 @@ def change_between(
 
 
 def _rows_of_both(old: Decomposition, new: Decomposition, requests: Sequence[Request]) -> dict[str, Any]:
-    """Return the old and the new rows: tables if the two models read columns in different ways, else statistics."""
+    """Return X_old and X_new for `change`: tables if the models read columns in different ways, else statistics."""
     if old.schema.names != new.schema.names:
         return {}  # change() says what differs
     encoders = [[feature.encoder for feature in fx.schema.features] for fx in (old, new)]
@@ -318,6 +329,7 @@ class Groups:
 
 
 def gap_in(fx: Decomposition, request: Request, groups: Groups, feature: str | None, progress: Progress) -> Gap:
+    """Return the gap between two groups of the rows of --data."""
     if request.data is None:
         raise ValueError("`--data` must be given for the groups, got no rows; add the rows.")
     labels = np.array([_label_text(label) for label in request.labels(groups.column)], dtype=object)
@@ -383,6 +395,7 @@ def _label_named(option: str, text: str | None, column: str, values: Sequence[st
 
 
 def _parsed_value(text: str) -> Any:
+    """Return a number, a date, "true" or "false", or the text itself, to compare values written differently."""
     for read in (float, dt.datetime.fromisoformat):
         with contextlib.suppress(ValueError):
             return read(text)
@@ -390,12 +403,14 @@ def _parsed_value(text: str) -> Any:
 
 
 def _numbers_first_key(text: str) -> tuple[bool, float, str]:
+    """Return a key that sorts numbers, by size, before text."""
     number = _parsed_value(text)
     is_number = isinstance(number, float) and math.isfinite(number)
     return not is_number, number if is_number else 0.0, text
 
 
 def _name_of_group(value: str, groups: Groups) -> str:
+    """Return a value as the name of a group, with its column unless it has letters."""
     return value if any(map(str.isalpha, value)) else f"{groups.column} = {value}"
 
 
@@ -415,6 +430,7 @@ def decomposed_for_reasons(
 
 
 def reasons_for(fx: Decomposition, request: Request, row: int, reference: int | None) -> Explanation:
+    """Explain a row of --data, by number, against another or the average."""
     if request.data is None:
         raise ValueError("`--data` must be one file for the rows to explain, got none; add the file.")
     if is_in_batches(request.data):
@@ -429,11 +445,12 @@ def reasons_for(fx: Decomposition, request: Request, row: int, reference: int | 
             raise ValueError(
                 f"`{option}` must be the number of a row, from 0 on, got {number}; the data have {len(table):,} rows."
             )
-    row_of, *references = (nw.to_native(table[[number]]) for number in numbers.values())
-    return fx.explain(row_of, reference=references[0] if references else None)
+    explained_row, *references = (nw.to_native(table[[number]]) for number in numbers.values())
+    return fx.explain(explained_row, reference=references[0] if references else None)
 
 
 def check_different(models: Sequence[Path]) -> None:
+    """Raise ValueError if a file is named twice."""
     twice = next((path for path, n_times in Counter(models).items() if n_times > 1), None)
     if twice is not None:
         raise ValueError(
@@ -456,29 +473,31 @@ def default_densities(models: Sequence[ModelFile], request: Request) -> list[str
 def decompositions_of(
     models: Sequence[ModelFile], request: Request, densities: Sequence[str | None], progress: Progress
 ) -> dict[str, Decomposition]:
+    """Decompose all models under all densities, which may be "raw"; return them by name, the first first."""
     saved_names = {model.saved.density.name for model in models if model.saved is not None}
     for density in densities:
         check_density(density, RAW, *sorted(saved_names - set(KINDS)))
-    kinds = list(dict.fromkeys(densities))
+    distinct = list(dict.fromkeys(densities))
     members: dict[str, Decomposition] = {}
     for model in models:
         shown = within(progress, model.name) if len(models) > 1 else progress
-        under = _under_densities(model, request, kinds, shown)
-        members |= {_name_of_member(model, density, models, kinds): fx for density, fx in under.items()}
+        under = _under_densities(model, request, distinct, shown)
+        members |= {_name_of_member(model, density, models, distinct): fx for density, fx in under.items()}
     if len(members) < 2:
-        more = "uniform" if RAW in kinds else RAW
+        more = "uniform" if RAW in distinct else RAW
         listed = ", ".join(members)
         raise ValueError(f"compare must have two models or two densities, got {listed}; add --density {more}, for one.")
     return members
 
 
 def _under_densities(
-    model: ModelFile, request: Request, kinds: Sequence[str | None], progress: Progress
+    model: ModelFile, request: Request, densities: Sequence[str | None], progress: Progress
 ) -> dict[str | None, Decomposition]:
-    first = next((density for density in kinds if density != RAW), None)
+    """Return one model under each density, read and decomposed once; None is its own."""
+    first = next((density for density in densities if density != RAW), None)
     fx = decomposed(model, request, first, progress)
     under: dict[str | None, Decomposition] = {}
-    for density in kinds:
+    for density in densities:
         if density == RAW:
             under[density] = fx.raw
         elif density in {first, None}:
@@ -492,13 +511,14 @@ def _under_densities(
 
 
 def _name_of_member(
-    model: ModelFile, density: str | None, models: Sequence[ModelFile], kinds: Sequence[str | None]
+    model: ModelFile, density: str | None, models: Sequence[ModelFile], densities: Sequence[str | None]
 ) -> str:
+    """Name a decomposition among those of all models and densities: by file, by density, or by both."""
     if len(models) == 1:
         return density or "auto"
     is_unique = all(model.name != other.name for other in models if other is not model)
     file = model.name if is_unique else str(model.path)
-    return file if len(kinds) == 1 else f"{file} {density}"
+    return file if len(densities) == 1 else f"{file} {density}"
 
 
 def rows_to_compare(models: Sequence[ModelFile], request: Request, schema: Schema) -> dict[str, Any]:

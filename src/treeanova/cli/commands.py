@@ -41,6 +41,7 @@ app = typer.Typer(
 
 
 def _print_version(is_asked: bool) -> None:
+    """Print the version and exit, as a callback of the option."""
     if is_asked:
         say(f"treeanova {__version__}")
         raise typer.Exit
@@ -57,7 +58,10 @@ def _root(
 
 
 def _command(*, without: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Make a command of a function: its arguments and the fields of `request`, except one, become options."""
+    """Return a decorator that makes a command of a function: its arguments and the fields of `Request` become options.
+
+    `without` names a field that a command replaces by an argument of its own.
+    """
     hints = get_type_hints(Request, include_extras=True)
     shared = [
         inspect.Parameter(
@@ -69,15 +73,16 @@ def _command(*, without: str = "") -> Callable[[Callable[..., None]], Callable[.
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(function, eval_str=True)
-        arguments = [*(one for one in signature.parameters.values() if one.name != "request"), *shared]
+        own = [parameter for parameter in signature.parameters.values() if parameter.name != "request"]
+        parameters = [*own, *shared]
 
         @functools.wraps(function)
         def command(**values: Any) -> None:
-            request = Request(**{one.name: values.pop(one.name) for one in shared})
+            request = Request(**{parameter.name: values.pop(parameter.name) for parameter in shared})
             function(request=request, **values)
 
-        command.__signature__ = signature.replace(parameters=arguments)  # type: ignore[attr-defined]
-        command.__annotations__ = {one.name: one.annotation for one in arguments}
+        command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         app.command()(command)
         return function
 
@@ -85,6 +90,7 @@ def _command(*, without: str = "") -> Callable[[Callable[..., None]], Callable[.
 
 
 def _print(plain: Any, text: Callable[[], str], *, json: bool, files: Mapping[str, str] | None = None) -> None:
+    """Print an answer as JSON, or as text with the paths of files that were written."""
     say(as_json(plain) if json else "\n\n".join([text(), *(f"wrote {path}" for path in (files or {}).values())]))
 
 
@@ -167,8 +173,8 @@ def table(
             cells = records(fx.table(names))
     n_more = max(len(cells) - (top or len(cells)), 0)
     if n_more:
-        values = [max(abs(v) for name, v in cell.items() if name.startswith("value")) for cell in cells]
-        strongest = sorted(sorted(range(len(cells)), key=lambda i: -values[i])[:top])
+        sizes = [max(abs(value) for name, value in cell.items() if name.startswith("value")) for cell in cells]
+        strongest = sorted(sorted(range(len(cells)), key=lambda i: -sizes[i])[:top])
         cells = [cells[i] for i in strongest]
     if csv is not None and not to_pipe:
         write_text(csv, as_csv(cells))
@@ -278,6 +284,7 @@ def gap(
 
 
 def _write_page(answer: Any, out: Path | None, kind: str = "page", **options: Any) -> dict[str, str]:
+    """Write the page of an answer, if asked for, and return its path by its kind."""
     if out is None:
         return {}
     from treeanova.report import write_report  # noqa: PLC0415  an extra
@@ -329,9 +336,12 @@ def validate(
     _print(validation.to_dict(), lambda: f"{validation:{top}}", json=json, files=files)
 
 
-def _required(name: str, value: Any) -> Any:
+def _required(option_name: str, value: Any) -> Any:
+    """Return the value of an option of `validate`; raise ValueError without one."""
     if not value:
-        raise ValueError(f"`{name}` must be given, got none; add the held-out rows and the column with the outcome.")
+        raise ValueError(
+            f"`{option_name}` must be given, got none; add the held-out rows and the column with the outcome."
+        )
     return value
 
 
@@ -389,6 +399,7 @@ def monotonicity(
 
 
 def run(arguments: Sequence[str]) -> int:
+    """Run the command line and return its exit status."""
     return run_app(app, arguments or ["--help"])
 
 

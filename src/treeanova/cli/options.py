@@ -34,6 +34,7 @@ DENSITIES = "auto (the default), kernel, empirical, laplace, independent, shrink
 
 
 def option(help_text: str, metavar: str, *names: str, minimum: float | None = None) -> Any:
+    """Return an option with a value; `metavar` names that in the help, and its name is that of the argument."""
     return typer.Option(*names, metavar=metavar, help=help_text, min=minimum)
 
 
@@ -43,6 +44,8 @@ def flag(help_text: str, name: str) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Request:
+    """The options that all commands share: rows, their density and columns, limits; and the rows themselves."""
+
     data: Annotated[
         Path | None,
         option(
@@ -79,6 +82,7 @@ class Request:
 
     @property
     def rows_of_density(self) -> Request:
+        """The same request for the rows that define the density."""
         return self if self.density_from is None else dataclasses.replace(self, data=self.density_from)
 
     def other_columns(self, schema: Schema) -> list[str]:
@@ -96,6 +100,7 @@ class Request:
         return rows_of(self.data, schema, columns, may_lack=targets if self.density_from is not None else ())
 
     def table_in_memory(self, schema: Schema) -> Any:
+        """Return `table`, with batches read into one table."""
         from treeanova.data.sources import Selection, parquet_files  # noqa: PLC0415  slow to load
 
         if self.data is None or not is_in_batches(self.data):
@@ -116,6 +121,7 @@ class Request:
             raise ValueError(f"`--weight` must name a column, got {self.weight!r}: {error}") from error
 
     def column(self, name: str) -> Any:
+        """Return the values of a column of --data; None without --data."""
         from treeanova.data.columns import raw_column  # noqa: PLC0415  slow to load
         from treeanova.data.files import read_column  # noqa: PLC0415
         from treeanova.data.sources import parquet_files  # noqa: PLC0415
@@ -138,6 +144,7 @@ class Request:
         return read_labels(self.data, name)
 
     def columns(self, names: Sequence[str]) -> Any:
+        """Return one column of --data, shape (n_rows,), or several, (n_rows, n_columns)."""
         import numpy as np  # noqa: PLC0415  slow to load
 
         arrays = [np.asarray(self.column(name)) for name in names]
@@ -145,6 +152,7 @@ class Request:
 
 
 def is_in_batches(path: Path) -> bool:
+    """Whether a path is a folder, or a pattern of files, which are read in batches."""
     return path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
 
 

@@ -30,6 +30,7 @@ _SHOWN: list[Bar] = []  # the bar of the command that runs
 
 
 def say(text: str) -> None:
+    """Print an answer in place of the progress bar."""
     _clear_line()
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
@@ -37,6 +38,7 @@ def say(text: str) -> None:
 
 @contextlib.contextmanager
 def progress() -> Iterator[Progress]:
+    """Show a progress bar while a command runs; none if the output is not a terminal."""
     if not rewrites_lines(sys.stderr):
         yield quiet
         return
@@ -49,12 +51,13 @@ def progress() -> Iterator[Progress]:
 
 
 def _clear_line() -> None:
-    """Leave an empty line to an answer or a message."""
+    """Remove the progress bar, to make room for an answer or a message."""
     for bar in _SHOWN:
         bar.clear()
 
 
 def line_of(error: BaseException) -> str:
+    """Return the message of an error as one line; its kind if it has none."""
     if hasattr(error, "format_message"):
         text = str(error.format_message())
     elif isinstance(error, OSError) and error.strerror:
@@ -72,6 +75,7 @@ def _one_line(text: str) -> str:
 
 
 def _complain(text: str) -> None:
+    """Print a message to standard error, and the traceback if an environment variable asks for it."""
     if os.environ.get("TREEANOVA_TRACEBACK") == "1" and sys.exc_info()[0] is not None:
         traceback.print_exc()
     _clear_line()
@@ -80,12 +84,14 @@ def _complain(text: str) -> None:
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Print a warning in one line, in place of `warnings.showwarning`."""
     _clear_line()
     with contextlib.suppress(BrokenPipeError):
         sys.stderr.write(f"treeanova: warning: {_one_line(str(message))}\n")
 
 
 def run_app(app: typer.Typer, arguments: Sequence[str]) -> int:
+    """Run a command; return 0, 2 for bad input, 1 for a fault of ours, or 130 if it was stopped."""
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
@@ -128,12 +134,14 @@ def prepare_process() -> None:
 
 
 def aligned(rows: Sequence[Row]) -> str:
+    """Format records, all with the same names, as text columns."""
     from treeanova.data.columns import aligned as aligned_columns  # noqa: PLC0415  slow to load
 
     return aligned_columns({name: [row[name] for row in rows] for name in (rows[0] if rows else {})})
 
 
 def as_csv(rows: Sequence[Row]) -> str:
+    """Return records, all with the same names, as CSV with a head."""
     lines = [list(rows[0]), *(row.values() for row in rows)] if rows else [[]]
     return "".join(f"{','.join(map(_csv_cell, line))}\n" for line in lines)
 
