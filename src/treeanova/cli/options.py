@@ -39,6 +39,7 @@ def option(help_text: str, metavar: str, *names: str, minimum: float | None = No
 
 
 def flag(help_text: str, name: str) -> Any:
+    """Return an option without a value, named like "--raw"."""
     return typer.Option(name, metavar=_NO_VALUE, help=help_text)
 
 

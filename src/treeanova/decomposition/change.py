@@ -148,7 +148,10 @@ def change(
         with one_step(report, "bins of the rows"):
             old_rows, rows_for_new = (_rows_of(old, reader, X_old, "X_old") for reader in (old, new))
             rows_for_old, new_rows = (_rows_of(new, reader, X_new, "X_new") for reader in (old, new))
-        new_under_old = _under_old_density(old, new, rows_for_new, report)
+        new_under_old, before, after = old, function_of(old), function_of(new)
+        if after.source is not before.source or after.scope != before.scope:  # not the same model
+            bound = old.density.bind(new.grid, rows_for_new)
+            new_under_old = purified_again(new, bound, within(report, "new model under the old density"))
         return _change(old, new_under_old, old_rows, rows_for_old, new_rows)
 
 
@@ -204,13 +207,6 @@ def _unlike_names(old: Decomposition, new: Decomposition) -> str:
     missing = {"old": [j for j in before if j not in after], "new": [j for j in after if j not in before]}
     only = [f"{', '.join(map(repr, names[:5]))} in `{side}` only" for side, names in missing.items() if names]
     return " and ".join(only) or f"the orders {', '.join(before)} and {', '.join(after)}"
-
-
-def _under_old_density(old: Decomposition, new: Decomposition, rows: Statistics, progress: Progress) -> Decomposition:
-    """Return the new model under the density of the old one: `old` itself if the model is the same."""
-    if function_of(new).source is function_of(old).source and function_of(new).scope == function_of(old).scope:
-        return old
-    return purified_again(new, old.density.bind(new.grid, rows), within(progress, "new model under the old density"))
 
 
 def _change(

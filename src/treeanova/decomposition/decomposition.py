@@ -406,6 +406,7 @@ class Decomposition(Editing):
         return self._content(density, moments, history)._replace(past=tuple(past))
 
     def _content(self, density: Density, moments: Moments | None, edits: tuple[Edit, ...]) -> Saved:
+        """Return what a file or pickle holds, with a density that can be saved."""
         function = self._function
         scope = dataclasses.replace(function.scope, edits=edits)
         return Saved(function.source, function.terms, density, self.certificate, scope, self._settings, moments)

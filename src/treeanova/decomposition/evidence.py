@@ -274,7 +274,8 @@ class _Regression:
         return size / unexplained_size if unexplained_size > 0 else np.inf
 
     def with_partner(self, hypothesis: _Hypothesis) -> _Hypothesis:
-        """Add to a hypothesis the term or curve, of those in its null, that best explains its term; itself if none."""
+        """Add to a hypothesis the term or curve, of those that it still fits, that best explains its term."""
+        # Rows that hardly distinguish two terms say only whether the outcome follows one of them.
         design, in_null = self._design, self._design.is_in_null(hypothesis)
         blocks = [block & in_null for block in self._blocks() if (block & in_null).any()]
         if not blocks:
@@ -395,7 +396,7 @@ def _feature_of_main_effect(key: Key | None) -> int:
 
 
 def _terms_with_columns(values: Floats, keys: Sequence[Key | None], max_terms: int, rounding: float) -> tuple[int, ...]:
-    """Return positions of terms with their own column: main effects, then the largest variances, not rounding."""
+    """Return positions of terms, (n_terms, n_rows, n_outputs), that get a column: main effects, then the largest."""
     variances = np.array([(values_of_term**2).sum() for values_of_term in values])
     is_main = np.array([_feature_of_main_effect(key) >= 0 for key in keys], dtype=bool)
     ranked = np.lexsort((-variances, ~is_main))

@@ -288,11 +288,11 @@ def values_at_rows(function: Function, rows: Rows, keys: Sequence[Key], max_orde
     """Evaluate listed terms, and sums of unlisted ones up to an order, at rows."""
     codes = rows.bins(function.grid)
     values = function.at(codes, keys)
-    orders = function.unlisted_orders
+    orders, highest = function.unlisted_orders, math.inf if max_order is None else max_order
     unlisted: dict[int, Floats] = {}
-    if orders and _is_up_to(orders[0], max_order):
+    if orders and orders[0] <= highest:
         sums = function.unlisted_sums_at(codes, {key: values[:, i] for i, key in enumerate(keys)})
-        unlisted = {order: sums[:, i] for i, order in enumerate(orders) if _is_up_to(order, max_order)}
+        unlisted = {order: sums[:, i] for i, order in enumerate(orders) if order <= highest}
     shares = Deferred(lambda: _without_single_output(function.unlisted_shares_at(codes))) if unlisted else None
     leaves_rest = function.has_remainder or len(keys) + len(unlisted) < len(function.terms.keys) + len(orders)
     return ValuesAtRows(keys, values, unlisted, shares, function.terms.intercept, leaves_rest)
@@ -305,8 +305,9 @@ def values_against(function: Function, rows: Rows, references: Rows, max_order: 
     anchored = function.source.anchored(distinct_points(references.bins(grid)))
     all_keys = function.terms.keys if anchored.keys is None else anchored.keys
     all_orders = function.unlisted_orders if anchored.keys is None else ()
-    keys = [key for key in all_keys if _is_up_to(len(key), max_order) and _is_up_to(len(key), limit)]
-    orders = tuple(order for order in all_orders if _is_up_to(order, max_order))
+    highest = math.inf if max_order is None else max_order
+    keys = [key for key in all_keys if len(key) <= min(highest, math.inf if limit is None else limit)]
+    orders = tuple(order for order in all_orders if order <= highest)
     codes = rows.bins(grid)
     values = anchored.at(codes, keys, n_jobs)
     listed = [(key, values[:, i]) for i, key in enumerate(keys) if len(key) in orders]
@@ -328,10 +329,6 @@ def values_against(function: Function, rows: Rows, references: Rows, max_order: 
     return ValuesAtRows(
         keys, values, unlisted, Deferred(shares_of_unlisted) if orders else None, intercept, leaves_rest
     )
-
-
-def _is_up_to(order: int, limit: int | None) -> bool:
-    return limit is None or order <= limit
 
 
 def _without_single_output(shares: Floats) -> Floats:

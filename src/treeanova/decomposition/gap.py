@@ -287,7 +287,7 @@ def two_groups(X: Any, group: Any, schema: Schema, n_rows: int) -> tuple[tuple[s
     """Return the names of the two groups, and whether each row is in the second."""
     labels, places = _labels_of_groups(X, group, schema, n_rows)
     if len(labels) != 2:
-        raise ValueError(f"`group` must be two groups of rows, got {_labels_text(labels)}; {_remedy(group, labels)}.")
+        raise _error_of_groups("two groups", group, labels)
     first, second = labels
     return (_group_name(first, group), _group_name(second, group)), places == 1
 
@@ -296,7 +296,7 @@ def groups_of_rows(X: Any, group: Any, schema: Schema, n_rows: int) -> tuple[lis
     """Return the names of two groups or more, in sorted order, and the position of each row's."""
     labels, places = _labels_of_groups(X, group, schema, n_rows)
     if len(labels) < 2:
-        raise ValueError(f"`group` must be groups of rows, got {_labels_text(labels)}; {_remedy(group, labels)}.")
+        raise _error_of_groups("groups", group, labels)
     return [_group_name(label, group) for label in labels], places
 
 
@@ -325,19 +325,15 @@ def _labels_of_groups(X: Any, group: Any, schema: Schema, n_rows: int) -> tuple[
     return [labels[i] for i in order], rank[label_index]
 
 
-def _labels_text(labels: Sequence[Any]) -> str:
-    """Return how many labels there are and the first of them, for errors."""
+def _error_of_groups(needed: str, group: Any, labels: Sequence[Any]) -> ValueError:
+    """Return the error, to be raised, for rows of one label or too many; `needed` is "groups" or "two groups"."""
     shown = first_texts(map(str, sorted(labels, key=_numbers_first_key)))
-    return f"{len(labels)} ({shown})" if len(labels) > 1 else f"{shown} in all rows" if labels else "no rows"
-
-
-def _remedy(group: Any, labels: Sequence[Any]) -> str:
-    """Say in an error how to get two groups from one, or from more than two, labels."""
-    if len(labels) < 2:
-        return "pass rows of both groups"
-    first = min(labels, key=_numbers_first_key)
-    column = f"X[{group!r}]" if isinstance(group, str) else "labels"
-    return f"compare one with all others by a boolean, as {column} == {first!r}, or choose rows of two"
+    got, remedy = f"{shown} in all rows" if labels else "no rows", "pass rows of both groups"
+    if len(labels) > 1:
+        first, column = min(labels, key=_numbers_first_key), f"X[{group!r}]" if isinstance(group, str) else "labels"
+        got = f"{len(labels)} ({shown})"
+        remedy = f"compare one with all others by a boolean, as {column} == {first!r}, or choose rows of two"
+    return ValueError(f"`group` must be {needed} of rows, got {got}; {remedy}.")
 
 
 def _numbers_first_key(label: Any) -> tuple[bool, Any, str]:

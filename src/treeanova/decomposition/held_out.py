@@ -51,7 +51,7 @@ class Question(NamedTuple):
 
 
 def questions_of(schema: Schema, loss: Any) -> list[Question]:
-    """Return the questions of `loss`, or of the model's objective without one: classes together, targets one by one."""
+    """Return outputs with the loss that judges them, `loss` or the model's objective: classes together, targets not."""
     n_outputs = len(schema.outputs)
     if callable(loss):
         return [Question(list(range(n_outputs)), UserLoss(loss), "")]

@@ -155,11 +155,11 @@ def moments_of_terms(
 def _moments_of_terms(
     function: Function, density: Density, certificate: Certificate, weights: Mapping[Key, Floats], random_state: int
 ) -> Moments:
-    """Return moments under the density that ranks terms: of tables by their weights, of other terms at rows."""
-    terms = function.terms
-    effects = terms.effects
+    """Return moments of all components under the density that ranks terms: of tables by weights, of others at rows."""
+    terms, effects = function.terms, function.terms.effects
     is_ranked_elsewhere = density.population is not density
     density, weights = _ranking_density(function, density, weights)
+    # `joint` gives the covariances of terms; None if these are zero
     joint = density.joint if is_ranked_elsewhere or not _are_uncorrelated(density, certificate, weights) else None
     if terms.keys_at_rows or function.unlisted_orders or function.has_remainder:
         result = _moments_at_rows(function, density, np.random.default_rng(random_state))
@@ -214,7 +214,10 @@ def _moments_at_rows(function: Function, density: Density, rng: np.random.Genera
         values = np.concatenate([values, function.all_at(codes[n_rows : 2 * n_rows])])
         n_rows *= 2
     few = moments_of_values(values, np.full(len(values), 1 / len(values)))
-    return _join_moments(few, _moments_of_tables_at(function, many), n_tables)
+    tables = function.at(many.codes, tuple(function.effects.terms))
+    others = function.score(Rows.in_bins(function.grid, many.codes)) - tables.sum(axis=1)
+    tables_and_others = np.concatenate([tables, others[:, None]], axis=1)
+    return _join_moments(few, moments_of_values(tables_and_others, many.weights), n_tables)
 
 
 def _error_of_shares(values: Floats, n_tables: int) -> float:
@@ -225,13 +228,6 @@ def _error_of_shares(values: Floats, n_tables: int) -> float:
     variance = score.var(axis=0)
     products = centred[:, n_tables:] * (score / np.where(variance > 0, variance, 1.0))[:, None]
     return float(products.std(axis=0).max(initial=0.0) / np.sqrt(len(values)))
-
-
-def _moments_of_tables_at(function: Function, rows: Points) -> Moments:
-    """Return moments of tables at rows; the last entry is the score minus these."""
-    tables = function.at(rows.codes, tuple(function.effects.terms))
-    score = function.score(Rows.in_bins(function.grid, rows.codes))
-    return moments_of_values(np.concatenate([tables, (score - tables.sum(axis=1))[:, None]], axis=1), rows.weights)
 
 
 def _join_moments(at_few_rows: Moments, at_many_rows: Moments, n_tables: int) -> Moments:

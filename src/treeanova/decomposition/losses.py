@@ -129,14 +129,9 @@ def expectile_loss(level: float) -> DifferenceLoss:
 def huber_loss(width: float) -> DifferenceLoss:
     """Return the loss that is quadratic up to a width, and linear beyond."""
     _checked_positive("huber", width)
-
-    def of_gap(gap: Floats) -> Floats:
-        size = np.abs(gap)
-        return np.where(size <= width, gap**2 / 2, width * (size - width / 2))
-
     return DifferenceLoss(
         f"Huber loss of width {width:g}",
-        of_gap,
+        lambda gap: np.where(np.abs(gap) <= width, gap**2 / 2, width * (np.abs(gap) - width / 2)),
         slope=lambda gap: np.clip(gap, -width, width),
         bend=lambda gap: (np.abs(gap) <= width).astype(np.float64),
     )
@@ -160,14 +155,9 @@ def pseudo_huber_loss(width: float) -> DifferenceLoss:
 def fair_loss(width: float) -> DifferenceLoss:
     """Return a loss that is quadratic within about a width and nearly linear far out."""
     _checked_positive("fair", width)
-
-    def of_gap(gap: Floats) -> Floats:
-        size = np.abs(gap) / width
-        return width**2 * (size - np.log1p(size))
-
     return DifferenceLoss(
         f"Fair loss of width {width:g}",
-        of_gap,
+        lambda gap: width**2 * (np.abs(gap) / width - np.log1p(np.abs(gap) / width)),
         slope=lambda gap: gap / (1 + np.abs(gap) / width),
         bend=lambda gap: np.asarray((1 + np.abs(gap) / width) ** -2),
     )
@@ -216,7 +206,7 @@ class PinballLoss(Loss):
 
     def second_derivative_times(self, score: Floats, outcome: Floats, direction: Floats) -> Floats:
         if self.bandwidth is None:
-            raise NotImplementedError  # smooth() has it
+            raise NotImplementedError  # a kink has none; that of `smooth()` has a bandwidth
         density = _normal_density((score - outcome) / self.bandwidth) / self.bandwidth
         return self._factors(outcome) * density * direction
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from treeanova.core.arrays import Bools, Floats, Ints, Key
+from treeanova.core.arrays import Floats, Ints, Key
 from treeanova.data.columns import frame, printable
 from treeanova.data.files import records
 from treeanova.decomposition.function import Function
@@ -350,9 +350,14 @@ class _ByPartner:
             for partners, whole in self.outside:
                 if j not in partners:  # the step does not depend on this feature
                     bounds = np.minimum(bounds, whole[:, None])
-            possible, actual = bounds[::2] < -tolerance, bounds[1::2] < -tolerance
-            for i, label in enumerate(self.grid.axes[j].labels):
-                levels.append(_level_of(self.grid.axes[j].name, label, bounds[:, i], possible[:, i], actual[:, i]))
+            axis, is_possible, is_attained = self.grid.axes[j], bounds[::2] < -tolerance, bounds[1::2] < -tolerance
+            for i, label in enumerate(axis.labels):
+                never = [
+                    _never(bool(is_possible[side, i]), bool(is_attained[side, i])) for side in (0, 1)
+                ]  # falls, rises
+                is_exact = bool((bounds[1::2, i] <= bounds[::2, i]).all())
+                low, high = float(bounds[0, i]), float(-bounds[2, i])
+                levels.append(Level(axis.name, label, _direction(*never), low, high, is_exact))
         return tuple(levels)
 
 
@@ -360,10 +365,3 @@ def _lowest_at_level(function: StepFunction, partner_index: int, column: int) ->
     """Return the bound and the attained value of the lowest step with one partner fixed."""
     extreme = function.lowest(_FEW_NODES, at=(partner_index, column))
     return extreme.bound, extreme.least
-
-
-def _level_of(partner: str, level: str, bounds: Floats, is_possible: Bools, is_attained: Bools) -> Level:
-    """Return a level from its four bounds (see `_ByPartner`), and whether falls and rises are possible and attained."""
-    never = [_never(*map(bool, both)) for both in zip(is_possible, is_attained, strict=True)]
-    is_exact = bool((bounds[1::2] <= bounds[::2]).all())
-    return Level(partner, level, _direction(*never), float(bounds[0]), float(-bounds[2]), is_exact)

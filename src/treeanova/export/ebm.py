@@ -128,7 +128,7 @@ def _stored_bins(axis: Axis) -> Ints:
 
 
 def _counts_once(axis: Axis) -> Bools:
-    """Whether the weight of a bin counts at each position of `_stored_bins`: once for each bin."""
+    """Whether weights count at each position of an EBM's tensor (missing, values, unseen): once for each bin."""
     missing, unseen = axis.missing_bin >= axis.n_regular, axis.unseen >= axis.n_regular
     return np.array([missing, *[True] * axis.n_regular, unseen and axis.unseen != axis.missing_bin])
 

@@ -405,18 +405,14 @@ def _footnote(fx: Decomposition, left_out: Sequence[tuple[int, Standing]]) -> st
 def _titles(fx: Decomposition, ranking: Sequence[Standing]) -> dict[Names, str]:
     """Return a title for each main effect and pair by its features: rank, short name and share of variance."""
     short = functools.cache(lambda n_characters: short_feature_names(fx.schema.names, n_characters))
-    return {
-        term.features: (
-            f"{rank}. {term_name(term.features, short(_room_in_title(term.features)))}   {views.percent(term.variance)}"
-        )
-        for rank, term in enumerate(ranking, start=1)
-        if term.features and term.order <= 2
-    }
-
-
-def _room_in_title(names: Names) -> int:
-    """Return the characters for each name in a title: a short name leaves its room to the other."""
-    return _TITLE if len(names) == 1 else max(_TITLE // 2, _TITLE - min(map(len, names)))
+    titles = {}
+    for rank, term in enumerate(ranking, start=1):
+        if term.features and term.order <= 2:
+            room = _TITLE  # characters of each name: a short name leaves its room to the other
+            if term.order == 2:
+                room = max(_TITLE // 2, _TITLE - min(map(len, term.features)))
+            titles[term.features] = f"{rank}. {term_name(term.features, short(room))}   {views.percent(term.variance)}"
+    return titles
 
 
 def _largest_value(fx: Decomposition, terms: Sequence[Names], output: str | int | None) -> float:

@@ -245,7 +245,9 @@ def draw_lines(
 
 def _lines_of(across: AxisDrawing, categories: Ints, table: Floats, weights: Floats, unsure: Bools) -> list[_Line]:
     """Return a line per category (its bin); tables are (bins of the numeric feature, categories)."""
-    in_colour = _categories_in_colour(categories, weights.sum(axis=0))
+    masses, n_colours = weights.sum(axis=0), len(views.SERIES)
+    heaviest = set(sorted(categories, key=lambda category: -masses[category])[: n_colours - 1])
+    in_colour = [int(one) for one in categories if len(categories) <= n_colours or one in heaviest]
     rare = has_rare_data(weights)
     lines = []
     for category in map(int, categories):
@@ -256,14 +258,6 @@ def _lines_of(across: AxisDrawing, categories: Ints, table: Floats, weights: Flo
         seen = np.where(is_rare, np.nan, values)
         lines.append(_Line(category, values, seen, np.where(is_unsure, np.nan, seen), position))
     return lines
-
-
-def _categories_in_colour(categories: Ints, masses: Floats) -> list[int]:
-    """Return all categories, or those with most data if there are more than colours."""
-    if len(categories) <= len(views.SERIES):
-        return [int(category) for category in categories]
-    heaviest = set(sorted(categories, key=lambda category: -masses[category])[: len(views.SERIES) - 1])
-    return [int(category) for category in categories if category in heaviest]
 
 
 def _draw_line(ax: Any, drawing: AxisDrawing, line: _Line) -> Any:

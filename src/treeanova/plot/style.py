@@ -120,7 +120,6 @@ def signed(value: float, form: str) -> str:
 
 
 def font_size(size: float | str) -> float:
-    """Return a font size of matplotlib, such as "small", in points."""
     return float(FontProperties(size=size).get_size_in_points())
 
 
@@ -161,7 +160,6 @@ def axes_row(ax: Any, n_axes: int, width: float, height: float) -> list[Any]:
 
 
 def is_dark() -> bool:
-    """Whether the background that matplotlib is set to is dark."""
     return float(np.dot(to_rgb(mpl.rcParams["axes.facecolor"]), _LUMINANCE)) < 0.35
 
 
@@ -187,12 +185,10 @@ def series_colour(position: int, name: str = "") -> Any:
 
 
 def sign_colours(values: Sequence[float] | np.ndarray[Any, Any]) -> list[Any]:
-    """Return a colour per value: one for positive, one for negative values."""
     return [tone(views.POSITIVE if value >= 0 else views.NEGATIVE) for value in values]
 
 
 def tidy(ax: Any) -> None:
-    """Remove the upper and the right line of the frame."""
     ax.spines[["top", "right"]].set_visible(False)
 
 

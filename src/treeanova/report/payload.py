@@ -560,7 +560,9 @@ class Payload:
     def _tables(self, terms: list[Names], maker: TableMaker, progress: Progress) -> dict[Names, dict[str, Any]]:
         """Return tables of main effects and pairs, and the strongest cells of higher orders, as plain data."""
         mains, pairs = ([names for names in terms if self.labels[names][1] == order] for order in (1, 2))
-        bins = dict.fromkeys(mains, self._main_bins(mains)) | dict(zip(pairs, self._pair_bins(pairs), strict=True))
+        numbers_per_bin = len(self.main.outputs) * (len(self.forms.by_name) + bool(self.forms.errors)) + 1
+        main_bins = max_main_bins((self.forms.sizes(names)[0] for names in mains), numbers_per_bin)
+        bins = dict.fromkeys(mains, main_bins) | dict(zip(pairs, self._pair_bins(pairs), strict=True))
         in_order = [*bins, *(names for names in terms if names not in bins)]
         tables = {
             names: maker.table(names, bins[names]) if names in bins else maker.strongest_cells(names)
@@ -569,11 +571,6 @@ class Payload:
         choices = getattr(self.main.density, "choices", None) or {}
         words = {names: {"choice": choice.name} for names, choice in choices.items()}
         return {names: table | words.get(names, {}) for names, table in tables.items()}
-
-    def _main_bins(self, mains: list[Names]) -> int:
-        """Return the number of bins that all main effects may have."""
-        numbers_per_bin = len(self.main.outputs) * (len(self.forms.by_name) + bool(self.forms.errors)) + 1
-        return max_main_bins((self.forms.sizes(names)[0] for names in mains), numbers_per_bin)
 
     def _pair_bins(self, pairs: list[Names]) -> list[int]:
         """Return the number of bins per side that each pair may have."""
