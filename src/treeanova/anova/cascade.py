@@ -158,12 +158,10 @@ def _impurities(values: Floats, weights: Floats, scales: Floats) -> Floats:
     """Return each pair's largest slice mean over the scale of its output; slices without mass as if independent."""
     rows, columns = weights.sum(axis=2), weights.sum(axis=1)
     weighted = values * weights[:, None]
-    along_rows = np.where(
-        columns[:, None] > 0, weighted.sum(axis=2) * safe_inverse(columns)[:, None], _means_over_rows(values, rows)
-    )
-    along_columns = np.where(
-        rows[:, None] > 0, weighted.sum(axis=3) * safe_inverse(rows)[:, None], _means_over_columns(values, columns)
-    )
+    means = weighted.sum(axis=2) * safe_inverse(columns)[:, None]
+    along_rows = np.where(columns[:, None] > 0, means, _means_over_rows(values, rows))
+    means = weighted.sum(axis=3) * safe_inverse(rows)[:, None]
+    along_columns = np.where(rows[:, None] > 0, means, _means_over_columns(values, columns))
     worst = np.maximum(np.abs(along_rows).max(axis=2), np.abs(along_columns).max(axis=2))
     return (worst * safe_inverse(scales)).max(axis=1) + 0.0  # never -0.0
 

@@ -450,9 +450,8 @@ class Certificate:
             )
         if self.density_gap:
             gap = f"tables of pairs differ from the joint density of higher orders by up to {self.density_gap:.1%}"
-            of_mean = (
-                f"the mean of the score under it from the intercept by {self.mean_gap:.1%} of its standard deviation"
-            )
+            share = f"{self.mean_gap:.1%} of its standard deviation"
+            of_mean = f"the mean of the score under it from the intercept by {share}"
             notes.append(f"{gap}, {of_mean}" if self.mean_gap else gap)
         if self.sampled_rows is not None:
             notes.append(
@@ -473,10 +472,8 @@ class Certificate:
             f"{t.empty_share:>8.1%}  {t.method} ({t.iterations})"
             for key, t in shown.items()
         ]
-        if len(shown) < len(self.terms):
-            rows.append(
-                f"the {len(shown)} least pure of {len(self.terms):,} terms with tables; `terms` has all of them"
-            )
+        if len(shown) < (n_terms := len(self.terms)):
+            rows.append(f"the {len(shown)} least pure of {n_terms:,} terms with tables; `terms` has all of them")
         if self.higher is not None and not self.higher.is_exact:
             more = self.higher.table_error
             above = "was not measured" if math.isnan(more) else f"adds up to about {more:.1e}"

@@ -300,9 +300,8 @@ def smallest_ritz_value(steps: Sequence[tuple[Any, Any]]) -> float:
     alpha, beta = np.array(steps).T
     diagonal = 1.0 / alpha
     diagonal[1:] += beta[:-1] / alpha[:-1]
-    value = scipy.linalg.eigvalsh_tridiagonal(
-        diagonal, np.sqrt(beta[:-1]) / alpha[:-1], select="i", select_range=(0, 0)
-    )
+    beside = np.sqrt(beta[:-1]) / alpha[:-1]
+    value = scipy.linalg.eigvalsh_tridiagonal(diagonal, beside, select="i", select_range=(0, 0))
     return float(np.clip(value[0], 0.0, 1.0))
 
 
@@ -377,13 +376,8 @@ def _tie_projections(scores: Floats, projections: Projections, weights: Floats) 
     pure = scores.copy()
     take_out(pure, tied)
     for output, scale in enumerate(largest(scores)):
-        one = slice(output, output + 1)
-        polish(
-            pure[one],
-            [projection[one] for projection in tied],
-            functools.partial(means_of_all_slices, weights=weights),
-            scale,
-        )
+        one, means_along = slice(output, output + 1), functools.partial(means_of_all_slices, weights=weights)
+        polish(pure[one], [projection[one] for projection in tied], means_along, scale)
     for projection, tied_projection in zip(projections, tied, strict=True):
         projection[...] = tied_projection
 

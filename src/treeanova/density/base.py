@@ -147,9 +147,8 @@ class Mixture(Joint):
         return _points_of_mixture([(share, joint.points(n_rows, rng)) for share, joint in self.components()])
 
     def points_on(self, grid: Grid, refine: Refinement, n_rows: int, rng: np.random.Generator) -> Points:
-        return _points_of_mixture(
-            [(share, joint.points_on(grid, refine, n_rows, rng)) for share, joint in self.components()]
-        )
+        points = [(share, joint.points_on(grid, refine, n_rows, rng)) for share, joint in self.components()]
+        return _points_of_mixture(points)
 
     def components(self) -> Iterator[tuple[float, Joint]]:  # those with a share above 0
         yield from ((share, joint) for share, joint in zip(self.shares, self.joints, strict=True) if share > 0)

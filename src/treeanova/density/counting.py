@@ -424,10 +424,8 @@ class FeatureTotals:
 
     def onto(self, bins: BinIndices, n_bins: int) -> FeatureTotals:
         """Return totals on coarser bins; `bins` has the coarse bin of each bin."""
-        masses, sums = (
-            np.bincount(bins, fine, minlength=n_bins).astype(np.float64) for fine in (self.masses, self.sums)
-        )
-        return FeatureTotals(masses, sums, self.low, self.high)
+        masses, sums = (np.bincount(bins, fine, minlength=n_bins) for fine in (self.masses, self.sums))
+        return FeatureTotals(masses.astype(np.float64), sums.astype(np.float64), self.low, self.high)
 
     def means(self, binning: Binning | None) -> Floats:
         """Return the mean value in each bin, or merged bin; NaN without values."""

@@ -361,9 +361,8 @@ class Statistics:
     def caveat(self) -> str:  # a sentence about copies of rows, or empty
         if not self.copied_excess:
             return ""
-        return (
-            f"rows repeat: copies of a row count as one, so that {self.n_rows:,} are worth {self.effective_rows:,.0f}"
-        )
+        n_rows, n_worth = f"{self.n_rows:,}", f"{self.effective_rows:,.0f}"
+        return f"rows repeat: copies of a row count as one, so that {n_rows} are worth {n_worth}"
 
     def thinned(self, n_rows: int) -> Statistics:
         """Return statistics of at least `n_rows` of the rows, fewer than twice as many."""
@@ -381,9 +380,8 @@ class Statistics:
         weights[places] = drawn / drawn.sum()
         sample = dataclasses.replace(self.sample, weights=weights)
         totals = counting.totals_of(len(self.sample), weights)
-        return Statistics(
-            self.grid, totals, has_weights=True, sample=sample, known_excess=self.known_excess or 0.0, origin=self
-        )
+        excess = self.known_excess or 0.0
+        return Statistics(self.grid, totals, has_weights=True, sample=sample, known_excess=excess, origin=self)
 
     def on(self, grid: Grid) -> Statistics:
         """Return statistics of the same rows on another grid; raise NoRowsError if only too coarse bins are known."""
@@ -525,11 +523,9 @@ def statistics_from(
     accumulator: counting.Accumulator, required: Sequence[counting.Request], source: counting.RowSource | None
 ) -> Statistics:
     """Return statistics of the rows that an accumulator has counted; `source` can count them again, if any."""
-    asked, sample = accumulator.counting, accumulator.sample()
+    asked, totals, sample = accumulator.counting, accumulator.totals, accumulator.sample()
     tables, features = _counted_tables(accumulator), dict(accumulator.features)
-    return Statistics(
-        asked.grid, accumulator.totals, asked.has_weights, sample, tuple(required), tables, features, source
-    )
+    return Statistics(asked.grid, totals, asked.has_weights, sample, tuple(required), tables, features, source)
 
 
 def check_weighted_rows(X: Any, sample_weight: Any) -> None:

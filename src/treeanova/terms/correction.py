@@ -39,8 +39,6 @@ from treeanova.terms.leaves import LeafSets
 Advance = Callable[[int, int], None]  # reports how many of how many terms are done
 Unsampled = Callable[[Sequence[Request]], Mapping[Key, Floats]]
 """What all rows add to the shares of a sample of them, in the cells of some tables."""
-
-
 Solved = tuple[Floats, float]  # what is added to a term on coarse cells, and its remaining impurity
 
 
@@ -106,11 +104,9 @@ def choose_bins(
     # The module's docstring has the rule. If rows are cells of a table (`are_cells`), each counts as a row.
     binnings = coarse_binnings(form)
     coarse = _CoarseTerms(CoarseMeans(form, binnings, {}, {}), _coarse_codes(binnings, rows), {}, rows.weights)
-    n_leaves = sum(form.leaf_sets.n_leaves_with(key) for key in keys)
+    n_leaves = max(sum(form.leaf_sets.n_leaves_with(key) for key in keys), 1)
     n_tables = max(len(keys) * form.leaf_sets.values.shape[1], 1)
-    max_cells = min(
-        costs.CORRECTED_CELLS, costs.CORRECTED_STEPS / max(n_leaves, 1), costs.ALL_CORRECTED_CELLS / n_tables
-    )
+    max_cells = min(costs.CORRECTED_CELLS, costs.CORRECTED_STEPS / n_leaves, costs.ALL_CORRECTED_CELLS / n_tables)
     n_rows = len(rows.codes) if are_cells else float(1 / np.square(rows.weights).sum())
 
     def is_too_fine(key: Key, bins: int) -> bool:

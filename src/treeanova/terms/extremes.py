@@ -39,9 +39,8 @@ class Boxes:
 
 
 Masks = tuple[Bools, ...]  # for each partner, the columns in a product
-Node = tuple[
-    float, int, Masks, tuple[int, Bools] | None
-]  # bound, serial number, product of sets, split by a partner's columns
+Node = tuple[float, int, Masks, tuple[int, Bools] | None]
+"""Bound, serial number, product of sets of columns, and its split: a partner and some of its columns."""
 
 
 class Extreme(NamedTuple):
@@ -166,13 +165,10 @@ class StepFunction:
         return tuple(int(np.argmin(np.where(mask, single, np.inf))) for single, mask in pairs)
 
     def _node(self, masks: Masks, number: int) -> Node:
-        """Return a node of the search: a product of columns, its lower bound, and how to split it in two.
-
-        The split is along the part whose values differ most; None if the bound is exact.
-        """
+        """Return a node of the search: a product of columns, its lower bound, and its split (None if that is exact)."""
         pairs = zip(self.singles, masks, strict=True)
         bound = self.constant + sum(float(single[mask].min()) for single, mask in pairs)
-        widest, split = 0.0, None
+        widest, split = 0.0, None  # along the part whose values differ most
         for places, table in self.tables:
             inner = np.ix_(*(np.flatnonzero(masks[i]) for i in places))
             least = float(table[inner].min())
@@ -207,9 +203,8 @@ class StepFunction:
             values = boxes.values[start:stop][meeting]
             if len(meeting) and values.min() < 0:
                 inside = boxes.inside[start + meeting[np.argmin(values)]]
-                masks = tuple(
-                    mask & inside[a:b] for mask, (a, b) in zip(masks, itertools.pairwise(offsets), strict=True)
-                )
+                spans = zip(masks, itertools.pairwise(offsets), strict=True)
+                masks = tuple(mask & inside[first:end] for mask, (first, end) in spans)
         return self._at(self._lowest_of_singles(masks))
 
 
@@ -284,10 +279,8 @@ def _step_of_leaves(
 
 
 def _merged_columns(leaf_sets: LeafSets, partners: Key, leaves: Ints) -> tuple[tuple[Ints, ...], Bools]:
-    """Merge partners' bins that all leaves treat alike to columns; return the column of each bin, per partner.
-
-    Also return the box of each leaf: whether it holds each column of all partners, (n_leaves, n_columns).
-    """
+    """Merge partners' bins that all leaves treat alike to columns: return the column of each bin, and leaves' boxes."""
+    # A box says whether the leaf holds each column of all partners, one after the other: (n_leaves, n_columns).
     columns, merged = [], [np.zeros((len(leaves), 0), bool)]
     for j in partners:
         bins = np.ones((len(leaves), leaf_sets.grid.sizes[j]), dtype=bool)

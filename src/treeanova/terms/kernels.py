@@ -285,9 +285,8 @@ class Sums:
 
     @functools.cached_property
     def _flat_groups_and_leaves(self) -> tuple[FlatGroups, FlatLeaves]:
-        flat_groups = flatten_groups(self.groups, self.leaf_sets.values.shape[1])
-        flat_leaves = self.flat_leaves
-        return flat_groups, flatten(self.leaf_sets, self.set_masses) if flat_leaves is None else flat_leaves()
+        flat_leaves = flatten(self.leaf_sets, self.set_masses) if self.flat_leaves is None else self.flat_leaves()
+        return flatten_groups(self.groups, self.leaf_sets.values.shape[1]), flat_leaves
 
     def at_rows_by_numpy(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
         """Return the sums by numpy, blocks of rows in threads: shape (n_rows, n_columns, n_outputs)."""
@@ -323,9 +322,8 @@ class Sums:
                 next_factor = factor(key[length])
                 products.append((key[: length + 1], products[-1][1] * next_factor if products else next_factor))
             coefficients = group.coefficients[key][chunk]
-            values[:, group.columns[key]] += (
-                sum_at_rows(products[-1][1], coefficients) if products else coefficients.sum(axis=0)
-            )
+            sums = sum_at_rows(products[-1][1], coefficients) if products else coefficients.sum(axis=0)
+            values[:, group.columns[key]] += sums
 
 
 def sum_at_rows(products: Floats, coefficients: Floats) -> Floats:

@@ -234,11 +234,8 @@ def choose_layout(
     # tables take half of `seconds` and large tables have no more bins than `n_rows` justify.
     top = max(map(len, sets.keys), default=0)
     highest, plan = _tensors_that_fit(sets, top, budget, tensor_order)
-    if (
-        tensor_order is None
-        and highest > 1
-        and not _is_in_time(_with_merged_bins(plan, sets.grid, costs.MERGED_BINS[-1]), seconds)
-    ):
+    fewest_bins = _with_merged_bins(plan, sets.grid, costs.MERGED_BINS[-1])
+    if tensor_order is None and highest > 1 and not _is_in_time(fewest_bins, seconds):
         highest, plan = 1, _plan_up_to(sets, 1, top)
     max_bins = _bins_that_fit(plan, sets.grid, budget, seconds, n_rows)
     plan = plan if max_bins is None else _with_merged_bins(plan, sets.grid, max_bins)
@@ -294,9 +291,8 @@ def _tensors_that_fit(sets: LeafSets, top: int, budget: float, tensor_order: int
 
 def _plan_up_to(sets: LeafSets, order: int, top: int) -> Plan:
     """Return the plan of tensors up to an order, with the memory of sums over leaves for orders from there to `top`."""
-    plan = plan_of(
-        set(sets.subsets([order])) | {key for key in sets.keys if len(key) < order}, sets.grid, sets.values.shape[1]
-    )
+    keys = set(sets.subsets([order])) | {key for key in sets.keys if len(key) < order}
+    plan = plan_of(keys, sets.grid, sets.values.shape[1])
     if order >= top:
         return plan
     n_terms = min(sum(sets.n_subsets(k) for k in range(order + 1, top + 1)), costs.PLANNED_CORRECTED)
@@ -309,9 +305,8 @@ def _bytes_of_leaves(sets: LeafSets) -> int:
     """Return the approximate memory of leaf sets, and of sums over leaves for terms verified at rows."""
     n_leaves, n_outputs = len(sets.values), int(sets.values.shape[1])
     n_entries = int(sets.n_features_of_leaves.sum())
-    n_coefficients = min(
-        n_entries * costs.PLANNED_VERIFIED * n_outputs // max(len(sets.used_features), 1), costs.MOST_COEFFICIENTS
-    )
+    per_feature = n_entries * costs.PLANNED_VERIFIED * n_outputs // max(len(sets.used_features), 1)
+    n_coefficients = min(per_feature, costs.MOST_COEFFICIENTS)
     leaves = costs.BYTES_PER_ENTRY * n_entries + costs.BYTES_PER_LEAF * n_leaves
     keys = (costs.BYTES_PER_KEY + len(sets.grid.axes)) * len(sets.keys)
     return leaves + keys + costs.BYTES_PER_COEFFICIENT * n_coefficients
@@ -332,9 +327,8 @@ def check_leaves(forest: Forest, budget: float, seconds: float | None = None, le
             f"`budget` must be at least about {size_text(n_bytes)} for a model of {size}, got {size_text(budget)}; "
             "raise it, or train fewer or shallower trees."
         )
-    least = (
-        costs.SECONDS_PER_NODE * len(forest.feature) * len(forest.schema.features) + costs.SECONDS_PER_ENTRY * n_entries
-    )
+    n_node_features = len(forest.feature) * len(forest.schema.features)
+    least = costs.SECONDS_PER_NODE * n_node_features + costs.SECONDS_PER_ENTRY * n_entries
     if least > costs.TOLERATED_TIME * max(left, costs.LEAST_SECONDS):
         raise BudgetError(
             f"`seconds` must be at least about {least:.0f} for a model of {size}, got {seconds:g}; raise it, or train "

@@ -170,13 +170,11 @@ def cell_means(
     # Values (n_rows, n_outputs) are centred first. Means are shrunk by their noise if rows are drawn, 0 in empty cells.
     axes = zip(form.leaf_sets.grid.axes, form.masses, strict=True)
     binnings = tuple(equal_mass(axis, masses, limit) for axis, masses in axes)
-    centred = values - rows.weights @ values
-    means = {}
+    means, weights = {}, rows.weights
+    centred = values - weights @ values
     for key in keys[: max(int(costs.LEFTOVER_STEPS / max(values.size, 1)), 1)]:
         cells = cells_of_rows(binnings, key, rows, limit)
-        flat_means = (
-            cells.shrunk_means(centred, rows.weights, 0.0)[0] if are_drawn else cells.means(centred, rows.weights)
-        )
+        flat_means = cells.shrunk_means(centred, weights, 0.0)[0] if are_drawn else cells.means(centred, weights)
         means[key] = flat_means.reshape(*cells.shape, -1)
     return binnings, means
 

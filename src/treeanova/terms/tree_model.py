@@ -205,16 +205,12 @@ def _terms_to_correct(work: _Work) -> list[Key]:
     limit = costs.MAX_CORRECTED if layout.has_many_terms else costs.MAX_CORRECTED_OF_FEW
     lowest, limit = layout.tensor_order + 1, max(limit // n_outputs, 1)
     with one_step(work.progress, "choosing terms of high orders"):
-        return largest_with_subsets(
-            work.sizes.by_key, lowest, limit, share=costs.CORRECTED_SHARE, total=work.sizes.total
-        )
+        sizes, total = work.sizes.by_key, work.sizes.total
+        return largest_with_subsets(sizes, lowest, limit, share=costs.CORRECTED_SHARE, total=total)
 
 
 def _correct(work: _Work, high: _HighOrders, all_keys: Sequence[Key]) -> _HighOrders:
-    """Step 3: make terms pure under the density on coarse cells; fewer or none if time is short.
-
-    If time is left, a trial with half the bins shows how much the number of bins matters.
-    """
+    """Step 3: make terms pure under the density on coarse cells, and try half the bins; less if time is short."""
     form, rows, clock, density = work.form, work.rows, work.high_clock, work.density
     uncorrected = dataclasses.replace(high, refinement=float("nan"))
     keys = _corrected_in_time(work, all_keys)
@@ -355,9 +351,8 @@ def _certify(work: _Work, high: _HighOrders, pure: PureTerms) -> PureTerms:
         certificate = dataclasses.replace(certificate, mean_error=at_rows.mean_error)
     moved = at_rows.mean if mean is None else mean - tables.intercept - mean_of_tables(tables, density)
     terms = dataclasses.replace(terms, leftover=terms.leftover.with_mean(moved))
-    tables = dataclasses.replace(
-        tables, effects=dataclasses.replace(tables.effects, intercept=tables.intercept + moved)
-    )
+    effects = dataclasses.replace(tables.effects, intercept=tables.intercept + moved)
+    tables = dataclasses.replace(tables, effects=effects)
     certificate = dataclasses.replace(certificate, table_error=float("nan"))
     try:
         with reporting(work.clock.stopping(work.progress)):

@@ -62,9 +62,8 @@ class ConjugateGradients(SeenBinsSolver):
         n_iterations, smallest = 0, 1.0
         for output in range(len(values)):
             one = slice(output, output + 1)
-            n_steps, ritz_value = _purify_output(
-                values[one], [projection[one] for projection in projections], system, options.max_iterations
-            )
+            of_output = [projection[one] for projection in projections]
+            n_steps, ritz_value = _purify_output(values[one], of_output, system, options.max_iterations)
             n_iterations, smallest = max(n_iterations, n_steps), min(smallest, ritz_value)
         correlation = support.maximal_correlation(weights) if weights.ndim == 2 else 1.0 - smallest
         return Solution(projections, self.name, n_iterations, correlation)

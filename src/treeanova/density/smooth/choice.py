@@ -71,9 +71,8 @@ class PairStack:
     def take(self, numbers: Ints) -> PairStack:
         if len(numbers) == len(self):  # numbers are ascending, so that these are all
             return self
-        return PairStack(
-            self.first.take(numbers), self.second.take(numbers), self.shares[numbers], self.places[numbers]
-        )
+        first, second = self.first.take(numbers), self.second.take(numbers)
+        return PairStack(first, second, self.shares[numbers], self.places[numbers])
 
     def mean(self, values: Floats) -> Floats:
         """Return, per pair, the mean over rows of values given by cell."""
@@ -289,10 +288,9 @@ def family(pairs: PairStack) -> Candidates:
 
 def _family_ratio(pairs: PairStack, law: margins.Family, tau: Floats) -> Floats:
     """Return the density of a family's copula in each cell; for τ < 0 that of |τ| with the second feature reversed."""
-    u = pairs.first.copula_scores(law.scores, is_reversed=bool(law.is_rotated))
-    v, turned = (
-        pairs.second.copula_scores(law.scores, is_reversed=turn) for turn in (bool(law.is_rotated), not law.is_rotated)
-    )
+    is_rotated = bool(law.is_rotated)
+    u = pairs.first.copula_scores(law.scores, is_reversed=is_rotated)
+    v, turned = (pairs.second.copula_scores(law.scores, is_reversed=turn) for turn in (is_rotated, not is_rotated))
     v = np.where(tau[:, None] < 0, turned, v)
     bounded = np.clip(np.abs(tau), *margins.TAU_RANGE)[:, None, None]
     return _cell_means(pairs, law.log_density_at(u[:, :, None], v[:, None, :], bounded))
@@ -368,10 +366,8 @@ class Choice(NamedTuple):
 
 
 def choose(pairs: PairStack, candidates: Iterator[Candidates]) -> tuple[list[Choice], Floats]:
-    """Return each pair's choice by leave-one-out likelihood, and the ratios of the estimates chosen.
-
-    A simple candidate wins if it is less than one standard error below the best.
-    """
+    """Return each pair's choice by leave-one-out likelihood, and the ratios of the estimates chosen."""
+    # A simple candidate wins if it is less than one standard error below the best.
     shape, n_pairs = pairs.shares.shape, len(pairs)
     best = Candidates([""] * n_pairs, np.empty(shape), np.empty(shape), np.full(n_pairs, -np.inf), pairs.places)
     simple = dict[str, Candidates]()
@@ -441,9 +437,8 @@ def _likelier(first: Candidates, second: Candidates) -> Candidates:
     """Return the likelier of two candidates for each pair, all pairs at the same places."""
     takes_second = second.likelihoods > first.likelihoods
     names = [second.names[i] if better else first.names[i] for i, better in enumerate(takes_second)]
-    ratio, left_out = (
-        np.where(takes_second[:, None, None], new, old) for old, new in zip(first[1:3], second[1:3], strict=True)
-    )
+    takes = takes_second[:, None, None]
+    ratio, left_out = np.where(takes, second.ratio, first.ratio), np.where(takes, second.left_out, first.left_out)
     return Candidates(names, ratio, left_out, np.maximum(first.likelihoods, second.likelihoods), first.places)
 
 

@@ -231,9 +231,8 @@ class Margin:
             return self
         masses = np.insert(self.group_masses, n_ordered, np.zeros(more))
         values = None if self.values is None else np.pad(self.values, (0, more), constant_values=np.nan)
-        return dataclasses.replace(
-            self, masses=masses, n_ordered=n_ordered + more, values=values, n_points=n_steps * (n_ordered + more)
-        )
+        n_padded = n_ordered + more
+        return dataclasses.replace(self, masses=masses, n_ordered=n_padded, values=values, n_points=n_steps * n_padded)
 
     @functools.cached_property
     def padded_places(self) -> Ints:  # positions of the groups among those of `padded`
@@ -244,9 +243,8 @@ class Margin:
 
     @functools.cached_property
     def coarse(self) -> Margin:  # on fewer groups, by which families of copulas are compared
-        return Margin(
-            self.group_masses, self.n_ordered_groups, self.n_rows, max_groups=_COARSE_GROUPS, n_points=_COARSE_GROUPS
-        )
+        n_groups = _COARSE_GROUPS
+        return Margin(self.group_masses, self.n_ordered_groups, self.n_rows, max_groups=n_groups, n_points=n_groups)
 
     @functools.cached_property
     def scores(self) -> Floats:
