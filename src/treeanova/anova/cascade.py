@@ -252,12 +252,8 @@ def _unscaled(pure: Mapping[Key, PureTerm], intercept: Floats, units: Floats) ->
             f"scores and weights must allow finite pure terms, got NaN or infinity in term {bad[-1] if bad else ()}; "
             "check them for infinities, or use a density with fewer extremes, such as 'laplace' or 'independent'."
         )
-    return Cascade(
-        intercept * units,
-        _scaled(terms, units),
-        _with_errors_of_higher_orders({key: term.certificate for key, term in pure.items()}),
-        None if trace is None else trace * units,
-    )
+    measured = _with_errors_of_higher_orders({key: term.certificate for key, term in pure.items()})
+    return Cascade(intercept * units, _scaled(terms, units), measured, None if trace is None else trace * units)
 
 
 def _with_errors_of_higher_orders(measured: Mapping[Key, TermCertificate]) -> dict[Key, TermCertificate]:

@@ -483,8 +483,7 @@ class Certificate:
 
 def impurity(values: Floats, weights: Floats, scales: Floats) -> float:
     """Return a term's largest weighted slice mean over the scale of its output; values have outputs first."""
-    # 0 for a scale of 0, NaN if a value is NaN.
-    worst = np.zeros(len(values))
+    worst = np.zeros(len(values))  # 0 for a scale of 0, NaN if a value is NaN
     for axis in range(weights.ndim):
         worst = np.maximum(worst, largest(means_of_all_slices(values, weights, axis)))
     return float((worst * safe_inverse(scales)).max(initial=0.0)) + 0.0  # never -0.0

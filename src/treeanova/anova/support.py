@@ -120,8 +120,7 @@ def slice_indicators(shape: Sequence[int]) -> Floats:
 
 def sweep_product(values: Floats, bin_masses: Sequence[Floats]) -> Projections:
     """Make values pure in place for independent axes with masses of bins; return what was taken out, axis by axis."""
-    # One sweep is exact, because means along different axes commute.
-    projections = []
+    projections = []  # one sweep is exact, because means along different axes commute
     for axis, masses in enumerate(bin_masses):
         projections.append(axis_means(values, masses, axis))
         values -= spread(projections[-1], axis)
@@ -332,8 +331,7 @@ _TIE_ITERATIONS = 20_000
 
 def tie_support(scores: Floats, projections: Projections, weights: Floats) -> None:
     """Make projections those of the convention for cells without mass, in place; all bins have mass."""
-    # The convention is in the module's docstring. The sum of projections in cells with mass stays as it is.
-    if weights.all():
+    if weights.all():  # the module's docstring has the convention; sums in cells with mass stay
         return
     if weights.ndim == 2:
         _tie_components(scores, projections, weights)

@@ -37,8 +37,7 @@ def has_numba() -> bool:
 
 def is_worthwhile(seconds: float) -> bool:
     """Whether Numba, with its loading time, beats numpy for a job that takes numpy so many seconds."""
-    # The answer ignores whether Numba is loaded already, so digits never depend on it.
-    return seconds >= _SECONDS_WORTH_LOADING and has_numba()
+    return seconds >= _SECONDS_WORTH_LOADING and has_numba()  # even if it is loaded: digits must not depend on that
 
 
 def is_worthwhile_at_rows(seconds_per_row: float) -> bool:

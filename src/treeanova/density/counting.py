@@ -314,8 +314,7 @@ def _quantiles_of_both(quantiles: tuple[Floats, Floats], masses: tuple[float, fl
 
 def _weighted_quantiles(values: Floats, weights: Floats, n_quantiles: int) -> Floats:
     """Return quantiles at equal steps from 0 to 1; half of a value's weight lies below it."""
-    # numpy's weighted quantiles do not interpolate.
-    order = np.argsort(values, kind="stable")
+    order = np.argsort(values, kind="stable")  # numpy's weighted quantiles do not interpolate
     masses = weights[order]
     middles = (np.cumsum(masses) - masses / 2) / masses.sum()
     return np.interp(np.linspace(0, 1, n_quantiles), middles, values[order])
@@ -456,10 +455,8 @@ def table_of(
         columns: Iterable[Any] = (codes[:, j] for j in key)
     else:
         shape = tuple(binning.size for binning in binnings)
-        columns = (
-            codes[:, j] if binning.is_identity else binning.bins[codes[:, j]]
-            for j, binning in zip(key, binnings, strict=True)
-        )
+        pairs = zip(key, binnings, strict=True)
+        columns = (codes[:, j] if binning.is_identity else binning.bins[codes[:, j]] for j, binning in pairs)
     cells = number_cells(columns, shape, len(codes))
     n_cells = int(np.prod(shape))
     sums = np.bincount(cells, weights, minlength=n_cells).reshape(shape)

@@ -316,9 +316,8 @@ def _james_stein_share(statistics: Statistics) -> float:
     return 1.0 if distance <= variance else max(variance / distance, 0.0)
 
 
-KINDS: dict[str, type[Density]] = {
-    kind.name: kind for kind in (Uniform, Empirical, Laplace, Independent, Shrinkage, Kernel, Auto)
-}
+_ALL = (Uniform, Empirical, Laplace, Independent, Shrinkage, Kernel, Auto)
+KINDS: dict[str, type[Density]] = {kind.name: kind for kind in _ALL}
 
 
 def density_of(description: Any) -> Density:

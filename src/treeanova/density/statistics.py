@@ -239,9 +239,8 @@ class Statistics:
         """Return Σ weight · score in each cell over the weight of all rows, outputs last; None if not added up."""
         tables = [table for table in (memo_of(self, "scores").get(key), self.tables.get(key)) if table is not None]
         requested = counting.none_if_unmerged(binnings)
-        fitting = (
-            table.scores for table in tables if _are_same_binnings(counting.none_if_unmerged(table.binnings), requested)
-        )
+        binnings_and_scores = ((counting.none_if_unmerged(table.binnings), table.scores) for table in tables)
+        fitting = (scores for own, scores in binnings_and_scores if _are_same_binnings(own, requested))
         scores = next((scores for scores in fitting if scores is not None), None)
         return None if scores is None else scores / self.totals.weight
 
@@ -508,10 +507,8 @@ def _are_same_binnings(first: counting.Binnings | None, second: counting.Binning
 
 def _counted_tables(accumulator: counting.Accumulator) -> dict[Key, CountedTable]:  # by positions of features
     requests = accumulator.counting.tables
-    return {
-        requests[number].key: CountedTable(requests[number].binnings, sums, accumulator.scores.get(number))
-        for number, sums in accumulator.tables.items()
-    }
+    counted = ((requests[i], sums, accumulator.scores.get(i)) for i, sums in accumulator.tables.items())
+    return {request.key: CountedTable(request.binnings, sums, scores) for request, sums, scores in counted}
 
 
 def rows_as_statistics(grid: Grid, values: Floats, weights: Floats | None) -> Statistics:  # of encoded rows in memory

@@ -20,7 +20,7 @@ _SWEEPS = 2_000  # over all tables that are raked together
 _SWEEP_TOLERANCE = 1e-13  # of a marginal, in mass
 _LARGEST_GAP = 1e-9  # of mass, beyond which tables contradict each other
 _SINKHORN_STEPS = 200
-_SINKHORN_TOLERANCE = 1e-12  # relative change of a scale
+_SINKHORN_CHANGE = 1e-12  # relative change of a scale that ends the steps
 _SLOWEST_SHRINKING = 0.98  # of changes from step to step, that is extrapolated
 _LARGEST_SCALE = 1e100
 _AGREEMENT = 1e-9  # of mass, by which tables given by the user may differ
@@ -48,9 +48,7 @@ def rake_to_tables(table: Floats, marginals: Mapping[Key, Floats]) -> Floats:
     return table
 
 
-def rake_to_marginals(
-    table: Floats, rows: Floats, columns: Floats, *, tolerance: float = _SINKHORN_TOLERANCE
-) -> Floats:
+def rake_to_marginals(table: Floats, rows: Floats, columns: Floats, *, tolerance: float = _SINKHORN_CHANGE) -> Floats:
     """Return a matrix, or a stack of them, with rows and columns scaled to given sums (Sinkhorn's raking)."""
     # Steps end when no scale changes by more than the tolerance; distributing the rest makes marginals exact. Every
     # second step extrapolates the last change by the rate at which changes shrink (Aitken), which saves most steps.
@@ -63,12 +61,12 @@ def rake_to_marginals(
 
 
 def _sinkhorn_scales(table: Floats, rows: Floats, columns: Floats, tolerance: float) -> tuple[Floats, Floats]:
-    """Return the scales of rows and columns that give each matrix of a stack the sums `rows` and `columns`."""
+    """Return scales that give the rows and columns of each matrix, (n_matrices, n_rows, n_columns), their sums."""
     scales = np.empty_like(rows), np.empty_like(columns)
     places = np.arange(len(table))  # of matrices that are not finished
     before = right = np.ones_like(columns)
     left, after = np.ones_like(rows), right
-    for step in range(_SINKHORN_STEPS):
+    for step in range(_SINKHORN_STEPS):  # rows and columns are scaled in turn until nothing changes
         left = _scales(rows, np.matmul(table, right[:, :, None])[:, :, 0])
         after = _scales(columns, np.matmul(left[:, None, :], table)[:, 0])
         goes_on = (np.abs(after - right) > tolerance * right).any(axis=1)

@@ -273,17 +273,11 @@ def weighted_sum(summands: Sequence[Effects], factors: Sequence[float]) -> Effec
     grid = summands[0].grid
     intercept = np.sum([factor * summand.intercept for factor, summand in zip(factors, summands, strict=True)], axis=0)
     keys = dict.fromkeys(key for summand in summands for key in summand.terms)
-    binnings = {
-        key: common_refinements([summand.binnings_of(key) for summand in summands if key in summand.terms])
-        for key in keys
-    }
-    terms = {}
+    terms, binnings = {}, {}
     for key in keys:
-        tensors = [
-            factor * summand.on_binnings(key, binnings[key])
-            for factor, summand in zip(factors, summands, strict=True)
-            if key in summand.terms
-        ]
+        pairs = [(f, summand) for f, summand in zip(factors, summands, strict=True) if key in summand.terms]
+        binnings[key] = common_refinements([summand.binnings_of(key) for _, summand in pairs])
+        tensors = [factor * summand.on_binnings(key, binnings[key]) for factor, summand in pairs]
         sizes = np.sum([_largest(tensor) for tensor in tensors], axis=0)
         terms[key] = _zero_if_rounding(np.sum(tensors, axis=0), ROUNDING * sizes)
     return Effects(grid, intercept, terms, binnings)

@@ -291,9 +291,8 @@ class TreeBuilder:
     def __init__(self) -> None:
         self.left: list[int] = []
         self.right: list[int] = []
-        self._columns: dict[str, list[Any]] = {
-            name: [] for name in ("feature", "bound", "missing_left", "zero_missing", "values", "leaf_label")
-        }
+        names = ("feature", "bound", "missing_left", "zero_missing", "values", "leaf_label")
+        self._columns: dict[str, list[Any]] = {name: [] for name in names}
         self._categories: list[Bools] = []
 
     def __len__(self) -> int:

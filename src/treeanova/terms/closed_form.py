@@ -153,6 +153,7 @@ class ClosedForm:
 
     def tensor(self, key: Key) -> Floats:
         """Return a term over its (merged) bins; outputs last, but each output contiguous in memory."""
+        # By outer products, dense memberships, corners (bins where memberships change) or sparse differences.
         if len(key) > 2:
             return self.outer(key, [self.binnings[j] for j in key], self._leaves_with(key))
         leaves, coefficients = self._leaves_and_coefficients(key)
@@ -308,11 +309,8 @@ def _sum_from_differences(differences: Sequence[Any], masses: Sequence[Floats], 
 def raw_at_rows(leaf_sets: LeafSets, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
     """Return raw terms at rows, each leaf in the term of all its features: shape (n_rows, n_keys, n_outputs)."""
     columns = {key: position for position, key in enumerate(keys)}
-    groups = [
-        LeafGroup(leaves, {key: leaf_sets.values[leaves]}, {key: columns[key]})
-        for key, leaves in zip(leaf_sets.keys, leaf_sets.leaves_by_key, strict=True)
-        if key in columns
-    ]
+    pairs = [pair for pair in zip(leaf_sets.keys, leaf_sets.leaves_by_key, strict=True) if pair[0] in columns]
+    groups = [LeafGroup(leaves, {key: leaf_sets.values[leaves]}, {key: columns[key]}) for key, leaves in pairs]
     return Sums(leaf_sets, groups).at_rows(codes, len(keys), n_jobs)
 
 

@@ -194,7 +194,8 @@ class CoarseMeans:
         binning = self.binnings[feature]
         fine, coarse = binning.coarser(limit), binning.coarser(coarser)
         shares = np.bincount(fine, binning_by(coarse, self.form.masses[feature]).shares).astype(np.float64)
-        inside = np.arange(len(shares)) >> (binning.shift(coarser) - binning.shift(limit))
+        n_halvings = binning.shift(coarser) - binning.shift(limit)  # bins are merged two by two
+        inside = np.arange(len(shares)) >> n_halvings
         return Binning(inside, shares, int(inside[-1]) + 1)
 
 

@@ -271,9 +271,9 @@ def find_leftover(form: ClosedForm, keys: Sequence[Key], rows: Points, values: F
     for key in mains + pairs[: max(n_terms - len(mains), 1)]:
         options = [cells_of_rows(binnings, key, rows, limit) for limit in costs.LEFTOVER_BINS[len(key)]]
         estimates = [option.shrunk_means(residual, rows.weights) for option in options]
+        tried = [(option, variance) for option, (_, variance) in zip(options, estimates, strict=True)]  # explained
         gains = [
-            option.gain(residual, rows.weights, is_first_half) if explained > 0 else 0.0
-            for option, (_, explained) in zip(options, estimates, strict=True)
+            cells.gain(residual, rows.weights, is_first_half) if variance > 0 else 0.0 for cells, variance in tried
         ]
         best = int(np.argmax(gains))
         if gains[best] > 0:

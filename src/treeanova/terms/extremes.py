@@ -85,7 +85,6 @@ class StepFunction:
 
     def lowest(self, n_nodes: int = costs.SEARCH_NODES, *, at: tuple[int, int] | None = None) -> Extreme:
         """Return the smallest value over all cells of the partners, or bounds of it after at most `n_nodes` splits."""
-        # Branch and bound over products of sets of columns, as the module's docstring says.
         whole = tuple(np.ones(n, dtype=bool) for n in self.n_columns)
         if at is not None:  # partner and column: search that column alone, where the sign is enough
             whole = (*whole[: at[0]], np.arange(len(whole[at[0]])) == at[1], *whole[at[0] + 1 :])
@@ -142,7 +141,7 @@ class StepFunction:
             values = values + boxes.values[meeting] @ inside
         return values
 
-    def value(self, cell: tuple[int, ...]) -> float:  # given by the column of each partner
+    def value(self, cell: tuple[int, ...]) -> float:  # of the step in a cell, given by the column of each partner
         total = self.constant + sum(float(single[column]) for single, column in zip(self.singles, cell, strict=True))
         total += sum(float(table[tuple(cell[i] for i in places)]) for places, table in self.tables)
         boxes = self.boxes
@@ -260,15 +259,13 @@ def _firsts(numbers: Ints) -> Ints:
     return np.flatnonzero(np.diff(numbers, prepend=-1)) if len(numbers) else np.zeros(0, dtype=np.int64)
 
 
-def _step_of_leaves(
-    leaf_sets: LeafSets, feature: int, tree: Ints, ends: tuple[Ints, Ints], values: Floats
-) -> StepFunction:
+def _step_of_leaves(sets: LeafSets, feature: int, tree: Ints, ends: tuple[Ints, Ints], values: Floats) -> StepFunction:
     """Return the step between two bins of a feature, a sum over pairs of leaves that a row moves between."""
     # `ends` are the leaves whose sets have only the first bin, and only the second; `tree` has the tree of each leaf of
     # the forest, `values` its value for one output.
     leaves = np.concatenate(ends)
-    partners = tuple(j for j in range(len(leaf_sets.sets)) if j != feature and leaf_sets.has_feature(j, leaves).any())
-    columns, merged = _merged_columns(leaf_sets, partners, leaves)
+    partners = tuple(j for j in range(len(sets.sets)) if j != feature and sets.has_feature(j, leaves).any())
+    columns, merged = _merged_columns(sets, partners, leaves)
     lengths = [int(bin_columns.max()) + 1 for bin_columns in columns]
     pairs = _intersecting_pairs(merged, lengths, tree[leaves], len(ends[0]))
     boxes = merged[pairs[0]] & merged[pairs[1]]

@@ -25,12 +25,11 @@ from treeanova.terms import costs
 from treeanova.terms.leaves import BinSets, FlatLeaves, Intervals, LeafSets, flatten
 
 _BLOCK = 1_024  # points at once, whose products stay in the cache
+Span = tuple[int, int]  # first and end
 
 
 @Kernel
-def sum_polynomials(
-    codes: BinIndices, leaves: tuple[int, int], n_orders: int, values: Floats, flat: FlatLeaves
-) -> Floats:
+def sum_polynomials(codes: BinIndices, leaves: Span, n_orders: int, values: Floats, flat: FlatLeaves) -> Floats:
     """Return sums of all terms of each order, for independent features: shape (n_orders, n_outputs, n_rows)."""
     # Order k is the coefficient of t^k in Σ values Π_j (p_j + t (z_j - p_j)), over leaves from leaves[0] to leaves[1];
     # z_j is 1 if a row's bin, in `codes` (n_features, n_rows), is in the leaf's set of feature j, else 0; p_j is the
@@ -102,7 +101,7 @@ def fill_from_interval(centred: Floats, bins: BinIndices, interval: tuple[int, i
 
 @Kernel
 def fill_from_table(centred: Floats, bins: BinIndices, table: Bools, start: int, mass: float) -> None:
-    """Fill `centred` as `fill_from_interval` does; bin b is in the set if table[start + b] is True."""
+    """Fill `centred`, per row, with the membership 0 or 1 of its bin b, table[start + b], minus the set's mass."""
     for row in range(len(bins)):
         centred[row] = np.float64(table[start + bins[row]]) - mass
 
@@ -138,9 +137,7 @@ def pull_back(share: Floats, weights: Floats, polynomial: Floats, mass: float, c
 
 
 @Kernel
-def sum_shares(
-    codes: BinIndices, leaves: tuple[int, int], order_weights: Floats, values: Floats, flat: FlatLeaves
-) -> Floats:
+def sum_shares(codes: BinIndices, leaves: Span, order_weights: Floats, values: Floats, flat: FlatLeaves) -> Floats:
     """Return what each feature gets if terms are shared equally among features: (n_features, n_outputs, n_rows)."""
     # Feature j gets, of the leaves from leaves[0] to leaves[1], values times (z_j - p_j) Σ_k w_k q_k, with q the
     # coefficients of Π_{i ≠ j} (p_i + t (z_i - p_i)), w_k the weight of order k + 1, z whether a row's bin, in `codes`
@@ -343,10 +340,8 @@ def flatten_groups(groups: Sequence[LeafGroup], n_outputs: int) -> FlatGroups:
     all_keys = list(itertools.chain.from_iterable(key_lists))
     shared = [[0, *(_n_shared(*pair) for pair in itertools.pairwise(keys))] for keys in key_lists if keys]
     columns = [group.columns[key] for group, keys in zip(groups, key_lists, strict=True) for key in keys]
-    coefficients = [
-        np.stack([group.coefficients[key] for key in keys], axis=1).reshape(-1, n_outputs)
-        for group, keys in zip(groups, key_lists, strict=True)
-    ]
+    stacked = ([group.coefficients[key] for key in keys] for group, keys in zip(groups, key_lists, strict=True))
+    coefficients = [np.stack(by_key, axis=1).reshape(-1, n_outputs) for by_key in stacked]
     return FlatGroups(
         group_leaves=_starts([len(group.leaves) for group in groups]),
         leaves=np.concatenate([np.zeros(0, np.int64), *(group.leaves for group in groups)]),

@@ -56,7 +56,7 @@ def leaf_bins(forest: Forest, grid: Grid) -> Iterator[LeafBins]:
         sizes = [grid.axes[j].n_regular if grid.axes[j].is_ordered else 0 for j in features]
         n_bins = np.array(sizes, dtype=np.int32)
         is_compiled = costs.is_compiled(node_cells=len(forest.feature) * len(features))
-        walk = _walk_compiled if is_compiled else _walk_levels
+        walk = _walk_kernel if is_compiled else _walk_levels
         low, high, missing, used = walk(forest, ends, levels, features, n_bins)
         columns = [np.minimum(low[leaves], n_bins), np.minimum(high[leaves], n_bins), missing[leaves], used[leaves]]
         yield LeafBins(features, *(np.ascontiguousarray(column.T) for column in columns))
@@ -65,9 +65,7 @@ def leaf_bins(forest: Forest, grid: Grid) -> Iterator[LeafBins]:
 NodeBins = tuple[BinIndices, BinIndices, Bools, Bools]  # ends low and high, is missing inside, is feature on the path
 
 
-def _walk_levels(
-    forest: Forest, ends: BinIndices, levels: Sequence[Ints], features: range, n_bins: BinIndices
-) -> NodeBins:
+def _walk_levels(forest: Forest, ends: BinIndices, levels: list[Ints], features: range, n_bins: BinIndices) -> NodeBins:
     """Return the bins low <= bin < high of some features that reach each node, as four arrays (n_nodes, n_features)."""
     # `levels` are inner nodes by depth, `ends` each node's first bin that goes right, `n_bins` the bins per feature.
     shape = len(forest.feature), len(features)
@@ -93,10 +91,8 @@ def _walk_levels(
     return low, high, missing, used
 
 
-def _walk_compiled(
-    forest: Forest, ends: BinIndices, levels: Sequence[Ints], features: range, n_bins: BinIndices
-) -> NodeBins:
-    """Return the same as `_walk_levels`; `levels` are inner nodes by depth, `ends` their first bins that go right."""
+def _walk_kernel(forest: Forest, ends: BinIndices, levels: list[Ints], features: range, n_bins: BinIndices) -> NodeBins:
+    """Return what `_walk_levels` does, by compiled code: the bins of some features that reach each node."""
     nodes = np.concatenate([np.zeros(0, np.int64), *levels])
     places = forest.feature[nodes] - features.start
     columns = nodes, forest.left[nodes], forest.right[nodes], places, ends[nodes], forest.missing_left[nodes]
@@ -505,7 +501,8 @@ def flatten(leaf_sets: LeafSets, set_masses: Sequence[Floats] | None) -> FlatLea
 
 
 def _flat_ends(sets: BinSets, offset: int) -> tuple[BinIndices, BinIndices, BinIndices]:
-    """Return `low`, `high` and `missing_from` of `FlatLeaves`; sets bin by bin begin at `offset` of its table."""
+    """Return, per leaf, its set: bins low <= bin < high, and those from `missing_from` on, as `FlatLeaves` has them."""
+    # Sets that are given bin by bin lie in one table of all features, theirs from `offset` on: `low` is where.
     if isinstance(sets, Intervals):
         missing_from = np.where(sets.missing, sets.n_intervals, _NO_BIN).astype(np.int32)
         return sets.low.astype(np.int32), sets.high.astype(np.int32), missing_from

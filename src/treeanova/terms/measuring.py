@@ -209,9 +209,8 @@ def high_orders_at(trees: Trees, tables: TermSet, density: Density, rows: Points
 
 def table_error(terms: PureLeafTerms, rough: Correction | None, tables: TermSet, at_rows: HighOrdersAtRows) -> float:
     """Estimate the largest error of a table, relative to the largest score, as the module's docstring says."""
-    # `rough` is the correction on half the bins; NaN without it.
     fine, rows, high, are_drawn = terms.correction, at_rows.rows, at_rows.high, at_rows.are_drawn
-    if fine.tables and rough is None:
+    if fine.tables and rough is None:  # without a correction on half the bins
         return float("nan")
     moved = {} if rough is None else {key: values - rough.moved[key] for key, values in fine.moved.items()}
     order = max(map(len, tables.effects.terms), default=0)
@@ -219,10 +218,8 @@ def table_error(terms: PureLeafTerms, rough: Correction | None, tables: TermSet,
     keys = sorted(widest, key=terms.form.leaf_sets.n_leaves_with, reverse=True)[: costs.ERROR_TABLES]
     limit = int(costs.ERROR_CELLS ** (1 / max(order, 1)) + 1e-9)
     binnings, means = cell_means(terms.form, keys, rows, high, limit, are_drawn=are_drawn)
-    sizes = [
-        _pure_sizes(changes, [binning.bins for binning in of_changes], terms.trees, tables)
-        for changes, of_changes in ((moved, fine.binnings), (means, binnings))
-    ]
+    moved_bins, means_bins = ([binning.bins for binning in some] for some in (fine.binnings, binnings))
+    sizes = [_pure_sizes(*changes, terms.trees, tables) for changes in ((moved, moved_bins), (means, means_bins))]
     largest_parts = [float((size * safe_inverse(np.abs(at_rows.score).max(axis=0))).max()) for size in sizes]
     return (costs.DRAWN_FACTOR if are_drawn else 1.0) * sum(largest_parts)
 
@@ -235,10 +232,8 @@ def _pure_sizes(changes: Mapping[Key, Floats], bins: Sequence[Ints], trees: Tree
     firsts = trees.first_bins(tuple(range(len(bins))))
     bins_of_tables = [coarse_bins[first] for coarse_bins, first in zip(bins, firsts, strict=True)]
     merged, used_bins = list(map(binning_by, bins_of_tables)), list(map(np.unique, bins_of_tables))
-    raw = {
-        key: np.ascontiguousarray(np.moveaxis(values[np.ix_(*(used_bins[j] for j in key))], -1, 0))
-        for key, values in changes.items()
-    }
+    used_cells = {key: values[np.ix_(*(used_bins[j] for j in key))] for key, values in changes.items()}
+    raw = {key: np.ascontiguousarray(np.moveaxis(values, -1, 0)) for key, values in used_cells.items()}
 
     def pooled_weights(key: Key) -> Floats:
         weights = tables.weights[key]

@@ -177,10 +177,8 @@ def _raw_moments_of_product(effects: Effects, component: Product) -> RawMoments:
     """Return raw moments for independent features: only parts with the same features have products of mean not zero."""
     pure = [_pure_parts(effects, key, component) for key in effects.terms]  # by term, then by subset of its features
     subsets = dict.fromkeys(subset for by_subset in pure for subset in by_subset)
-    axes = {
-        subset: common_refinements([by_subset[subset][1] for by_subset in pure if subset in by_subset])
-        for subset in subsets
-    }
+    binnings = {subset: [by_subset[subset][1] for by_subset in pure if subset in by_subset] for subset in subsets}
+    axes = {subset: common_refinements(options) for subset, options in binnings.items()}
     tables = {subset: component.table(subset, axes[subset]) if subset else np.ones(()) for subset in subsets}
     spread = [{subset: _on_finer_bins(part, axes[subset]) for subset, part in by_subset.items()} for by_subset in pure]
     total = {subset: sum(by_subset[subset] for by_subset in spread if subset in by_subset) for subset in subsets}
@@ -205,8 +203,7 @@ def _pure_parts(effects: Effects, key: Key, component: Product) -> dict[Key, Pur
 
 def moments_of_values(values: Floats, weights: Floats) -> Moments:
     """Return moments of terms given by values (n_rows, n_terms, n_outputs) at weighted rows."""
-    # In these sums, n is a row, t a term, k an output.
-    centred = values - np.einsum("ntk,n->tk", values, weights)
+    centred = values - np.einsum("ntk,n->tk", values, weights)  # n is a row, t a term, k an output
     variance = np.einsum("ntk,ntk,n->tk", centred, centred, weights)
     with_all = np.einsum("ntk,nk,n->tk", centred, centred.sum(axis=1), weights)
     return Moments(variance, with_all - variance, np.einsum("ntk,n->tk", np.abs(values), weights))

@@ -96,7 +96,7 @@ def _n_products(form: ClosedForm, max_order: int) -> int:
 
 
 def _sizes_by_rank(form: ClosedForm, orders: range) -> Sizes:
-    """Return the sizes of the largest terms of each order, if terms are too many to list: sums are indexed by rank."""
+    """Return the sizes of the largest terms of each order; arrays have all sets of features of an order, by rank."""
     by_key: dict[Key, float] = {}
     n_terms, total = {}, 0.0
     flat, used = form.flat(), form.leaf_sets.used_features
@@ -208,8 +208,7 @@ def _orders_of_subsets(key: Key, max_order: int) -> list[Ints]:
 @Kernel
 def sum_variances(leaves: Ints, values: Floats, flat: FlatLeaves, orders: Ints, max_order: int) -> Floats:
     """Sum variances of leaves with one key, for each subset of its features up to an order: (n_subsets, n_outputs)."""
-    # `orders` are those of the subsets, in the order of `_subsets`.
-    starts, mass = flat.start, flat.mass
+    starts, mass = flat.start, flat.mass  # `orders` are those of the subsets, in the order of `_subsets`
     totals, variances = np.zeros((len(orders), values.shape[1])), np.empty(len(orders))
     for leaf in leaves:
         variances[0], n_subsets = 1.0, 1
@@ -294,9 +293,8 @@ def screen(
     # them. `orders` are all high orders, screened or not. Terms in `asked` are always reported. With few `seconds`,
     # fewer terms are verified at fewer rows. `n_terms` are the numbers of terms of each order if not all have sizes.
     ranked = sorted(sizes, key=sizes.__getitem__, reverse=True)
-    verified, n_rows = _keys_and_rows_to_verify(
-        ranked, n_leaves_with, min(affordable(costs.VERIFIED_STEPS), seconds * costs.VERIFIED_STEPS_PER_SECOND)
-    )
+    most_steps = min(affordable(costs.VERIFIED_STEPS), seconds * costs.VERIFIED_STEPS_PER_SECOND)
+    verified, n_rows = _keys_and_rows_to_verify(ranked, n_leaves_with, most_steps)
     shares = shares_at(verified, n_rows) if verified else np.zeros(0)
     largest = np.argsort(-shares, kind="stable")[: costs.MAX_REPORTED]
     reported = {verified[i] for i in largest if shares[i] >= costs.REPORTED_SHARE} | set(asked)

@@ -39,11 +39,10 @@ from treeanova.model.rows import Rows
 from treeanova.terms import costs
 from treeanova.terms.closed_form import ClosedForm, raw_at_rows, totals_cost
 from treeanova.terms.correction import Allotment, Correction, Leftover
-from treeanova.terms.kernels import sum_at_rows, sum_polynomials, sum_shares
+from treeanova.terms.kernels import Span, sum_at_rows, sum_polynomials, sum_shares
 from treeanova.terms.layout import Trees
 from treeanova.views import percent
 
-Span = tuple[int, int]  # first and end
 Run = tuple[int, slice, Ints]  # a feature, some of the leaves of a block, and their positions in its sets
 Block = tuple[Ints, list[list[Run]]]  # leaves with equally many features, and the runs of each slot of their paths
 
@@ -106,7 +105,7 @@ class OrderTotals:
         return (self.shares_by_kernel if is_compiled else self.shares_by_numpy)(codes, orders, n_jobs)
 
     def shares_by_kernel(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
-        """Return `shares_at_rows` by compiled code: (n_rows, n_features, n_outputs)."""
+        """Return features' shares of the terms of some orders, by compiled code: (n_rows, n_features, n_outputs)."""
         values, flat, weights = self.form.leaf_sets.values, self.form.flat(), self._order_weights(orders)
 
         def shares_of(codes_of_rows: BinIndices, leaves: Span) -> Floats:
@@ -117,7 +116,7 @@ class OrderTotals:
         return _sum_in_threads(shares_of, tasks, codes, np.zeros((*codes.shape, values.shape[1])), n_jobs)
 
     def shares_by_numpy(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
-        """Return `shares_at_rows` by numpy: (n_rows, n_features, n_outputs)."""
+        """Return features' shares of the terms of some orders, by numpy: (n_rows, n_features, n_outputs)."""
         weights, n_outputs = self._order_weights(orders), self.form.leaf_sets.values.shape[1]
         blocks_with_orders = [block for block in self._leaf_blocks if len(block[1]) > np.flatnonzero(weights)[0]]
 
@@ -171,8 +170,7 @@ class OrderTotals:
 
     def _add_shares(self, total: Floats, codes: BinIndices, block: Block, order_weights: Floats) -> None:
         """Add what features get of the terms of a block of leaves to `total`, (n_rows, n_features, n_outputs)."""
-        # The module's docstring derives it. Arrays are (n_powers, n_leaves, n_rows).
-        leaves, slots = block
+        leaves, slots = block  # the module's docstring derives it; arrays are (n_powers, n_leaves, n_rows)
         factors = list(self._factors(codes, block))
         products = [np.ones((1, len(leaves), len(codes)))]
         for masses, centred in factors[:-1]:
@@ -188,8 +186,7 @@ class OrderTotals:
 
     def _factors(self, codes: BinIndices, block: Block) -> Iterator[tuple[Floats, Floats]]:
         """Yield, per slot of the leaves' paths, the sets' masses p (n_leaves, 1) and z - p (n_leaves, n_rows)."""
-        # z is the membership, 0 or 1, of a row in the set.
-        leaves, slots = block
+        leaves, slots = block  # z is the membership, 0 or 1, of a row in the set
         for runs in slots:
             masses, centred = np.empty((len(leaves), 1)), np.empty((len(leaves), len(codes)))
             for j, run, places in runs:

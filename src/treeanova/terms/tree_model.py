@@ -329,10 +329,8 @@ def _pass_on_low_orders(work: _Work, high: _HighOrders, low: Effects) -> tuple[_
     score = trees.forest.score(Rows.in_bins(trees.grid, rows.codes))
     sum_of_high = score - low.score(Rows.in_bins(low.grid, trees.merged(rows.codes)))
     leftover = find_leftover(work.form, tuple(filter(high.terms.can_pass_on, low.terms)), rows, sum_of_high)
-    moved = {
-        key: table + leftover.spread(key, trees.first_bins(key)) if key in leftover.tables else table
-        for key, table in low.terms.items()
-    }
+    moved = dict(low.terms)
+    moved |= {key: moved[key] + leftover.spread(key, trees.first_bins(key)) for key in moved if key in leftover.tables}
     terms = dataclasses.replace(high.terms, leftover=leftover)
     return dataclasses.replace(high, terms=terms), dataclasses.replace(low, terms=moved)
 
@@ -372,10 +370,8 @@ def _certify(work: _Work, high: _HighOrders, pure: PureTerms) -> PureTerms:
 def _certificate_without_measures(work: _Work, high: _HighOrders) -> HigherCertificate:
     """Return what the steps themselves state: numbers of terms, bins, what was skipped."""
     layout, correction = work.trees.layout, high.terms.correction
-    bins = {
-        order: max(binning.coarser_size(max_bins) for binning in correction.binnings)
-        for order, max_bins in correction.bins.items()
-    }
+    sizes = {order: [b.coarser_size(limit) for b in correction.binnings] for order, limit in correction.bins.items()}
+    bins = {order: max(n_bins) for order, n_bins in sizes.items()}
     return HigherCertificate(
         orders=(layout.tensor_order + 1, layout.top_order),
         n_terms=len(high.terms.keys),

@@ -226,7 +226,7 @@ class Cholesky(SeenBinsSolver):
             return f"a pair whose shorter axis has {min(sizes):,} bins, at most {MAX_BINS:,}"
         return None
 
-    def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:  # all bins have mass
+    def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:  # of a pair; all bins have mass
         if weights.shape[0] < weights.shape[1]:
             return self.solve_seen(term.swapaxes(1, 2), weights.T, options).flipped()
         correlation = support.maximal_correlation(weights)

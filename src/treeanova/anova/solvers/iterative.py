@@ -173,11 +173,8 @@ class MassMoving(SeenBinsSolver):
 
 def unpurified_mass(values: Floats, weights: Floats) -> Floats:
     """Return M of the paper, per output: Σ over the slices of all axes of the absolute weighted sum of values."""
-    sums = [
-        np.abs(support.slice_sums(values, weights, axis)).reshape(len(values), -1).sum(axis=1)
-        for axis in range(weights.ndim)
-    ]
-    return np.asarray(np.sum(sums, axis=0))
+    slices = (np.abs(support.slice_sums(values, weights, axis)) for axis in range(weights.ndim))
+    return np.asarray(np.sum([sums.reshape(len(values), -1).sum(axis=1) for sums in slices], axis=0))
 
 
 class Product(Solver):

@@ -168,9 +168,7 @@ def kernel(pairs: PairStack, bandwidth: float, shrinkage: float, scale: margins.
     return make_candidates(pairs, name, ratio, left_out, shrinkage)
 
 
-def _kernels(
-    pairs: PairStack, bandwidth: float, scale: margins.Scale
-) -> tuple[margins.KernelMatrix, margins.KernelMatrix]:
+def _kernels(pairs: PairStack, bandwidth: float, scale: margins.Scale) -> tuple[margins.KernelMatrix, ...]:
     """Return the kernels of the first and the second features, for a bandwidth in units of n^(-1/6)."""
     width = bandwidth * pairs.n_rows ** (-1 / 6)
     return pairs.first.kernels(width, scale), pairs.second.kernels(width, scale)
@@ -304,9 +302,8 @@ def _cell_means(pairs: PairStack, logs: Floats) -> Floats:
     """Return ratios of cells: means of a copula's density over the points in each; 1 in cells without order."""
     # `logs` has the logarithms at all points of both features: the first point of every group, then the second, ….
     n_pairs, n_first, n_second = len(logs), pairs.first.n_ordered_groups, pairs.second.n_ordered_groups
-    densities = np.exp(logs, out=logs).reshape(
-        n_pairs, logs.shape[1] // n_first, n_first, logs.shape[2] // n_second, n_second
-    )
+    shape = n_pairs, logs.shape[1] // n_first, n_first, logs.shape[2] // n_second, n_second
+    densities = np.exp(logs, out=logs).reshape(shape)
     means: Floats = densities.mean(axis=(1, 3))
     if means.shape == pairs.shares.shape:
         return means

@@ -174,7 +174,7 @@ class KernelMatrix:
         """Square the elements; constants must be zero."""
         return KernelMatrix(self.ordered**2, self.diagonals**2, self.constants)
 
-    def column(self, group: int) -> Floats:  # of a single matrix A
+    def column(self, group: int) -> Floats:  # of a single A; times masses, probabilities of moves from the group
         n = self.ordered.shape[-1]
         column = np.full(n + len(self.diagonals), float(self.constants))
         if group < n:
@@ -235,7 +235,7 @@ class Margin:
         return dataclasses.replace(self, masses=masses, n_ordered=n_padded, values=values, n_points=n_steps * n_padded)
 
     @functools.cached_property
-    def padded_places(self) -> Ints:  # positions of the groups among those of `padded`
+    def padded_places(self) -> Ints:  # positions of the groups in `padded`, whose empty groups follow ordered ones
         n_groups = len(self.group_masses)
         places = np.arange(n_groups)
         places[self.n_ordered_groups :] += len(self.padded.group_masses) - n_groups
@@ -399,7 +399,7 @@ class Margins:
         return self.distinct[0].n_ordered_groups
 
     @property
-    def coarse(self) -> Margins:  # on fewer groups
+    def coarse(self) -> Margins:  # the same margins on fewer groups, by which families of copulas are compared
         places = np.arange(len(self.distinct))
         coarse = self._shared("coarse", lambda: Margins([margin.coarse for margin in self.distinct], places))
         return Margins(coarse.distinct, self.places, coarse._arrays)  # noqa: SLF001  of the same class
