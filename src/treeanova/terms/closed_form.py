@@ -129,7 +129,7 @@ class ClosedForm:
         return coefficients
 
     def coefficients_without(self, features: Key, leaves: Ints) -> Floats:
-        """Return `coefficients`, also for leaves without some of the features on their paths: (n_leaves, n_outputs)."""
+        """Return leaves' values times the masses of their sets for all other features: (n_leaves, n_outputs)."""
         product, n_zeros = self._mass_products[0][leaves], self._mass_products[1][leaves]
         for j in features:
             having = np.flatnonzero(self.leaf_sets.has_feature(j, leaves))

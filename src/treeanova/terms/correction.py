@@ -145,7 +145,7 @@ class _CoarseTerms:
             yield from self._solve_batch(keys[start : start + at_once], from_above)
 
     def _solve_batch(self, keys: Sequence[Key], from_above: FromAbove) -> list[tuple[Solved, Projections]]:
-        """Purify some terms of one order together: add what comes from the order above, take out projections."""
+        """Purify some terms of one order: return what that adds to each, its impurity, and what is taken out."""
         limit = self.bins[len(keys[0])]
         closed = [np.moveaxis(self.means.term(key, limit), -1, 0) for key in keys]
         values = []

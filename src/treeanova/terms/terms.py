@@ -63,7 +63,7 @@ class OrderTotals:
         return max(map(len, self.form.leaf_sets.keys), default=0)
 
     def at_rows(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Return totals at rows, shape (n_rows, top_order + 1, n_outputs); order 0 is the mean."""
+        """Return sums of the terms of each order at rows: (n_rows, top_order + 1, n_outputs); order 0 is the mean."""
         sets = self.form.leaf_sets
         n_runs = sum(map(len, sets.keys)) / costs.TOTALS_ROWS
         is_compiled = costs.is_compiled_at_rows(totals=totals_cost(sets), runs=n_runs)

@@ -55,7 +55,7 @@ class TreeModel(Source):
         return self.trees.layout.row_order if self.trees.layout.is_truncated else None
 
     @property
-    def rounding(self) -> Floats:
+    def rounding(self) -> Floats:  # of the score, (n_outputs,)
         return self.trees.forest.rounding
 
     def up_to(self, max_order: int) -> TreeModel:  # a model whose `purify` reports no higher orders

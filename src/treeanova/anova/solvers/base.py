@@ -77,7 +77,7 @@ class Solver(abc.ABC):
 
     @abc.abstractmethod
     def can_solve(self, weights: Floats) -> bool:
-        """Whether it can serve its method under these weights."""
+        """Whether it can purify terms under these weights, if users ask for its method."""
 
     def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:
         """Return why "auto" takes it for this shape, None if it does not; weights are None if unknown."""

@@ -108,7 +108,7 @@ class Candidates(NamedTuple):
 def make_candidates(
     pairs: PairStack, names: str | Sequence[str], ratio: Floats, left_out: Floats, shrinkage: float = 0.0
 ) -> Candidates:
-    """Return candidates whose ratios are mixed in place with independence (1): by `shrinkage`, left-out ones ≥ 1 %."""
+    """Return candidates from ratios, mixed in place with independence (1): by `shrinkage`, left-out ones by ≥ 1 %."""
     share = max(shrinkage, _FLOOR)
     if shrinkage:
         ratio *= 1 - shrinkage
