@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from treeanova.data.columns import encode
 from treeanova.data.features import Feature, IntegerCategory, Labels, Numeric, Schema, distinct, is_missing
 from treeanova.readers.xgboost.nodes import NamedCategory
 
@@ -147,9 +148,9 @@ def test_listed_codes_may_leave_out_negative_and_large_numbers(raw, code):
     assert whole.encode(np.array([2.0**32 - 0.5, 2.0**32 - 1, -0.5]), "k").tolist() == [3, 2, 0]
 
 
-def test_numbers_of_single_precision_may_be_objects():
-    column = np.array([0.1, None, 3, np.float32(0.1)], dtype=object)
-    expected = [0.1, np.nan, 3.0, float(np.float32(0.1))]
-    np.testing.assert_array_equal(Numeric(cast="float32").encode(column, "a"), expected)
+def test_numbers_of_single_precision_may_be_objects_of_an_array():
+    schema = Schema((Feature("a", Numeric(cast="float32")), Feature("g", Labels(("x", "y")))))
+    rows = np.array([[0.1, "x"], [None, "y"], [3, "x"]], dtype=object)
+    np.testing.assert_array_equal(encode(rows, schema), [[0.1, 0.0], [np.nan, 1.0], [3.0, 0.0]])
     with pytest.raises(TypeError, match=r"column 'a' must hold numbers, .* got 'x'"):
-        Numeric(cast="float32").encode(np.array([0.1, "x"], dtype=object), "a")
+        encode(np.array([["x", "x"]], dtype=object), schema)

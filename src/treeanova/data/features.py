@@ -138,6 +138,10 @@ def _is_number(value: Any, takes_underscores: bool) -> bool:
     return True
 
 
+def _is_number_or_missing(value: object) -> bool:
+    return isinstance(value, numbers.Real) or is_missing(value)
+
+
 def as_float32(values: npt.ArrayLike) -> npt.NDArray[np.float32]:
     """Cast to float32, infinite for numbers that are too large."""
     with np.errstate(over="ignore"):
@@ -145,17 +149,17 @@ def as_float32(values: npt.ArrayLike) -> npt.NDArray[np.float32]:
 
 
 def _column_as_float32(column: npt.NDArray[Any], name: str) -> npt.NDArray[np.float32]:
-    """Cast a raw column to float32; TypeError for objects that are neither numbers nor missing."""
+    """Cast a raw column to float32; TypeError for text and other objects unless all are missing."""
     if column.dtype.kind in "biuf":
         return as_float32(column)
-    sample = [value for value in column if not is_missing(value) and not isinstance(value, numbers.Real)]
+    sample = [value for value in column if not is_missing(value)]
     if sample:
         # XGBoost would use the codes of a category column as numbers, whatever its labels; they are unknown here.
         raise TypeError(
             f"column {name!r} must hold numbers, because the model has no labels for it, got {sample[0]!r}; convert "
             "it (categories to the codes used in training)."
         )
-    return as_float32(_as_float(column, name))
+    return np.full(len(column), np.nan, dtype=np.float32)
 
 
 def _as_ebm_numbers(column: npt.NDArray[Any], name: str) -> Floats:
@@ -184,13 +188,16 @@ class Numeric(Encoder):
     def __post_init__(self) -> None:
         _check_choice("cast", self.cast, ("float64", "float32", "float64 only", "text"))
 
+    def of_array(self, column: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return objects that are numbers as float64 for libraries of float32: an array has no category columns."""
+        is_numbers = self.cast == "float32" and column.dtype == object and all(map(_is_number_or_missing, column))
+        return _as_float(column, "") if is_numbers else column
+
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
         if self.cast == "float32":
             single = _column_as_float32(column, name)
             # Large integers would be rounded twice if they were cast to float64 first.
-            is_objects = column.dtype.kind == "O"
-            has_floats = column.dtype.kind == "f" or (is_objects and any(isinstance(v, float) for v in column))
-            values = _as_float(column, name) if has_floats else single.astype(np.float64)
+            values = (column if column.dtype.kind == "f" else single).astype(np.float64)
             return np.where(single == np.float32(self.missing), np.nan, values)
         if self.cast == "float64 only" and column.dtype.kind == "f" and column.dtype != np.float64:
             raise TypeError(

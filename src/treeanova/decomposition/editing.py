@@ -697,7 +697,7 @@ class Editing(Answers):
             _function=dataclasses.replace(self._function, source=source, terms=terms, scope=scope),
             density=self.density if density is None else density,
             certificate=certificate,
-            model=None,
+            model=self.model if edit.action in ("select", "drop") else None,
             _saved_moments=None,
             _past=(*self._past, dataclasses.replace(self, _past=())),
         )
