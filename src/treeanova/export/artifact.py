@@ -77,6 +77,13 @@ class Export:
         ----------
         path
             Where to write; an existing file is replaced.
+
+        Examples
+        --------
+        >>> import os, treeanova
+        >>> from treeanova.testing import example
+        >>> fx, X = example()
+        >>> treeanova.export.python(fx).save(os.devnull)
         """
         with replacing(path) as file:
             file.write(bytes(self))

@@ -31,9 +31,9 @@ class FactorTable:
 
     Attributes
     ----------
-    table
-        Columns `term`, `cell` (what the features are, in words), `value` (the term on the scale of the score), `weight`
-        (share of the density), `points` or `relativity`, and `code` (a reason code, such as T03, of the term).
+    columns
+        `code` (of the term, such as T03), `term`, `cell` (its bins in words), `value` (the term on the scale of the
+        score), `weight` (share of the density), and `points` or `relativity`.
     base
         Points of a row before its terms, or the mean to which relativities are multiplied.
     rounding
@@ -72,6 +72,14 @@ class FactorTable:
         ----------
         path
             Where to write; an existing file is replaced.
+
+        Examples
+        --------
+        >>> import tempfile, treeanova
+        >>> effects = treeanova.model.Effects.from_tables({"a": [-1.0, 1.0]}, thresholds={"a": [0.5]}, link="logit")
+        >>> card = treeanova.export.scorecard(treeanova.decompose(effects, density="uniform"))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     card.save(f"{folder}/card.csv")
         """
         suffix = os.path.splitext(os.fspath(path))[1].lower()  # noqa: PTH122  a name, not a file
         if suffix not in (*CSV, *PAGE, *_SPREADSHEET):

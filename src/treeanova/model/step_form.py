@@ -251,7 +251,26 @@ class StepForm:
         return sum(len(term.codes) for term in self.terms)
 
     def label(self, term: StepTerm) -> str:
-        """Return the label of a term, such as "a × b"."""
+        """Return the label of a term, such as "a × b".
+
+        Parameters
+        ----------
+        term
+            One of `terms`.
+
+        Returns
+        -------
+        str
+            Names of the columns.
+
+        Examples
+        --------
+        >>> import treeanova
+        >>> effects = treeanova.model.Effects.from_tables({"a": [0.0, 1.0]}, thresholds={"a": [0.5]})
+        >>> form = treeanova.model.StepForm.of(effects)
+        >>> form.label(form.terms[0])
+        'a'
+        """
         return label_of([self.axes[i].name for i in term.key])
 
     def merged(self) -> StepForm:
@@ -261,6 +280,14 @@ class StepForm:
         -------
         StepForm
             Its terms are not pure, and there are fewer coefficients: a form for scores alone.
+
+        Examples
+        --------
+        >>> import treeanova
+        >>> effects = treeanova.model.Effects.from_tables({"a": [0.0, 1.0]}, thresholds={"a": [0.5]})
+        >>> form = treeanova.model.StepForm.of(effects)
+        >>> form.merged().score({"a": 2.0})
+        [1.0]
         """
         sums: dict[tuple[tuple[int, int], ...], Floats] = {}
         for term in self.terms:
@@ -278,12 +305,50 @@ class StepForm:
         return dataclasses.replace(self, intercept=intercept, terms=tuple(terms))
 
     def table(self, term: StepTerm) -> Floats:
-        """Return the values of a term over the codes of its columns, in the order of `StepAxis.codes`; outputs last."""
+        """Return the values of a term over the codes of its columns, in the order of `StepAxis.codes`; outputs last.
+
+        Parameters
+        ----------
+        term
+            One of `terms`.
+
+        Returns
+        -------
+        numpy.ndarray
+            An axis per column, and one of outputs.
+
+        Examples
+        --------
+        >>> import treeanova
+        >>> effects = treeanova.model.Effects.from_tables({"a": [0.0, 1.0]}, thresholds={"a": [0.5]})
+        >>> form = treeanova.model.StepForm.of(effects)
+        >>> form.table(form.terms[0]).ravel().tolist()
+        [0.0, 1.0]
+        """
         axes = [self.axes[i] for i in term.key]
         return _table_of(term.codes, term.values, axes)
 
     def terms_at(self, row: Mapping[str, Any]) -> Floats:
-        """Return the terms at a row given by plain values, shape (n_terms, n_outputs); ValueError if refused."""
+        """Return the terms at a row given by plain values; ValueError if the model refuses them.
+
+        Parameters
+        ----------
+        row
+            Plain values by the names of columns: numbers, labels, None if missing.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape (n_terms, n_outputs).
+
+        Examples
+        --------
+        >>> import treeanova
+        >>> effects = treeanova.model.Effects.from_tables({"a": [0.0, 1.0]}, thresholds={"a": [0.5]})
+        >>> form = treeanova.model.StepForm.of(effects)
+        >>> form.terms_at({"a": 2.0}).tolist()
+        [[1.0]]
+        """
         codes = [axis.code(row[axis.name]) for axis in self.axes]
         values = np.zeros((len(self.terms), len(self.outputs)))
         for place, term in enumerate(self.terms):
@@ -293,11 +358,44 @@ class StepForm:
         return values
 
     def score(self, row: Mapping[str, Any]) -> list[float]:
-        """Return the score of each output at a row given by plain values; ValueError if the model refuses it."""
+        """Return the score at a row given by plain values; ValueError if the model refuses them.
+
+        Parameters
+        ----------
+        row
+            Plain values by the names of columns: numbers, labels, None if missing.
+
+        Returns
+        -------
+        list of float
+            A score per output.
+
+        Examples
+        --------
+        >>> import treeanova
+        >>> effects = treeanova.model.Effects.from_tables({"a": [0.0, 1.0]}, thresholds={"a": [0.5]})
+        >>> form = treeanova.model.StepForm.of(effects)
+        >>> form.score({"a": 2.0})
+        [1.0]
+        """
         return (self.intercept + self.terms_at(row).sum(axis=0)).tolist()
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the form as plain data for JSON; docs/deploy.md describes it."""
+        """Return the form as plain data for JSON; docs/deploy.md describes it.
+
+        Returns
+        -------
+        dict
+            Texts, numbers, lists and dicts.
+
+        Examples
+        --------
+        >>> import treeanova
+        >>> effects = treeanova.model.Effects.from_tables({"a": [0.0, 1.0]}, thresholds={"a": [0.5]})
+        >>> form = treeanova.model.StepForm.of(effects)
+        >>> form.to_dict()["terms"]
+        [{'columns': ['a'], 'codes': [[1]], 'coefficients': [[1.0]]}]
+        """
         columns = [
             {
                 "name": axis.name,
