@@ -160,6 +160,8 @@ class Impact(Result):
         Names of the groups.
     n_rows
         Number of rows; those of weight zero do not count.
+    n_outputs
+        Number of outputs.
 
     Examples
     --------
@@ -190,6 +192,7 @@ class Impact(Result):
     loss: str
     group_names: tuple[str, ...]
     n_rows: int
+    n_outputs: int = 1
 
     def _content_of_dict(self) -> dict[str, Any]:
         names = ("table", "groups", "losses", "gaps")
@@ -197,22 +200,24 @@ class Impact(Result):
         return {"n_rows": self.n_rows, "loss": self.loss, "group_names": self.group_names, **tables}
 
     def _text_of_top(self, top: int) -> str:
-        edits = {row["edit"]: None for row in records(self.table)}
-        n_edits = max(1, len(edits) - (ALL_EDITS in edits))
-        blocks = [f"{rows_words(n_edits, 'edit')} at {rows_words(self.n_rows)}", _text(self.table, top)]
-        if self.groups is not None:
-            blocks += ["By group", _text(self.groups, top)]
-        if self.losses is not None:
-            blocks += [f"{self.loss}, before and after", _text(self.losses, top)]
-        if self.gaps is not None:
-            first, second = self.group_names
-            blocks += [printable(f"Gap of the mean scores, {second} minus {first}"), _text(self.gaps, top)]
+        del top  # every edit counts
+        blocks = []
+        for title, rows in tables_in_words(self).items():
+            blocks += [printable(title), aligned_rows(rows, len(rows))]
         return "\n\n".join(blocks)
 
 
-def _text(table: Any, top: int) -> str:
-    rows = [{_HEADS.get(name, name): _cell(name, value) for name, value in row.items()} for row in records(table)]
-    return aligned_rows(rows, max(top, len(rows)))
+def tables_in_words(impact: Impact) -> dict[str, list[dict[str, str]]]:
+    """Return the tables by title, with numbers as text."""
+    n_edits = sum(row["edit"] != ALL_EDITS for row in records(impact.table)) // impact.n_outputs
+    tables = {f"{rows_words(n_edits, 'edit')} at {rows_words(impact.n_rows)}": impact.table, "By group": impact.groups}
+    tables[f"{impact.loss}, before and after"] = impact.losses
+    tables[f"Gap of the mean scores, {' minus '.join(impact.group_names[1::-1])}"] = impact.gaps
+    return {
+        title: [{_HEADS.get(name, name): _cell(name, value) for name, value in row.items()} for row in records(table)]
+        for title, table in tables.items()
+        if table is not None
+    }
 
 
 _HEADS = {"changed": "rows changed", "n_rows": "rows"}
@@ -283,7 +288,7 @@ def impact_of(
     gaps = _gaps(of_rows, labels, places) if len(names) == 2 else None
     tables = {"table": _moves(of_rows, labels), "groups": groups, "losses": losses, "gaps": gaps}
     frames = {key: None if rows is None else _frame(rows, backend) for key, rows in tables.items()}
-    return Impact(**frames, loss=name, group_names=tuple(names), n_rows=len(weights))
+    return Impact(**frames, loss=name, group_names=tuple(names), n_rows=len(weights), n_outputs=len(last.outputs))
 
 
 def _frame(rows: Sequence[Mapping[str, Any]], backend: str | None) -> Any:

@@ -21,8 +21,9 @@ from treeanova.decomposition.bags import Bag
 from treeanova.decomposition.change import Change
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.gap import Gap
+from treeanova.decomposition.impact import Impact
 from treeanova.decomposition.validation import Validation
-from treeanova.report.payload import checked_errors, checked_validation, payload
+from treeanova.report.payload import checked_errors, checked_impact, checked_validation, payload
 from treeanova.report.static import asset, colours, digest
 
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
@@ -82,6 +83,7 @@ def write_report(  # noqa: D418
     rows: Any = None,
     errors: Mapping[Any, Any] | Bag | None = None,
     validation: Validation | None = None,
+    impact: Impact | None = None,
     max_terms: int = 300,
     open_browser: bool = False,
     progress: bool | Progress | None = None,
@@ -99,6 +101,7 @@ def write_report(  # noqa: D418
     rows: Any = None,
     errors: Mapping[Any, Any] | Bag | None = None,
     validation: Validation | None = None,
+    impact: Impact | None = None,
     max_terms: int = 300,
     open_browser: bool = False,
     progress: bool | Progress | None = None,
@@ -115,6 +118,7 @@ def write_report(
     rows: Any = None,
     errors: Mapping[Any, Any] | Bag | None = None,
     validation: Validation | None = None,
+    impact: Impact | None = None,
     max_terms: int = 300,
     open_browser: bool = False,
     progress: bool | Progress | None = None,
@@ -142,6 +146,9 @@ def write_report(
         pale cells in pairs where the sign is uncertain.
     validation
         Result of ``fx.validate(X, y)``: a section about which terms hold up on held-out rows.
+    impact
+        Result of ``fx.impact(X, y)`` of an edited decomposition: what each edit did to scores, losses and gaps, in the
+        section about what was changed.
     max_terms
         Number of terms that come with their tables, strongest first; the others are listed with their share.
     open_browser
@@ -195,6 +202,7 @@ def write_report(
         with one_step(report, "charts"):
             bundle = vega()
         checked: dict[str, Any] = {"errors": checked_errors(fx, errors), "validation": checked_validation(validation)}
+        checked["impact"] = checked_impact(fx, impact)
         checked |= {"densities": kinds, "are_named": densities is not None}
         content = payload(fx, report, title=title, rows=rows, max_terms=max_terms, **checked)
         with one_step(report, "page"):

@@ -21,6 +21,7 @@ from treeanova import __version__, views
 from treeanova.core.arrays import Floats, Names, label_of, labels_of
 from treeanova.core.progress import Progress, counted, quiet, within
 from treeanova.data.columns import columns_of, encode
+from treeanova.data.files import records
 from treeanova.decomposition.answers import (
     has_readable_raw_form,
     headline,
@@ -33,6 +34,7 @@ from treeanova.decomposition.bags import Bag, errors_by_term
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.explanation import Explanation
 from treeanova.decomposition.function import label_of_unlisted
+from treeanova.decomposition.impact import ALL_EDITS, Impact, tables_in_words
 from treeanova.decomposition.importance import Standing, is_rest, key_of_rest
 from treeanova.decomposition.predictions import Term, function_of, tables_of
 from treeanova.decomposition.validation import Validation
@@ -69,6 +71,10 @@ def _check(verdict: str, title: str, text: str) -> Check:
 def _check_sum(fx: Decomposition) -> Check:
     if function_of(fx).scope.is_part:
         n_terms = function_of(fx).scope.n_terms
+        words = function_of(fx).scope.words
+        if words:
+            text = "The terms were changed by hand, as the page lists: they do not add up to the model."
+            return _check("mind", "Edited terms", text)
         text = f"This page shows a selection from {n_terms} terms: they do not add up to the model."
         return _check("mind", "Some terms only", text)
     error = fx.certificate.reconstruction_error
@@ -357,6 +363,42 @@ def checked_validation(validation: Any) -> Validation | None:
     raise TypeError(f"`validation` must be a Validation, got {kind}; make one with fx.validate(X, y).")
 
 
+def checked_impact(fx: Decomposition, impact: Any) -> Impact | None:
+    if impact is None:
+        return None
+    if not isinstance(impact, Impact):
+        kind = type(impact).__name__
+        raise TypeError(f"`impact` must be an Impact, got {kind}; make one with fx.impact(X, y).")
+    edits, told = {edit.words for edit in fx.history}, {row["edit"] for row in records(impact.table)} - {ALL_EDITS}
+    if told != edits:
+        raise ValueError("`impact` must be of the same edits as the decomposition, got others; call fx.impact(X, y).")
+    return impact
+
+
+def plain_changes(fx: Decomposition, impact: Impact | None) -> dict[str, Any] | None:
+    """Return what was changed by hand: edits with what they state, and tables of their impact in words."""
+    if not fx.history:
+        return None
+
+    def numbers(value: Any) -> list[float]:
+        return [] if value is None else [six_digits(number) for number in np.atleast_1d(value).tolist()]
+
+    edits = [
+        {
+            "words": edit.words,
+            "note": edit.note,
+            "moved": list(edit.moved),
+            "rms": numbers(edit.rms),
+            "largest": numbers(edit.largest),
+            "share": None if edit.share is None else percent(edit.share),
+            "rows": edit.n_rows,
+        }
+        for edit in fx.history
+    ]
+    tables = [] if impact is None else [[title, rows] for title, rows in tables_in_words(impact).items()]
+    return {"edits": edits, "tables": tables}
+
+
 def plain_validation(validation: Validation | None) -> dict[str, Any] | None:
     """Return a validation as plain data: losses, and per term its label, output, measures and aliases."""
     if validation is None:
@@ -397,6 +439,7 @@ def payload(
     max_terms: int,
     errors: Mapping[Names, Floats] = MappingProxyType({}),
     validation: Validation | None = None,
+    impact: Impact | None = None,
 ) -> dict[str, Any]:
     """Return the content of the page as plain data; `are_named` says whether the caller asked for these densities."""
     pure, missing = under_densities(fx, densities, progress, are_named=are_named)
@@ -431,6 +474,7 @@ def payload(
         "terms": terms,
         "local": None if rows is None else plain_rows(pure, rows, maker.unit, content.indices, progress),
         "validation": plain_validation(validation),
+        "changes": plain_changes(fx, impact),
         "checks": {name: {"entries": checks(form), "blind": blind_spots(form)} for name, form in pure.items()},
         "versions": versions(fx),
     }

@@ -1,7 +1,7 @@
 // All parts together, and what makes them change.
 
 function renderNav() {
-  const sections = [["terms", "Terms"], ...(report.local ? [["rows", "Rows"]] : []), ...(report.validation ? [["validation", "Held-out rows"]] : []), ["checks", "Checks"], ["guide", "How to read"]];
+  const sections = [["terms", "Terms"], ...(report.local ? [["rows", "Rows"]] : []), ...(report.validation ? [["validation", "Held-out rows"]] : []), ...(report.changes ? [["changes", "What was changed"]] : []), ["checks", "Checks"], ["guide", "How to read"]];
   at("nav").replaceChildren(...sections.map(([id, text]) => el("button", { type: "button", onclick: () => at(id).scrollIntoView() }, text)));
 }
 
@@ -45,5 +45,6 @@ renderFinder();
 render();
 renderWords();
 renderValidation();
+renderChanges();
 // For tests and the curious: the data, the one view that is drawn, and its specification.
 window.treeanova = { report, view: () => drawn && drawn.view, specification: () => drawn && drawn.spec };
