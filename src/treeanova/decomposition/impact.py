@@ -214,16 +214,20 @@ def tables_in_words(impact: Impact) -> dict[str, list[dict[str, str]]]:
     tables[f"{impact.loss}, before and after"] = impact.losses
     tables[f"Gap of the mean scores, {' minus '.join(impact.group_names[1::-1])}"] = impact.gaps
     return {
-        title: [{_HEADS.get(name, name): _cell(name, value) for name, value in row.items()} for row in records(table)]
-        for title, table in tables.items()
-        if table is not None
+        title: [_row_in_words(row) for row in records(table)] for title, table in tables.items() if table is not None
     }
+
+
+def _row_in_words(row: Mapping[str, Any]) -> dict[str, str]:
+    sizes = [abs(value) for value in row.values() if isinstance(value, float) and math.isfinite(value)]
+    noise = _ROUNDING * max(sizes, default=0.0)
+    return {_HEADS.get(name, name): _cell(name, value, noise) for name, value in row.items()}
 
 
 _HEADS = {"changed": "rows changed", "n_rows": "rows"}
 
 
-def _cell(name: str, value: Any) -> str:
+def _cell(name: str, value: Any, noise: float) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, int):
@@ -233,7 +237,7 @@ def _cell(name: str, value: Any) -> str:
     if name == "changed":
         return percent(value).replace("\u00a0", " ")
     signed = {"change": "+.4g", "mean": "+.4g", "error": ".2g"}
-    return f"{value:{signed.get(name, '.4g')}}" if value else "0"
+    return f"{value:{signed.get(name, '.4g')}}" if abs(value) > noise else "0"
 
 
 class _Rows(NamedTuple):
