@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
 import scipy.optimize
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import treeanova
 from tests.support.decompositions import assert_pure
+from tests.support.effects import random_effects
 from tests.support.simulated import dependent_rows
 from treeanova.data.features import Labels
 from treeanova.decomposition.edited_tables import monotone_curves
@@ -414,6 +416,35 @@ def test_terms_on_coarse_axes_are_edited(fx):
     low[ROWS[:, 0] <= cut, 0] = cut
     np.testing.assert_allclose(merged.decision_function(low), merged.decision_function(ROWS), atol=1e-12)
     np.testing.assert_allclose(change(merged, simple)[ROWS[:, 0] > cut], 0.0, atol=1e-12)
+
+
+@given(st.integers(0, 10_000))
+@example(271)  # a triple on coarser bins than its pairs
+@settings(max_examples=20, deadline=None)
+def test_edits_of_random_models_are_pure_and_undone(seed):
+    """Terms on axes of their own, one to three features, one or two outputs, cells without mass."""
+    rng = np.random.default_rng(seed)
+    effects = random_effects(rng)
+    rows = rng.uniform(-1, 6, size=(int(rng.integers(2, 40)), len(effects.grid.axes)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few rows may be in one cell, or have features that are aliases
+        fx = treeanova.decompose(effects, rows, density=str(rng.choice(["empirical", "uniform", "laplace"])), n_jobs=1)
+    names = list(fx.terms)[int(rng.integers(len(fx)))]
+    old = fx.terms[names].values
+    new = rng.normal(size=old.shape)
+    edited = fx.set(names, new)
+    assert_whole(edited, rows)
+    probes = rng.uniform(-1, 6, size=(50, rows.shape[1]))
+    np.testing.assert_allclose(change(edited, fx, probes), at_rows(fx, names, new - old, probes), atol=1e-10)
+    assert edited.undo() == fx
+    feature = names[0]
+    if max(len(key) for key in fx.terms if feature in key) < 3:
+        monotone = fx.monotone(feature, "increasing")
+        for output in fx.outputs:
+            assert monotone.monotonicity(feature, output=output).is_increasing
+        assert_whole(monotone, rows)
+    if (feature,) in fx.terms and fx.terms[feature].axes[0].n_regular > 1:
+        assert_whole(fx.merge(feature, [0, 1]), rows)
 
 
 def test_raw_terms_stay_raw(fx):

@@ -219,7 +219,8 @@ class Decomposition(Editing):
 
     def _selected(self, action: str, is_selected: Callable[[Key], bool], words: str = "") -> Decomposition:
         terms, n_terms = self._function.terms.keep(is_selected), len(self._function.terms.keys)
-        words = words or f"{len(terms.keys):,} of {n_terms:,} terms selected"
+        rest = ", without the remainder" if self.has_remainder else ""
+        words = f"{words or f'{len(terms.keys):,} of {n_terms:,} terms selected'}{rest}"
         edit = self._edit(action, words, (), {})
         return self._after(edit, terms, AdditiveModel(terms), self._certificate_of(terms))
 

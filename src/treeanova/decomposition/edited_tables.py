@@ -78,7 +78,8 @@ def _with_pure_change(
 ) -> tuple[Effects, PureTerms]:
     """Return the pure sum, and what was purified: the change, or all of the terms in `whole`.
 
-    A term that is pure on its bins is not so on others, so terms whose bins change are purified as a whole.
+    A term that is pure on its bins is not so on others, so terms to which a change on other bins is added are purified
+    as a whole.
     """
     base, addition = before, difference(edited, before)
     if whole:
@@ -86,10 +87,11 @@ def _with_pure_change(
         addition = dataclasses.replace(edited.keep(whole.__contains__), intercept=np.zeros(edited.n_outputs))
     pure = purify_tensors(addition, density, settings)
     summed = weighted_sum([base, pure.terms.effects], [1.0, 1.0])
-    divided = {key for key in base.terms if len(key) > 1 and not _has_bins_of(summed, base, key)}
-    if divided <= whole:
+    both = [key for key in base.terms if len(key) > 1 and key in pure.terms.effects.terms]
+    with_other_bins = {key for key in both if not _has_bins_of(pure.terms.effects, base, key)}
+    if not with_other_bins:
         return summed, pure
-    return _with_pure_change(before, edited, whole | _differing(edited, before) | divided, density, settings)
+    return _with_pure_change(before, edited, whole | _differing(edited, before) | with_other_bins, density, settings)
 
 
 def _differing(after: Effects, before: Effects) -> set[Key]:

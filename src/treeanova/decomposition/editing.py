@@ -328,8 +328,8 @@ class Editing(Answers):
         key = self._key_to_edit("cap", term)
         table, outputs = self._function.effects.terms[key], self._outputs(output)
         new = _with_outputs(table, np.clip(table[..., outputs], low, high), outputs)
-        parts = [f"from below at {low:g}" if low is not None else "", f"at {high:g}" if high is not None else ""]
-        words = f"capped {' and '.join(filter(None, parts))}"
+        below = f"capped at {high:g}" if low is None else f"capped from below at {low:g}"
+        words = below if low is None or high is None else f"capped to between {low:g} and {high:g}"
         return self._with_tables("cap", {key: new}, words, {"low": low, "high": high}, output=output, note=note)
 
     def round(
