@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import pickle
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from tests.support.archives import assert_same_bits, assert_same_decomposition, 
 from tests.support.decompositions import purified
 from tests.support.library_models import number_rows
 from treeanova.data.features import Feature, Numeric, Schema
-from treeanova.density.kinds import KINDS, Empirical, Laplace, Shrinkage, Table, Uniform
+from treeanova.density.kinds import KINDS, Auto, Empirical, Laplace, Reference, Shrinkage, Table, Uniform
 from treeanova.density.statistics import statistics_of
 from treeanova.model import Effects, Grid
 from treeanova.model.axes import IntervalAxis
@@ -116,3 +117,78 @@ def test_a_part_of_a_saved_decomposition_can_be_saved(regression, tmp_path):
     assert again == fx.select(order=1)
     assert_same_bits(again.decision_function(rows), fx.select(order=1).decision_function(rows))
     assert again.importance().equals(fx.select(order=1).importance())
+
+
+@pytest.mark.parametrize("again", ["with rows", "without rows", "pickle"])
+@pytest.mark.parametrize("name", sorted(KINDS))
+def test_a_file_without_rows_can_be_saved_again(regression, name, again, tmp_path):
+    fx, rows = regression
+    original = fx.with_density(name)
+    original.save(tmp_path / "fx.tav", rows=False)
+    twice = treeanova.load(tmp_path / "fx.tav")
+    for _ in range(2):
+        if again == "pickle":
+            twice = pickle.loads(pickle.dumps(twice))
+        else:
+            twice.save(tmp_path / "again.tav", rows=again == "with rows")
+            twice = treeanova.load(tmp_path / "again.tav")
+    assert twice == original
+    assert twice.density.is_product == original.density.is_product
+    assert str(twice.certificate) == str(original.certificate)
+    assert twice.importance().equals(original.importance())
+    assert twice.with_density(twice.density, rows) == fx.with_density(name, rows)
+
+
+def _two_main_effects(density, rows):
+    grid = Grid(
+        Schema((Feature("a", Numeric()), Feature("b", Numeric()))),
+        tuple(IntervalAxis(name, -1, np.array([0.0])) for name in "ab"),
+    )
+    effects = Effects(grid, np.zeros(1), {(j,): np.array([[0.0], [1.0]]) for j in range(2)})
+    return purified(effects, density.bind(grid, statistics_of(rows, grid)))
+
+
+def test_a_file_without_rows_and_without_the_pairs_that_shrinkage_counts_can_be_saved_again(tmp_path):
+    rows = number_rows()[:, :2]
+    fx = _two_main_effects(Shrinkage(), rows)
+    fx.save(tmp_path / "fx.tav", rows=False)
+    again = saved_and_loaded(treeanova.load(tmp_path / "fx.tav"), tmp_path)
+    assert again == fx
+    assert not again.density.is_product
+    assert again.with_density(again.density, rows).density.used_intensity == fx.density.used_intensity
+
+
+@pytest.mark.parametrize("were_alike", [True, False])
+def test_whether_features_are_independent_is_kept_and_found_anew_from_new_rows(were_alike, tmp_path):
+    first = np.linspace(-1.0, 1.0, 400)
+    alike = np.stack([first, first + 0.01 * np.tile([-1.0, 1.0], 200)], axis=1)
+    apart = np.stack([first, np.linspace(0.5, 1.5, 400) * np.tile([-1.0, 1.0], 200)], axis=1)
+    rows, others = (alike, apart) if were_alike else (apart, alike)
+    _two_main_effects(Auto(), rows).save(tmp_path / "fx.tav", rows=False)
+    loaded = treeanova.load(tmp_path / "fx.tav")
+    assert loaded.density.is_product != were_alike
+    assert loaded.with_density(loaded.density, others).density.is_product == were_alike
+
+
+def test_a_saved_reference_ranks_terms_at_the_rows(regression, tmp_path):
+    """The same answers without saving, and the reason why a file has no weights of its own."""
+    fx, rows = regression
+    original = fx.with_density(Reference(rows[0]))
+    for again in (saved_and_loaded(original, tmp_path), pickle.loads(pickle.dumps(original))):
+        for part in (lambda one: one.truncate(1), lambda one: one.select(order=1), lambda one: one.raw):
+            assert part(again) == part(original)
+            assert str(part(again)) == str(part(original))
+            assert part(again).importance().equals(part(original).importance())
+        with pytest.raises(ValueError, match="must have its reference for this, got none"):
+            again.density.table((0,))
+
+
+def test_a_saved_reference_without_rows_is_cut_but_not_ranked(regression, tmp_path):
+    fx, rows = regression
+    original = fx.with_density(Reference(rows[0]))
+    original.save(tmp_path / "fx.tav", rows=False)
+    again = saved_and_loaded(treeanova.load(tmp_path / "fx.tav"), tmp_path)
+    assert again.importance().equals(original.importance())
+    assert again.truncate(1) == original.truncate(1)
+    with pytest.raises(ValueError, match="rows must be known for this, got none"):
+        again.select(order=1).importance()

@@ -658,7 +658,7 @@ def caveats(fx: Answers) -> list[str]:
 
 def is_in_one_cell(density: Density) -> bool:
     """Whether all rows of a density are in one cell, where every term is zero, and terms are not ranked at others."""
-    return density.is_one_cell and not density.ranks_on_population
+    return not density.ranks_on_population and density.is_one_cell
 
 
 def one_cell_words(density_name: str) -> str:

@@ -200,6 +200,7 @@ class Density(abc.ABC):
     smooths_rows: ClassVar[bool] = False  # whether it is a smoothed one of rows, for which these are a fair sample
     grid: Grid | None = dataclasses.field(default=None, kw_only=True, repr=False)
     statistics: Statistics | None = dataclasses.field(default=None, kw_only=True, repr=False)
+    _was_product: bool | None = dataclasses.field(default=None, kw_only=True, repr=False)  # as a file without rows says
 
     @property
     def caveat(self) -> str:
@@ -212,7 +213,7 @@ class Density(abc.ABC):
             raise ValueError(
                 f"`X` must be given for the density {self.name!r}, got None; pass the rows that define it."
             )
-        return dataclasses.replace(self, grid=grid, statistics=statistics)
+        return dataclasses.replace(self, grid=grid, statistics=statistics, _was_product=None)
 
     @property
     @abc.abstractmethod
@@ -227,7 +228,7 @@ class Density(abc.ABC):
     @property
     def is_product(self) -> bool:
         """Whether features are independent."""
-        return self.joint.is_product
+        return self.joint.is_product if self._was_product is None else self._was_product
 
     @property
     def is_consistent(self) -> bool:

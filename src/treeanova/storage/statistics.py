@@ -7,6 +7,7 @@ are saved if the sample is not all rows; without a sample, they are all that is 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from treeanova.core.arrays import Arrays, Floats, Ints, Key
 from treeanova.density.base import Density, Joint
 from treeanova.density.counting import FeatureTotals, Quantiles, Request, RowTotals, Sample, hashes_of, pool_table
-from treeanova.density.kinds import KINDS, Reference
+from treeanova.density.kinds import KINDS, Empirical, Reference, Uniform
 from treeanova.density.statistics import CountedTable, NoRowsError, Statistics
 from treeanova.density.table import Table
 from treeanova.model.effects import Effects
@@ -220,7 +221,6 @@ class SavedDensity(Density):
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     saved: Mapping[Key, Floats] = dataclasses.field(default_factory=dict, repr=False)
     binnings: Mapping[Key, tuple[Binning, ...]] = dataclasses.field(default_factory=dict, repr=False)
-    was_product: bool = False
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -231,8 +231,14 @@ class SavedDensity(Density):
         return Reference.baseline if self.kind == Reference.name else Density.baseline
 
     @property
-    def is_product(self) -> bool:
-        return self.was_product
+    def ranks_on_population(self) -> bool:  # type: ignore[override]
+        return self.kind == Reference.name
+
+    @functools.cached_property
+    def population(self) -> Density:
+        if not self.ranks_on_population:
+            return self
+        return (Uniform if self.statistics is None else Empirical)(grid=self.grid, statistics=self.statistics)
 
     def bind(self, grid: Grid, statistics: Statistics | None) -> Any:
         if self.kind not in KINDS:
@@ -250,6 +256,11 @@ class SavedDensity(Density):
 
     def table(self, key: Key, binnings: Sequence[Binning] | None = None) -> Floats:
         """Sum a saved table of these and perhaps more features, and merge its bins; ValueError if none is so fine."""
+        if self.ranks_on_population:  # saved weights are those of the population
+            raise ValueError(
+                "a saved decomposition must have its reference for this, got none, because a file does not keep that "
+                "row; use with_density(Reference(row)) first."
+            )
         sizes = [self._bound_grid.sizes[j] for j in key]
         target_binnings = [unmerged(size) for size in sizes] if binnings is None else binnings
         for larger in sorted((other for other in self.saved if set(key) <= set(other)), key=len):
@@ -267,7 +278,11 @@ def describe_density(density: Density) -> dict[str, Any]:
     if isinstance(density, SavedDensity):
         return {"name": density.kind, "options": dict(density.options), "is_product": density.is_product}
     fields = {f.name: getattr(density, f.name) for f in dataclasses.fields(density)}
-    plain = {name: value for name, value in fields.items() if isinstance(value, (int, float, str))}
+    plain = {
+        name: value
+        for name, value in fields.items()
+        if isinstance(value, (int, float, str)) and not name.startswith("_")
+    }
     return {"name": density.name, "options": plain, "is_product": density.is_product}
 
 
@@ -277,13 +292,15 @@ def restore_density(
     """Return the density of a header: bound to the statistics if there are any, else with the saved weights alone."""
     grid = effects.grid
     kind = KINDS.get(plain["name"], Table)
-    option_names = {field.name for field in dataclasses.fields(kind)}
+    option_names = {field.name for field in dataclasses.fields(kind) if not field.name.startswith("_")}
     options = {name: value for name, value in plain["options"].items() if name in option_names}
     codec.check_fields(kind, options)
     if type(plain["is_product"]) is not bool or not isinstance(plain["name"], str):
         raise TypeError("a saved density must have a name, and say whether it is a product")
     if statistics is not None and plain["name"] in KINDS:
-        return kind(**options).bind(grid, statistics)
+        bound = kind(**options).bind(grid, statistics)
+        has_rows = len(statistics.sample) > 0
+        return bound if has_rows else dataclasses.replace(bound, _was_product=plain["is_product"])
     if not kind.needs_data and kind is not Table:
         restored = kind(**options, grid=grid)
         tables = ((restored.table(key, effects.binnings.get(key)), table) for key, table in weights.items())
@@ -294,7 +311,7 @@ def restore_density(
         options=options,
         saved=weights,
         binnings=dict(effects.binnings),  # a mapping proxy has no pickle
-        was_product=plain["is_product"],
+        _was_product=plain["is_product"],
         grid=grid,
         statistics=statistics,
     )
