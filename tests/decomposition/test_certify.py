@@ -62,6 +62,81 @@ def test_the_trees_of_a_deep_ensemble_as_they_are_do_not_pass_for_pure(triple):
     assert deep.raw.certificate.terms["a", "b"].impurity == pytest.approx(expected, rel=1e-9)
 
 
+def _largest_slice_mean(term):
+    """Relative to the largest value of the term."""
+    values, weights = term.values, term.weights
+    means = []
+    for axis in range(values.ndim):
+        others = tuple(other for other in range(values.ndim) if other != axis)  # a slice has one bin of `axis`' others
+        for line in np.ndindex(*(values.shape[other] for other in others)):
+            at = list(line)
+            at.insert(axis, slice(None))
+            mass = weights[tuple(at)].sum()
+            means.append(abs((values * weights)[tuple(at)].sum() / mass) if mass > 0 else 0.0)
+    return max(means) / np.abs(values).max()
+
+
+@pytest.mark.parametrize("way", ["max_order", "truncate", "loaded"])
+def test_raw_terms_of_a_part_up_to_an_order_are_certified_all_and_leave_no_remainder(triple, way, tmp_path):
+    model, rows = triple
+    whole = treeanova.decompose(model, rows, density="empirical")
+    cut = whole.truncate(1) if way == "truncate" else treeanova.decompose(model, rows, density="empirical", max_order=1)
+    if way == "loaded":
+        cut.save(tmp_path / "cut.tav")
+        cut = treeanova.load(tmp_path / "cut.tav")
+    raw = cut.raw
+    assert not raw.has_remainder
+    assert raw.certificate.remainder_share is None
+    assert "the remainder has" not in str(raw)
+    assert "; a remainder" not in repr(raw)
+    assert set(raw.certificate.terms) == set(raw.terms)
+    for names, term in raw.terms.items():
+        assert raw.certificate.terms[names].impurity == pytest.approx(_largest_slice_mean(term), rel=1e-9, abs=1e-12)
+        assert raw.certificate.terms[names].empty_share == pytest.approx((term.weights == 0).mean())
+    assert not raw.certificate.is_pure
+    assert raw.certificate.is_raw
+
+
+def _parity(n_features):
+    """All rows of zeros and ones, most of them twice, and a tree that has all features in every leaf."""
+    tree = pytest.importorskip("sklearn.tree")
+    rows = np.array(list(itertools.product([0.0, 1.0], repeat=n_features)))
+    rows = np.concatenate([rows, rows[1:]])
+    return fit(tree.DecisionTreeRegressor(random_state=0), rows, rows.sum(axis=1) % 2), rows
+
+
+def test_raw_terms_without_those_of_the_kept_order_are_not_pure():
+    """The tree is one table of two features, whose slices have means near one half."""
+    model, rows = _parity(2)
+    raw = treeanova.decompose(model, rows, density="empirical", max_order=1).raw
+    assert list(raw.terms) == [("x0", "x1")]
+    assert not raw.certificate.is_pure
+    assert raw.certificate.terms["x0", "x1"].impurity == pytest.approx(_largest_slice_mean(raw.terms["x0", "x1"]))
+
+
+def test_raw_terms_at_rows_are_not_pure(tmp_path):
+    model, rows = _parity(3)
+    raw = treeanova.decompose(model, rows, density="empirical", tensor_order=2).raw
+    raw.save(tmp_path / "raw.tav")
+    for one in (raw, treeanova.load(tmp_path / "raw.tav")):
+        assert list(one.terms) == [("x0", "x1", "x2")]
+        assert not one.certificate.terms
+        assert not one.certificate.is_pure
+        assert one.certificate.is_raw
+        assert one.certificate.purity == "order 3 not purified"
+        assert "accura" not in f"{one}{one.certificate}"
+        assert one.truncate(2).certificate.is_raw
+
+
+def test_a_saved_table_is_cut_without_the_share_of_its_remainder(triple, tmp_path):
+    model, rows = triple
+    fx = treeanova.decompose(model, rows, density=lambda _, axes: np.ones([axis.size for axis in axes]))
+    fx.save(tmp_path / "fx.tav")
+    cut = treeanova.load(tmp_path / "fx.tav").truncate(1)
+    assert cut == fx.truncate(1)
+    assert cut.certificate.remainder_share is None
+
+
 def test_the_certificate_tells_the_share_of_the_remainder():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(400, 3))

@@ -109,6 +109,8 @@ class HigherCertificate:
     mean_error
         Standard error of the intercept as the mean of the score, relative to the score's standard deviation; 0 if the
         mean is exact.
+    is_raw
+        Whether these are terms before purification, whose slice means were not measured.
 
     Examples
     --------
@@ -134,6 +136,7 @@ class HigherCertificate:
     skipped: tuple[str, ...] = ()
     table_error: float = 0.0
     mean_error: float = 0.0
+    is_raw: bool = False
 
     @property
     def purity(self) -> float:
@@ -177,6 +180,8 @@ class HigherCertificate:
             return f"{orders} in the remainder"
         if self.is_exact:
             return f"{orders} pure in closed form"
+        if self.is_raw:
+            return f"{orders} not purified"
         if self.measured is None:
             return f"{orders} {self._phrase_of_correction()}, purity not measured"
         which = (
@@ -191,7 +196,7 @@ class HigherCertificate:
     @property
     def accuracy(self) -> str:
         """How accurate the tables of lower orders are, in words; empty if nothing was estimated."""
-        if self.is_exact:
+        if self.is_exact or self.is_raw:
             return ""
         tables = f"tables of {text_of_orders(range(1, self.orders[0]))}"
         correction = f"{text_of_orders(self.orders)} {self._phrase_of_correction()}"
@@ -217,6 +222,8 @@ class HigherCertificate:
         phrases = [f"{text_of_orders(self.orders)}: {terms}"]
         if self.is_exact:
             return f"{phrases[0]}; pure in closed form, features being independent"
+        if self.is_raw:
+            return f"{phrases[0]}; not purified"
         if self.n_corrected:
             cells = ", ".join(f"{bins} at order {order}" for order, bins in self.bins.items())
             corrected = f"{self.n_corrected:,} corrected for dependence on coarse bins ({cells})"
@@ -334,6 +341,8 @@ class Certificate:
     @property
     def is_raw(self) -> bool:
         """Whether these are terms before purification."""
+        if self.higher is not None and self.higher.is_raw:
+            return True
         return len(self.terms) > 0 and all(term.method == "none" for term in self.terms.values())
 
     @property
@@ -474,7 +483,7 @@ class Certificate:
         ]
         if len(shown) < (n_terms := len(self.terms)):
             rows.append(f"the {len(shown)} least pure of {n_terms:,} terms with tables; `terms` has all of them")
-        if self.higher is not None and not self.higher.is_exact:
+        if self.higher is not None and not (self.higher.is_exact or self.higher.is_raw):
             more = self.higher.table_error
             above = "was not measured" if math.isnan(more) else f"adds up to about {more:.1e}"
             rows.append(f"error: of purification alone; what the correction of higher orders leaves {above}")

@@ -9,15 +9,22 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from scipy.special import gammaln
 
-from treeanova.anova.certificate import Certificate, TermCertificate, impurity, sentence_of_aliases
+from treeanova.anova.cascade import measure
+from treeanova.anova.certificate import (
+    Certificate,
+    HigherCertificate,
+    TermCertificate,
+    impurity,
+    sentence_of_aliases,
+)
 from treeanova.anova.purify import report_impurity
-from treeanova.anova.solvers.base import Options
+from treeanova.anova.solvers.base import Options, Solution
 from treeanova.anova.support import largest
 from treeanova.core.arrays import BinIndices, Floats, Key, Names
 from treeanova.core.progress import Clock
 from treeanova.decomposition.function import Function
 from treeanova.density.base import Density
-from treeanova.density.statistics import Statistics
+from treeanova.density.statistics import NoRowsError, Statistics
 from treeanova.errors import AliasWarning
 from treeanova.model.grid import Grid, binning_by
 from treeanova.model.rows import Rows
@@ -181,20 +188,51 @@ def remainder_share(function: Function, density: Density, steps: float = _STEPS)
     if statistics is None or not len(statistics.sample) or not function.has_remainder:
         return None
     rng, n_rows = np.random.default_rng(0), _n_affordable_rows(function, _REMAINDER_ROWS, steps)
-    codes, weights = some_of(function.terms.points(density.population, n_rows, rng), n_rows, rng)
+    try:
+        points = function.terms.points(density.population, n_rows, rng)
+    except NoRowsError:  # a saved table has no weights of other features than those of its terms
+        return None
+    codes, weights = some_of(points, n_rows, rng)
     values = function.all_at(codes)
     both = np.stack([values[:, -1], values.sum(axis=1)], axis=1)
     remainder, score = moments_of_values(both, weights).variance
     return float(np.divide(remainder, score, out=np.zeros_like(score), where=score > 0).max())
 
 
-def certify_raw(
-    pure: Certificate, names_of: Callable[[Key], Names], tensors: Mapping[Key, Floats], weights: Mapping[Key, Floats]
-) -> Certificate:
-    """Return the certificate of raw tables and weights by key: slice means are measured, nothing was solved."""
-    measured = measured_again(pure, names_of, tensors, weights).terms
-    terms = {names: dataclasses.replace(term, method="none") for names, term in measured.items()}
-    return dataclasses.replace(pure, terms=terms, higher=None)
+def certify_raw(pure: Certificate, function: Function, density: Density, *, is_cut: bool) -> Certificate:
+    """Return the certificate of a function's raw terms: slice means are measured, nothing was solved."""
+    # `is_cut`: the pure terms have a remainder that the raw ones do not have.
+    terms, names = function.terms, function.grid.schema.names
+    measured: dict[Names, TermCertificate] = {}
+    for key, values in terms.effects.terms.items():
+        features = tuple(names[j] for j in key)
+        measured[features] = _measured_raw(pure.terms.get(features), values, terms.weights[key])
+    orders = [len(key) for key in terms.keys_at_rows]
+    higher = None
+    if orders:
+        higher = HigherCertificate(
+            (min(orders), max(orders)), len(orders), 0, 0.0, {}, 0.0, is_exact=False, is_raw=True
+        )
+    error = pure.reconstruction_error
+    if is_cut and not function.scope.is_part:
+        error = _reconstruction_error(function, density.statistics, None, _STEPS)
+    return dataclasses.replace(
+        pure,
+        terms=measured,
+        reconstruction_error=error,
+        higher=higher,
+        remainder_share=remainder_share(function, density),
+        mean_gap=0.0,
+    )
+
+
+def _measured_raw(pure: TermCertificate | None, values: Floats, weights: Floats) -> TermCertificate:
+    """Return the certificate of a raw table, outputs last, with what is known of its weights from the pure term."""
+    outputs_first = np.ascontiguousarray(np.moveaxis(values, -1, 0))
+    if pure is None:
+        return measure(outputs_first, weights, largest(outputs_first), Solution([], "none", 0, 0.0))
+    slice_mean = impurity(outputs_first, weights, largest(outputs_first))
+    return dataclasses.replace(pure, impurity=slice_mean, method="none")
 
 
 def measured_again(

@@ -78,8 +78,11 @@ class Decomposition(Editing):
         terms, scope = self._function.source.raw(), dataclasses.replace(self._function.scope, order=None)
         effects = terms.effects
         weights = {key: self._weights_on(key, effects.binnings.get(key)) for key in effects.terms}
-        certificate = certify_raw(self.certificate, self._names, effects.terms, weights)
-        return self._with(terms=dataclasses.replace(terms, weights=weights), scope=scope, certificate=certificate)
+        terms = dataclasses.replace(terms, weights=weights)
+        function = dataclasses.replace(self._function, terms=terms, scope=scope)
+        is_cut = self._function.scope.order is not None
+        certificate = certify_raw(self.certificate, function, self.density, is_cut=is_cut)
+        return self._with(terms=terms, scope=scope, certificate=certificate)
 
     def _with(self, *, certificate: Certificate, model: Any = _SAME, **changes: Any) -> Decomposition:
         """Return the same with another source, terms or scope, and without cached moments; it cannot be undone."""

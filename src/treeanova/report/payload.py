@@ -108,7 +108,7 @@ def _check_cells(fx: Decomposition) -> Check | None:
 
 def _check_higher_orders(fx: Decomposition) -> Check | None:
     higher = fx.certificate.higher
-    if higher is None:
+    if higher is None or higher.is_raw:
         return None
     low, high = higher.orders
     orders = f"Terms of {low} to {high} features" if high > low else f"Terms of {low} features"

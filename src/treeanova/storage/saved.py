@@ -352,7 +352,10 @@ def _checked_certificate(certificate: Certificate, names: Sequence[str]) -> Cert
     higher = certificate.higher
     if not all(key and set(key) <= set(names) for key in (*certificate.terms, *certificate.aliases)):
         raise ValueError("a certificate must name features")
-    if higher is not None and not (1 if higher.is_exact else 2) <= higher.orders[0] <= higher.orders[1]:
+    if (
+        higher is not None
+        and not (1 if higher.is_exact or higher.is_raw else 2) <= higher.orders[0] <= higher.orders[1]
+    ):
         raise ValueError("orders without tables must ascend, above those with tables")
     for measured in (certificate, *certificate.terms.values(), *([] if higher is None else [higher])):
         codec.check_measures(measured, but=["mean_gap"])
