@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 import scipy.optimize
+from sklearn.tree import DecisionTreeRegressor
 
 import treeanova
 from tests.support.training import fit
@@ -332,3 +333,41 @@ def test_a_rounded_cut_passes_at_most_a_tenth_of_the_lighter_step(problem):
         for cut, end, lighter in zip(after, ends, np.minimum(steps[:-1], steps[1:]), strict=True):
             # The mass within a bin is taken as spread evenly, which these rows follow roughly.
             assert abs((X[:, j] <= cut).mean() - end) <= 0.1 * lighter + 0.1 * bin_mass
+
+
+def test_differences_are_to_the_best_of_the_path_even_if_it_may_not_be_chosen(problem):
+    fx, X, y = problem
+    free, limited = (fx.simplify(X, y, max_terms=n, loss="squared") for n in (None, 1))
+    assert limited.n_terms == 1 < free.n_terms
+    for name in ("loss", "difference", "error"):
+        np.testing.assert_array_equal(limited.path[name], free.path[name])
+    np.testing.assert_allclose(limited.path["difference"], limited.path["loss"] - limited.path["loss"].min())
+
+
+@pytest.mark.parametrize("term", [("x0", "x4"), ("x1", "x4")])
+def test_a_weak_term_that_must_stay_has_cells_on_all_axes(problem, term):
+    fx, X, y = problem
+    chosen = fx.simplify(X, y, keep=[term], loss="squared").chosen
+    assert min(chosen.terms[term].values.shape) >= 2
+    assert np.ptp(chosen.terms[term].values) > 0
+    assert chosen.certificate.is_pure
+
+
+def test_a_term_that_must_stay_in_one_cell_is_named_and_pure(problem):
+    fx, X, y = problem
+    simple = fx.simplify(X, y, keep=["x0 × x4"], max_steps=1, loss="squared")
+    assert "kept, but zero everywhere: x0 × x4" in simple.notes
+    assert np.abs(simple.chosen.terms["x0", "x4"].values).max() < 1e-12
+    assert simple.chosen.certificate.is_pure
+
+
+def test_steps_have_a_share_of_all_rows_where_values_are_missing():
+    """Ten steps of equal mass, and half of the rows missing: a step of 8 % of all rows takes two of them."""
+    rng = np.random.default_rng(0)
+    X = rng.permutation(np.append(np.repeat(np.arange(10.0), 60), np.full(600, np.nan)))[:, None]
+    y = np.where(np.isnan(X[:, 0]), -3.0, X[:, 0]) + 0.01 * rng.normal(size=len(X))
+    model = fit(DecisionTreeRegressor(max_leaf_nodes=11), X, y)
+    simple = treeanova.decompose(model, X, density="empirical").simplify(X, y, min_bin=0.08)
+    [term] = simple.chosen.terms.values()
+    assert len(term.values) > 2
+    assert min(term.weights) >= 0.08

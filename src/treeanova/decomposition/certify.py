@@ -41,6 +41,7 @@ _ALIAS_ROWS = 1000
 _WAYS = 1e6  # to divide the rows: what fewer allow may be chance
 _STEPS = 2.0**29  # products of all terms at rows
 _STEPS_PER_SECOND = 1e8
+_ROUNDING = 1e-12  # of the largest table, below which a table is rounding
 
 Score = Callable[[Rows], Floats]
 
@@ -235,14 +236,30 @@ def _measured_raw(pure: TermCertificate | None, values: Floats, weights: Floats)
     return dataclasses.replace(pure, impurity=slice_mean, method="none")
 
 
+def sizes_of(tensors: Mapping[Key, Floats]) -> Floats:
+    """Return the largest absolute value of all tables, outputs last, for each output; 0 without tables."""
+    of_tables = [np.abs(values).reshape(-1, values.shape[-1]).max(axis=0) for values in tensors.values()]
+    return np.max(of_tables, axis=0) if of_tables else np.zeros(1)
+
+
 def measured_again(
-    before: Certificate, names_of: Callable[[Key], Names], tensors: Mapping[Key, Floats], weights: Mapping[Key, Floats]
+    before: Certificate,
+    names_of: Callable[[Key], Names],
+    tensors: Mapping[Key, Floats],
+    weights: Mapping[Key, Floats],
+    sizes: Floats | None = None,
 ) -> Certificate:
-    """Return the certificate of new tables and weights by key of terms that it had `before`, measured again."""
+    """Return the certificate of new tables and weights by key of terms that it had `before`, measured again.
+
+    Slice means are relative to the term, or to the largest of all tables for a term that is nothing but rounding;
+    `sizes` are the largest values, per output, of tables that the new ones were made of.
+    """
     measured: dict[Names, TermCertificate] = {}
+    sizes = sizes_of(tensors) if sizes is None else np.maximum(sizes, sizes_of(tensors))
     for key, values in tensors.items():
         if names_of(key) in before.terms:
             outputs_first = np.ascontiguousarray(np.moveaxis(values, -1, 0))
-            slice_mean = impurity(outputs_first, weights[key], largest(outputs_first))
+            own = largest(outputs_first)
+            slice_mean = impurity(outputs_first, weights[key], np.where(own > _ROUNDING * sizes, own, sizes))
             measured[names_of(key)] = dataclasses.replace(before.terms[names_of(key)], impurity=slice_mean)
     return dataclasses.replace(before, terms=measured)

@@ -19,7 +19,7 @@ from treeanova.anova.certificate import Certificate, TermCertificate
 from treeanova.core.arrays import Floats, Key, Names, checked_whole, label_of, labels_of, single_threaded
 from treeanova.data.features import is_writable
 from treeanova.decomposition.answers import Answers
-from treeanova.decomposition.certify import measured_again
+from treeanova.decomposition.certify import measured_again, sizes_of
 from treeanova.decomposition.edited_tables import chosen_bins, made_monotone, merged, purified_edit, replaced, smoothed
 from treeanova.decomposition.function import Factors, check_editable, factors_of, output_position, scaled_terms
 from treeanova.decomposition.impact import History, Impact, impact_of, measured
@@ -673,7 +673,8 @@ class Editing(Answers):
         if density.ranks_on_population:  # the weights of tables are not those under which terms are pure
             weights = {key: density.table(key, effects.binnings.get(key)) for key in effects.terms}
         certificate = dataclasses.replace(before, terms=of_terms)
-        certificate = measured_again(certificate, self._names, effects.terms, weights)
+        sizes = sizes_of(self._function.effects.terms)
+        certificate = measured_again(certificate, self._names, effects.terms, weights, sizes)
         return dataclasses.replace(certificate, edits=(*self._function.scope.words, edit.words))
 
     def _certificate_of(self, terms: TermSet) -> Certificate:

@@ -222,11 +222,15 @@ def _best_constant(held: HeldOut, score: Floats) -> Floats:
 
 
 class Judgement(NamedTuple):
-    """Losses of all sizes on held-out folds; differences to the smallest loss, and their standard errors."""
+    """Losses of all sizes on held-out folds; differences to the smallest loss, and their standard errors.
+
+    `is_good`: at most one standard error above the smallest loss of the sizes that may be chosen.
+    """
 
     loss: Floats
     difference: Floats
     error: Floats
+    is_good: Bools
 
 
 def judge(problem: Problem, sizes: Sequence[int], folds: Ints, is_allowed: Bools, progress: Progress) -> Judgement:
@@ -241,9 +245,16 @@ def judge(problem: Problem, sizes: Sequence[int], folds: Ints, is_allowed: Bools
 
 def judged(problem: Problem, scores: Floats, is_allowed: Bools) -> Judgement:
     losses = np.array([problem.held(score).mean_loss(score) for score in scores])
-    best = problem.held(scores[np.where(is_allowed, losses, np.inf).argmin()])
-    changes = np.array([best.loss_change(score) for score in scores])
-    return Judgement(losses, changes[:, 0], changes[:, 1])
+    best, best_allowed = int(losses.argmin()), int(np.where(is_allowed, losses, np.inf).argmin())
+    difference, error = _differences(problem, scores, best)
+    excess, its_error = (difference, error) if best == best_allowed else _differences(problem, scores, best_allowed)
+    return Judgement(losses, difference, error, excess <= its_error)
+
+
+def _differences(problem: Problem, scores: Floats, place: int) -> Floats:
+    """Return the losses of all scores minus that of one, given by its place, and the standard errors."""
+    held = problem.held(scores[place])
+    return np.array([held.loss_change(score) for score in scores]).T
 
 
 def folds_of(n_rows: int, n_folds: int, group: npt.NDArray[Any] | None, seed: int) -> Ints:
@@ -302,8 +313,11 @@ def _cost_of_change(problem: Problem, score: Floats, other: Floats) -> tuple[flo
 
 
 def _ways(options: Options, tables: Tables, key: Key) -> list[Steps]:
+    """Return ways to divide a term; one that must stay has several cells on each axis, if the limits allow it."""
     axes, values, weights = tables.effects.axes_of(key), tables.values[key], tables.weights[key]
-    return steps_of(axes, values, weights, most=options.max_steps, least_share=options.min_bin)
+    ways = steps_of(axes, values, weights, most=options.max_steps, least_share=options.min_bin)
+    several = [way for way in ways if all(group.any() for group in way.groups)]
+    return several if several and key in options.keep else ways
 
 
 # The answer.
@@ -598,6 +612,7 @@ def simplify(
         key: _share(_variance(models[size].strengths.get(key, 0.0) * problem.values[:, i], held.weights), variance)
         for i, key in enumerate(keys)
     }
+    notes += _notes_on_kept(tables, models[size], options.keep, labels)
     path = [_path_row(tables, model, score, held.weights) for model in models.values()]
     return Simplification(
         _table(_PATH, path, settings.backend),
@@ -624,6 +639,7 @@ class Model:
     loss: float
     difference: float
     error: float
+    is_good: bool
 
 
 def _models(problem: Problem, keys: Sequence[Key], options: Options, progress: Progress) -> dict[int, Model]:
@@ -645,15 +661,23 @@ def _models(problem: Problem, keys: Sequence[Key], options: Options, progress: P
             if strength > 0 or place in problem.must_stay
         }
         intercept = problem.intercept + fit.constants[i]
-        models[len(strengths)] = Model(intercept, strengths, scores[i], *(float(numbers[i]) for numbers in judgement))
+        loss, difference, error = (float(numbers[i]) for numbers in judgement[:3])
+        is_good = bool(judgement.is_good[i])
+        models[len(strengths)] = Model(intercept, strengths, scores[i], loss, difference, error, is_good)
     return dict(sorted(models.items()))
 
 
 def _smallest_model(models: Mapping[int, Model], max_terms: int | None) -> int:
-    """Return the smallest size whose loss is at most one standard error above the smallest one."""
+    """Return the smallest size, at most `max_terms`, whose loss is at most one standard error above the smallest."""
     sizes = [size for size in models if max_terms is None or size <= max_terms]
-    good = [size for size in sizes if models[size].difference <= models[size].error]
+    good = [size for size in sizes if models[size].is_good]
     return good[0] if good else min(sizes, key=lambda size: models[size].loss)
+
+
+def _notes_on_kept(tables: Tables, model: Model, keep: Collection[Key], labels: Mapping[Key, str]) -> list[str]:
+    """Say which terms stay because they must, although they are constant or have the strength 0."""
+    idle = [labels[key] for key in sorted(keep) if not (tables.varies(key) and model.strengths[key] > 0)]
+    return [f"kept, but zero everywhere: {', '.join(idle)}"] if idle else []
 
 
 def _made(make: Make, tables: Tables, density: Density, model: Model) -> Any:

@@ -154,8 +154,11 @@ def _divisions(axis: Axis, values: Floats, weights: Floats, most: int, least_sha
     order = np.arange(n) if axis.is_ordered else _order_of_categories(rows[:n], masses[:n])
     blocks = _blocks(masses[:n].sum(axis=1)[order], _MOST_BINS_OF_PAIR if is_pair else _MOST_BINS)
     columns = _blocks(masses.sum(axis=0), _MOST_COLUMNS)
+    regular_share = float(masses[:n].sum()) / float(masses.sum())  # the rest is missing or unseen
     divisions = segmentations(
-        *_summed(rows[:n][order], masses[:n][order], blocks, columns), most=most, least_share=least_share
+        *_summed(rows[:n][order], masses[:n][order], blocks, columns),
+        most=most,
+        least_share=least_share / regular_share if regular_share > 0 else least_share,
     )
     sides = []
     for segments in divisions:
