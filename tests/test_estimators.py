@@ -410,3 +410,92 @@ def _expected_failures(estimator):
 )
 def test_the_conventions_of_scikit_learn(estimator, check):
     check(estimator)
+
+
+def plain_rows(n_rows=200):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, 2))
+    return X, X[:, 0] + 0.3 * rng.normal(size=n_rows)
+
+
+def small():
+    return AdditiveRegressor(n_bags=2, simplify=False)
+
+
+@pytest.mark.parametrize("factor", [5.0, 1e-5, 1 / 200])
+def test_weights_have_no_scale(factor):
+    X, y = plain_rows()
+    ones, others = (fit(small(), X, y, sample_weight=np.full(len(y), weight)) for weight in (1.0, factor))
+    assert len(others.decomposition_) > 0
+    np.testing.assert_allclose(others.predict(X), ones.predict(X), rtol=0, atol=1e-12)
+
+
+def test_a_constant_outcome_has_no_terms():
+    X, _ = plain_rows()
+    model = fit(AdditiveRegressor(n_bags=2), X, np.full(len(X), 3.0))
+    assert len(model.decomposition_) == 0
+    np.testing.assert_array_equal(model.predict(X), 3.0)
+
+
+@pytest.mark.parametrize("n_rows", [2, 3])
+def test_too_few_rows_are_counted(n_rows):
+    X, y = plain_rows()
+    with pytest.raises(ValueError, match=f"at least 4 rows with weight, got {n_rows}; add rows"):
+        fit(AdditiveRegressor(n_bags=2), X[:n_rows], y[:n_rows])
+    fit(AdditiveRegressor(n_bags=2), X[:4], y[:4])
+
+
+def test_outcomes_of_rows_without_weight_do_not_matter():
+    X, y = plain_rows()
+    has_weight = np.arange(len(y)) >= 5
+    weights = shifted(has_weight.astype(float))
+    model, other = (
+        fit(small(), X, np.where(has_weight, y, of_none), sample_weight=weights) for of_none in (np.nan, 0.0)
+    )
+    assert np.isfinite(model.predict(X)).all()
+    np.testing.assert_array_equal(model.predict(X), other.predict(X))
+
+
+def test_masked_values_are_missing_in_rows_and_refused_in_outcomes():
+    X, y = plain_rows()
+    mask = np.zeros(X.shape, dtype=bool)
+    mask[:20, 0] = True
+    masked, missing = np.ma.array(np.where(mask, 999.0, X), mask=mask), np.where(mask, np.nan, X)
+    models = [fit(small(), rows, y) for rows in (masked, missing)]
+    np.testing.assert_array_equal(models[0].predict(masked), models[1].predict(missing))
+    for estimator, outcome in ((AdditiveRegressor(), y), (AdditiveClassifier(), y > 0)):
+        with pytest.raises(ValueError, match=r"`y` must have no masked values, got \d+ of 200"):
+            fit(estimator, X, np.ma.array(outcome, mask=mask[:, 0]))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"loss": "quantile"}, "`quantile` must be from 0 to 1 for the loss 'quantile', got None"),
+        ({"loss": "quantile", "quantile": 2.0}, "`quantile` must be from 0 to 1 for the loss 'quantile', got 2.0"),
+        ({"quantile": 0.3}, "`quantile` must be left out for the loss 'squared_error', got 0.3"),
+    ],
+)
+def test_a_quantile_goes_with_its_loss(options, message):
+    with pytest.raises(ValueError, match=message):
+        fit(AdditiveRegressor(**options), *plain_rows())
+
+
+def test_outcomes_of_other_kinds_are_named():
+    X, y = plain_rows()
+    for outcome, kind in ((y + 1j, "complex128"), (np.datetime64("2020-01-01", "D") + np.arange(200), "datetime64")):
+        with pytest.raises(TypeError, match=f"`y` must hold real numbers, got {kind}"):
+            fit(AdditiveRegressor(), X, outcome)
+    with pytest.raises(TypeError, match="`y` must hold labels of one type, got int and str"):
+        fit(AdditiveClassifier(), X, np.array([1, "a"] * 100, dtype=object))
+    with pytest.raises(ValueError, match="got one class, 'common'; add rows"):
+        fit(AdditiveClassifier(), X, np.array(["common"] * 200))
+
+
+def test_standard_errors_need_the_members_of_a_bag():
+    model = fit(AdditiveRegressor(n_bags=2), *plain_rows())
+    of_tables = AdditiveRegressor.from_decomposition(model.decomposition_)
+    with pytest.raises(NotFittedError, match="got an estimator that was made from a decomposition; call fit"):
+        of_tables.standard_errors()
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        AdditiveRegressor().standard_errors()

@@ -18,6 +18,7 @@ import narwhals.stable.v1 as nw
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
@@ -33,8 +34,8 @@ from treeanova._members import (
     trained_members,
     with_classes,
 )
-from treeanova.core.arrays import Floats, Ints, Names, checked_whole
-from treeanova.data.columns import as_table, check_nameless
+from treeanova.core.arrays import Floats, Ints, Names, check_unmasked, checked_whole
+from treeanova.data.columns import as_table, check_nameless, n_rows_of, rows_at
 from treeanova.decomposition.bags import Bag
 from treeanova.decomposition.decomposition import Decomposition, mean, simplify_bag
 from treeanova.decomposition.explanation import Explanation
@@ -44,6 +45,7 @@ from treeanova.density.statistics import checked_weights
 from treeanova.model.effects import is_classifier
 from treeanova.model.forest import Forest, weighted_sum
 
+_FEWEST_ROWS = 4  # so that each member is trained on two at least
 _LEAST_ROWS = 100  # for a simplification: fewer cannot tell terms from noise
 
 
@@ -55,8 +57,11 @@ class _Additive(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         n_bags = checked_whole("n_bags", self.n_bags, 2, "8 is the default")
         max_order = checked_whole("max_order", self.max_order, 1, "2 is the default")
         rows = Outcomes(X, y, None if sample_weight is None else checked_weights(sample_weight, len(y)))
-        if rows.weights is not None:
-            rows = rows.at(np.flatnonzero(rows.weights))
+        if rows.weights is not None:  # of mean 1, since members are regularised by absolute numbers
+            weights = rows.weights / rows.weights.max()
+            rows = rows._replace(weights=weights / weights.mean())
+        if len(rows.y) < _FEWEST_ROWS:
+            raise ValueError(f"`X` must have at least {_FEWEST_ROWS} rows with weight, got {len(rows.y)}; add rows.")
         rng, classes = check_random_state(self.random_state), getattr(self, "classes_", None)
         folds = folds_of(None if classes is None else rows.y, len(rows.y), n_bags, rng)
         seeds = rng.randint(2**31 - 1, size=folds.max() + 1)
@@ -66,7 +71,8 @@ class _Additive(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         else:
             members = trained_members(self.estimator, rows, folds, seeds)
         self._members = [with_classes(member, classes) for member in members]
-        if self.simplify and len(rows.y) >= _LEAST_ROWS and self._forests:
+        varies = np.ptp(rows.y) > 0  # a constant outcome needs no terms
+        if self.simplify and varies and len(rows.y) >= _LEAST_ROWS and self._forests:
             self._adopt(*self._simplified(rows, folds))
         else:
             self._adopt(self._mean(rows))
@@ -121,7 +127,12 @@ class _Additive(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
     @functools.cached_property
     def bag_(self) -> Bag:
         """The members of the bag, each decomposed under the density of `decomposition_`; made on first use."""
-        check_is_fitted(self, "_members")
+        check_is_fitted(self, "decomposition_")
+        if not hasattr(self, "_members"):
+            raise NotFittedError(
+                "standard errors and `bag_` must have the members of a bag, got an estimator that was made from a "
+                "decomposition; call fit()."
+            )
         fx = self.decomposition_
         options: dict[str, Any] = {"density": self.density, "n_jobs": self.n_jobs, **self._orders}
         return Bag(fx, tuple(decompose(member, fx.statistics, **options) for member in self._members))
@@ -296,8 +307,22 @@ class AdditiveRegressor(RegressorMixin, _Additive):  # type: ignore[misc]  # sci
         >>> treeanova.AdditiveRegressor(n_bags=2).fit(X, np.random.default_rng(0).normal(size=60))
         AdditiveRegressor(n_bags=2)
         """
+        self._check_quantile()
+        X, y, sample_weight = _with_weight(X, y, sample_weight)
+        _check_real(y)
         rows, outcome = _checked_rows(self, X, y)
         return self._fit(rows, np.asarray(outcome, dtype=np.float64), sample_weight)
+
+    def _check_quantile(self) -> None:
+        needs_level = self.loss == "quantile"
+        if needs_level and (self.quantile is None or not 0 <= self.quantile <= 1):
+            raise ValueError(
+                f"`quantile` must be from 0 to 1 for the loss 'quantile', got {self.quantile!r}; 0.5 is the median."
+            )
+        if not needs_level and self.quantile is not None:
+            raise ValueError(
+                f"`quantile` must be left out for the loss {self.loss!r}, got {self.quantile!r}; pass loss='quantile'."
+            )
 
     def predict(self, X: Any) -> Floats:
         """Predict the outcome of each row.
@@ -455,14 +480,15 @@ class AdditiveClassifier(ClassifierMixin, _Additive):  # type: ignore[misc]  # s
         >>> treeanova.AdditiveClassifier(n_bags=2).fit(X, np.random.default_rng(0).integers(0, 2, 60))
         AdditiveClassifier(n_bags=2)
         """
+        X, y, sample_weight = _with_weight(X, y, sample_weight)
+        _check_labels(y)
         rows, outcome = _checked_rows(self, X, y)
         check_classification_targets(outcome)
-        weighted = slice(None) if sample_weight is None else checked_weights(sample_weight, len(outcome)) > 0
-        self.classes_ = np.unique(outcome[weighted])
+        self.classes_ = np.unique(outcome)
         if len(self.classes_) < 2:
-            raise ValueError(f"`y` must have at least two classes, got one class, {self.classes_[0]!r}; add rows.")
-        # Rows without weight may have other classes; they are left out below.
-        return self._fit(rows, np.searchsorted(self.classes_, outcome) % len(self.classes_), sample_weight)
+            label = self.classes_.tolist()[0]
+            raise ValueError(f"`y` must have at least two classes, got one class, {label!r}; add rows.")
+        return self._fit(rows, np.searchsorted(self.classes_, outcome), sample_weight)
 
     def decision_function(self, X: Any) -> Floats:
         """Return the score of each row: log-odds of the second of two classes, or one score per class.
@@ -582,9 +608,42 @@ def _of_decomposition(estimator: Any, fx: Decomposition, *, needs_classes: bool)
     return estimator
 
 
+def _with_weight(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Return rows, outcomes and weights without the rows of weight zero, whatever their outcome; refuse masked ones."""
+    X = _without_mask(X)
+    if sample_weight is not None and y is not None:
+        outcome = np.asarray(y) if not isinstance(y, np.ma.MaskedArray) else y
+        weights = checked_weights(sample_weight, n_rows_of(X))
+        if outcome.shape[:1] == weights.shape and not weights.all():
+            places = np.flatnonzero(weights)
+            X, y, sample_weight = rows_at(X, places), outcome[places], weights[places]
+    check_unmasked("y", y)
+    return X, y, sample_weight
+
+
+def _without_mask(X: Any) -> Any:
+    """Return a masked array with NaN in place of masked values, as missing; other rows as they are."""
+    return np.ma.filled(X.astype(np.float64), np.nan) if isinstance(X, np.ma.MaskedArray) else X
+
+
+def _check_real(y: Any) -> None:
+    kind = np.asarray(y).dtype
+    if kind.kind in "cmM":
+        raise TypeError(f"`y` must hold real numbers, got {kind}; convert it.")
+
+
+def _check_labels(y: Any) -> None:
+    """Raise TypeError for labels of text mixed with others, which have no order."""
+    labels = np.asarray(y)
+    kinds = {type(label) for label in labels.ravel().tolist()} if labels.dtype == object else set()
+    if len(kinds) > 1 and any(issubclass(kind, str) for kind in kinds):
+        names = " and ".join(sorted(kind.__name__ for kind in kinds))
+        raise TypeError(f"`y` must hold labels of one type, got {names}; convert them, as by y.astype(str).")
+
+
 def _checked_rows(estimator: Any, X: Any, y: Any = "no_validation", *, is_new: bool = True) -> Any:
     """Check rows as scikit-learn does, with outcomes if given; tables stay tables, for their categories."""
-    is_number = isinstance(estimator, RegressorMixin)
+    X, is_number = _without_mask(X), isinstance(estimator, RegressorMixin)
     if not nw.dependencies.is_into_dataframe(X):
         check_nameless(X)
         checks: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}

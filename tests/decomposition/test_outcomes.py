@@ -9,6 +9,7 @@ import pytest
 
 from treeanova.decomposition.held_out import outcome_of, questions_of
 from treeanova.model import Feature, Schema
+from treeanova.testing import example
 
 REGRESSION = Schema((Feature("a"),), objective="squared")
 BINARY = dataclasses.replace(REGRESSION, link="logit", classes=("no", "yes"), objective="log")
@@ -118,7 +119,7 @@ COX = dataclasses.replace(REGRESSION, link="log", objective="cox")
         (REGRESSION, np.zeros((3, 1, 1)), "`y` must have one or two axes, got 3"),
         (TARGETS, [1.0, 2.0, 3.0], "`y` must have 2 columns, .* got 1"),
         (BINARY, ["yes", "yes", "yes"], "`y` must hold at least two classes, got 'yes' in all 3 rows"),
-        (BINARY, ["yes", "no", "maybe"], "`y` must hold the classes of the model, 'no', 'yes', got maybe"),
+        (BINARY, ["yes", "no", "maybe"], "`y` must hold the classes of the model, 'no', 'yes', got 'maybe'"),
         (BINARY, ["yes", None, "no"], "`y` must have no missing values, got 1 in 3 rows"),
         (BINARY, [["yes", "no"]] * 3, "`y` must be one column of labels, got 2 columns"),
         (COUNTS, [1.0, -2.0, 3.0], "`y` must not be negative for Poisson loss, got -2"),
@@ -137,3 +138,94 @@ def test_bad_outcomes_are_refused(schema, y, message):
 def test_text_is_no_number():
     with pytest.raises(TypeError, match="`y` must hold numbers, got 'a'"):
         outcome(REGRESSION, ["a", "b"], 2)
+
+
+def regression():
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 2, size=(200, 2))
+    fx, _ = example()
+    return fx, rows, rows[:, 0] + rng.normal(size=200)
+
+
+@pytest.mark.parametrize("answer", ["validate", "simplify"])
+def test_masked_values_are_refused_where_missing_ones_are(answer):
+    fx, rows, y = regression()
+    is_masked = np.arange(200) < 30
+    masked = np.ma.array(np.where(is_masked, -9999.0, y), mask=is_masked)
+    ask = getattr(fx, answer)
+    with pytest.raises(ValueError, match="`y` must have no masked values, got 30 of 200; leave these rows out"):
+        ask(rows, masked)
+    with pytest.raises(ValueError, match="`sample_weight` must have no masked values, got 30 of 200"):
+        ask(rows, y, sample_weight=np.ma.array(np.ones(200), mask=is_masked))
+    assert ask(rows, masked, sample_weight=~is_masked).model_loss == pytest.approx(ask(rows[30:], y[30:]).model_loss)
+    assert ask(rows, np.ma.array(y)).model_loss == ask(rows, y).model_loss
+
+
+def test_masked_weights_and_groups_are_refused_by_all_answers():
+    fx, rows, _ = regression()
+    weights, group = (np.ma.array(column, mask=np.arange(200) < 30) for column in (np.ones(200), rows[:, 1] == 0))
+    with pytest.raises(ValueError, match="`sample_weight` must have no masked values"):
+        fx.gap(rows, rows[:, 0] == 0, sample_weight=weights)
+    with pytest.raises(ValueError, match="`group` must have no masked values"):
+        fx.gap(rows, group)
+    with pytest.raises(ValueError, match="`sample_weight` must have no masked values"):
+        fx.with_density("empirical", rows, sample_weight=weights)
+
+
+def test_masked_cells_of_a_density_are_refused():
+    fx, _, _ = regression()
+    table = np.ma.array(np.full((2, 2), 0.25), mask=[[True, False], [False, False]])
+    with pytest.raises(ValueError, match="`density` must have no masked values, got 1 of 4"):
+        fx.with_density({("x0", "x1"): table})
+
+
+def test_masked_rows_are_missing_values():
+    fx, X = example()
+    rows = np.ma.array(X.astype(float), mask=np.zeros(X.shape, dtype=bool))
+    rows.mask[0, 0] = True
+    missing = np.where(np.ma.getmaskarray(rows), np.nan, X)
+    np.testing.assert_array_equal(fx.decision_function(rows), fx.decision_function(missing))
+
+
+def test_a_loss_of_the_user_may_work_in_place():
+    fx, rows, y = regression()
+
+    def in_place(score, outcome):
+        score -= outcome
+        outcome[:] = 0
+        score **= 2
+        return score
+
+    before = y.copy()
+    by_hand = np.mean((fx.decision_function(rows) - y) ** 2)
+    assert fx.validate(rows, y, loss=in_place).model_loss == pytest.approx(by_hand)
+    np.testing.assert_array_equal(y, before)
+    changes = [fx.validate(rows, y, loss=loss).table["loss_change"] for loss in (in_place, "squared")]
+    np.testing.assert_allclose(*changes)
+
+
+@pytest.mark.parametrize("kind", ["datetime64", "timedelta64", "complex128"])
+def test_dates_and_complex_numbers_are_no_outcomes_of_a_regression(kind):
+    fx, rows, y = regression()
+    outcome = y + 1j if kind == "complex128" else np.arange(200).astype(f"{kind}[D]")
+    with pytest.raises(TypeError, match=f"`y` must hold real numbers, got {kind}"):
+        fx.validate(rows, outcome)
+
+
+def test_groups_are_for_rankings():
+    fx, rows, y = regression()
+    with pytest.raises(ValueError, match="`group` must be left out for squared error, got groups"):
+        fx.validate(rows, y, group=np.arange(200) // 10)
+
+
+def test_labels_of_another_type_are_told_from_those_of_the_model():
+    schema = dataclasses.replace(REGRESSION, link="logit", objective="log", classes=(False, True))
+    [question] = questions_of(schema, None)
+    with pytest.raises(ValueError, match="classes of the model, False, True, got 'False', 'True'"):
+        outcome_of(schema, question, np.array(["False", "True"]), 2)
+
+
+def test_one_column_is_one():
+    [question] = questions_of(REGRESSION, "squared")
+    with pytest.raises(ValueError, match="`y` must have 1 column, one for each output of the model, got 2"):
+        outcome_of(REGRESSION, question, np.arange(6.0).reshape(3, 2), 3)

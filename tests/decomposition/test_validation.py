@@ -388,3 +388,14 @@ def test_outcomes_too_large_or_too_small_for_squares_are_refused(unit):
     with pytest.raises(ValueError, match=r"must have sizes between 1e-70 and 1e\+70 for errors of losses, got"):
         validation(unit)
     assert validation(1e-60).significant == validation(1.0).significant != ()
+
+
+def test_the_text_counts_the_p_values_that_holm_corrects_for():
+    fx, x = written_down("squared")
+    y = outcome_of("squared", x, np.random.default_rng(1))
+    validation = fx.validate(x, y)
+    table = validation.table.copy()
+    table.loc[0, ["p_value", "p_holm"]] = np.nan
+    for tested, n_tests in ((validation.table, len(table)), (table, len(table) - 1)):
+        text = str(dataclasses.replace(validation, table=tested))
+        assert f"corrected for all {n_tests} p-values (Holm)" in text

@@ -51,6 +51,13 @@ def checked_seed(number: Any) -> int:
     return checked_whole("random_state", number, 0, "0 is the default")
 
 
+def check_unmasked(name: str, values: Any) -> None:
+    """Raise ValueError if the argument is an array with masked entries, whose mask numpy would forget."""
+    n_masked = int(np.ma.getmaskarray(values).sum()) if isinstance(values, np.ma.MaskedArray) else 0
+    if n_masked:
+        raise ValueError(f"`{name}` must have no masked values, got {n_masked} of {values.size}; leave these rows out.")
+
+
 @functools.cache
 def _controller() -> threadpoolctl.ThreadpoolController:
     """Return the controller of BLAS threads; it finds loaded libraries only, so scipy's is imported first."""

@@ -375,7 +375,8 @@ class Answers(Predictions):
             " of sqrt" for models of a function of the outcome, such as "squared of log"; or a function of scores and
             outcomes that returns the loss of each row.
         group
-            The group of each row, its query, for models that rank rows within groups.
+            The group of each row, its query, for models that rank rows within groups; refused for others, whose rows
+            are taken as independent.
         sample_weight
             Weights of the rows. Rows of weight zero, or below 1e-12 of the largest, are left out.
         progress

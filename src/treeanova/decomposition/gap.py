@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.core.arrays import Bools, Floats, Ints, check_unmasked
 from treeanova.core.progress import reporting
 from treeanova.data.columns import column_named, encode, printable
 from treeanova.data.features import Schema, distinct, is_missing
@@ -305,6 +305,7 @@ def _labels_of_groups(X: Any, group: Any, schema: Schema, n_rows: int) -> tuple[
     if isinstance(group, str):
         column = column_named(X, group, schema)
     else:
+        check_unmasked("group", group)
         column = group.to_numpy() if hasattr(group, "to_numpy") else np.asarray(group)
         if column.ndim != 1:
             raise ValueError(f"`group` must be the name of a column or one entry per row, got {column.ndim} axes.")

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import scipy.sparse
 import scipy.special
 
-from treeanova.core.arrays import Floats, Ints
+from treeanova.core.arrays import Floats, Ints, check_unmasked
 from treeanova.data.features import Schema, is_missing
 from treeanova.decomposition.losses import (
     LOSS_NAMES,
@@ -107,6 +107,7 @@ def outcome_of(schema: Schema, question: Question, y: Any, n_rows: int, is_count
         raise ValueError(f"`y` must have one or two axes, got {values.ndim}; pass a column.")
     if len(values) != n_rows:
         raise ValueError(f"`y` must have one entry per row of `X`, {n_rows}, got {len(values)}; pass the same rows.")
+    check_unmasked("y", y[is_counted] if isinstance(y, np.ma.MaskedArray) else y)
     values = values[is_counted]
     kind = question.loss.outcome
     if kind == "anything":
@@ -130,7 +131,8 @@ def _columns_of_outputs(schema: Schema, question: Question, outcome: Floats) -> 
         return outcome
     if outcome.shape[1] != n_outputs:
         raise ValueError(
-            f"`y` must have {n_outputs} columns, one for each output of the model, got {outcome.shape[1]}."
+            f"`y` must have {n_outputs} column{'s' * (n_outputs > 1)}, one for each output of the model, got "
+            f"{outcome.shape[1]}; pass the same targets as for training."
         )
     return outcome[:, question.outputs]
 
@@ -147,7 +149,7 @@ def _indicators(values: npt.NDArray[Any], schema: Schema) -> Floats:
             f"`y` must have no missing values, got {missing} in {len(outcomes)} rows; leave these rows out."
         )
     positions = {label: position for position, label in enumerate(labels)}
-    unknown = sorted({str(value) for value in outcomes if value not in positions})
+    unknown = sorted({repr(value) for value in outcomes if value not in positions})
     if unknown:
         raise ValueError(
             f"`y` must hold the classes of the model, {first_texts(map(repr, labels))}, got {first_texts(unknown)}; "
@@ -165,6 +167,8 @@ def _indicators(values: npt.NDArray[Any], schema: Schema) -> Floats:
 
 def _as_floats(values: npt.NDArray[Any]) -> Floats:
     """Convert an outcome; raise TypeError if it does not hold numbers."""
+    if values.dtype.kind in "cmM":
+        raise TypeError(f"`y` must hold real numbers, got {values.dtype}; convert it as for training.")
     try:
         return values.astype(np.float64)
     except (TypeError, ValueError):

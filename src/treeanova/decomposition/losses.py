@@ -454,7 +454,7 @@ class UserLoss(Loss):
 
     def per_row(self, score: Floats, outcome: Any) -> Floats:
         flat_score = score[:, 0] if score.shape[1] == 1 else score
-        loss = np.asarray(self.function(flat_score, outcome), dtype=np.float64)
+        loss = np.asarray(self.function(flat_score.copy(), outcome.copy()), dtype=np.float64)  # it may work in place
         if loss.shape != (len(score),) or not np.isfinite(loss).all():
             what = f"shape {loss.shape}" if loss.shape != (len(score),) else "losses that are not finite"
             raise ValueError(

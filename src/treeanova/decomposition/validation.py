@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.core.arrays import Bools, Floats, Key
+from treeanova.core.arrays import Bools, Floats, Key, check_unmasked
 from treeanova.core.progress import Progress, counted, one_step
 from treeanova.data.columns import encode, frame, printable
 from treeanova.data.files import records
@@ -41,7 +41,7 @@ class Validation(Result):
         Table with a row per term, and per target if there are several, the largest change of loss first. `loss_change`
         is the mean loss without the term minus that of the model, and `error` its standard error. `p_value` is
         one-sided, for the term's coefficient in a regression of the outcome on all terms and on curves of all features;
-        `p_holm` is corrected for the number of rows of the table by Holm's method. `aliases` names other terms that
+        `p_holm` is corrected for the number of p-values of the table by Holm's method. `aliases` names other terms that
         these rows cannot distinguish from the term: they are tested as one sum. `slope` is the multiple of the term
         with the smallest loss: 1 for a calibrated term, 0 for noise, above 1 for one that is shrunk too much. `share`
         is the share of the outcome's variance that the term explains, and `model_share` its share of the score's
@@ -53,7 +53,8 @@ class Validation(Result):
     n_rows
         Number of held-out rows; those of weight zero do not count.
     dispensable
-        Labels of interactions without which the loss grows by at most two standard errors.
+        Labels of interactions without which the loss grows by at most two standard errors; among them sums of
+        interactions that are not listed one by one, such as the remainder.
     significant
         Labels of terms with `p_holm` below 0.05, alone or with their aliases.
     groups
@@ -92,6 +93,7 @@ class Validation(Result):
 
     def _text_of_top(self, top: int) -> str:
         rows = records(self.table)
+        n_tests = sum(not np.isnan(row["p_value"]) for row in rows)
         lines = [
             {"term": row["term"]}
             | ({"output": row["output"]} if "output" in row else {})
@@ -112,7 +114,7 @@ class Validation(Result):
             f"   Interactions that can be left out (the loss grows by at most two errors): "
             f"{first_names_text(self.dispensable)}\n"
             "2. Does the outcome follow the term, given all the others? (p, one-sided)\n"
-            f"   Significant, corrected for all {len(lines)} rows (Holm): {first_names_text(self.significant)}\n"
+            f"   Significant, corrected for all {n_tests} p-values (Holm): {first_names_text(self.significant)}\n"
             f"{''.join(f'   {note}{chr(10)}' for note in (*tested, *self.notes))}\n"
             f"{aligned_rows(lines, top)}\n\n"
             "slope: 1 calibrated, 0 noise; explains: share of the outcome's variance, next to the term's share of the\n"
@@ -143,6 +145,11 @@ def validate(
     """Test each term at held-out rows; `group` is for rankings, `loss` by default the model's objective."""
     schema = function.grid.schema
     questions = questions_of(schema, loss)
+    if group is not None and all(question.loss.outcome != "grades" for question in questions):
+        raise ValueError(
+            f"`group` must be left out for {questions[0].name}, got groups: they are for rankings, and standard errors "
+            "of other losses take rows as independent."
+        )
     encoded = encode(X, schema)
     n_rows, weights, is_counted = len(encoded), np.ones(len(encoded)), np.ones(len(encoded), dtype=bool)
     if sample_weight is not None:
@@ -188,6 +195,7 @@ def counting_weights(sample_weight: npt.ArrayLike, n_rows: int) -> tuple[Floats,
 
 def group_ids(group: npt.ArrayLike, is_counted: Bools) -> npt.NDArray[Any]:
     """Return the groups of the rows that count, from those of all rows."""
+    check_unmasked("group", group)
     ids = np.asarray(group).ravel()
     if len(ids) != len(is_counted):
         raise ValueError(

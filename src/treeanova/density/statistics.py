@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.core.arrays import BinIndices, Floats, Ints, Key, memo, memo_of
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key, check_unmasked, memo, memo_of
 from treeanova.core.progress import listener, one_step
 from treeanova.data.columns import encode, without_column
 from treeanova.data.features import have_same_categories, recoded_column
@@ -608,6 +608,7 @@ def _rows_in_memory(X: Any, grid: Grid, sample_weight: Any) -> counting.RowsInMe
 
 def checked_weights(sample_weight: npt.ArrayLike, n_rows: int) -> Floats:
     """Return weights as given; raise ValueError unless there is one number of at least zero for each row."""
+    check_unmasked("sample_weight", sample_weight)
     raw_weights = np.asarray(sample_weight)
     try:
         weights = raw_weights.astype(np.float64, casting="unsafe" if raw_weights.dtype.kind == "O" else "same_kind")

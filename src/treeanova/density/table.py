@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from treeanova.core.arrays import Floats, Key, memo
+from treeanova.core.arrays import Floats, Key, check_unmasked, memo
 from treeanova.density import costs
 from treeanova.density.base import Blocks, Density, Joint, Product
 from treeanova.density.counting import Binnings, pool_table
@@ -303,6 +303,7 @@ class Table(Density):
 
 
 def _as_floats(array: Any) -> Floats:
+    check_unmasked("density", array)
     if np.iscomplexobj(array):
         raise ValueError("`density` must give weights that are real numbers, got complex ones; pass their sizes.")
     return np.asarray(array, dtype=np.float64)

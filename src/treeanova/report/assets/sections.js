@@ -99,7 +99,7 @@ function renderValidation() {
   const heads = [HELD_OUT[0], ...(several ? ["target"] : []), ...HELD_OUT.slice(1)];
   const head = el("tr", {}, ...heads.map((text, i) => el("th", { scope: "col", ...(i && text !== "target" ? { class: "number" } : {}) }, text)));
   const words = `${rowsText(rows)} that the model was not trained on. Mean ${loss}: ${model.map((one) => number(one, 5)).join(", ")} for the model, ${constant.map((one) => (one === null ? "–" : number(one, 5))).join(", ")} for the best constant.`;
-  const found = `Does the outcome follow the term, given all the others? ${significant.length} of ${terms.length} terms are significant (p below 0.05 after Holm's correction for all of them).${notes.map((note) => ` ${note}.`).join("")}`;
+  const found = `Does the outcome follow the term, given all the others? ${significant.length} of ${terms.length} terms are significant (p below 0.05 after Holm's correction for all p-values).${notes.map((note) => ` ${note}.`).join("")}`;
   const unpaid = `How much worse is the loss without the term? ` + (idle.length ? `Interactions that can be left out, because the loss grows by at most two standard errors without them: ${idle.slice(0, MOST_IDLE).join(", ")}${idle.length > MOST_IDLE ? ` and ${idle.length - MOST_IDLE} more, which the table shows` : ""}.` : "For every interaction, by more than two standard errors.");
   const table = () => csv([heads, ...terms.map((row) => (several ? row : [row[0], ...row.slice(2)]).map((value) => (value === null ? "" : value)))]);
   at("held-out").replaceChildren(
