@@ -330,8 +330,9 @@ _TIE_ITERATIONS = 20_000
 
 
 def tie_support(scores: Floats, projections: Projections, weights: Floats) -> None:
-    """Make projections those of the convention for cells without mass, in place; all bins have mass."""
-    if weights.all():  # the module's docstring has the convention; sums in cells with mass stay
+    """Make projections of a raw tensor, `scores`, those of the convention for cells without mass, in place."""
+    # All bins have mass. The module's docstring has the convention; sums in cells with mass stay.
+    if weights.all():
         return
     if weights.ndim == 2:
         _tie_components(scores, projections, weights)

@@ -83,7 +83,8 @@ def _sinkhorn_scales(table: Floats, rows: Floats, columns: Floats, tolerance: fl
 
 
 def _extrapolated(first: Floats, second: Floats, third: Floats, masses: Floats) -> Floats:
-    """Return the limit of three successive scales if changes of their logarithms keep shrinking at the last rate."""
+    """Return the limit of three successive factors of raking, (n_tables, n_bins), if their changes shrink steadily."""
+    # By the last rate of the logarithms; `third` where they do not shrink.
     logs = np.log(np.maximum([first, second, third], _LARGEST_SCALE**-3))
     earlier, change = logs[1] - logs[0], logs[2] - logs[1]
     weighted = masses * earlier

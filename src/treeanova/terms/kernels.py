@@ -419,6 +419,7 @@ class Corners(NamedTuple):
 
     @property
     def n_entries_per_leaf(self) -> int:
+        """Most changes of membership along the axis of one leaf, padded with zeros."""
         return int(self.rows.shape[1] * self.bins.shape[1])
 
     def bins_and_values(self) -> tuple[BinIndices, Floats]:

@@ -200,7 +200,7 @@ class Source(abc.ABC):
 
     @abc.abstractmethod
     def purify(self, density: Density, settings: Settings, progress: Progress, clock: Clock | None = None) -> PureTerms:
-        """Return the pure terms under a density bound to `grid`; a clock may have started earlier."""
+        """Return the pure terms under a density bound to `grid`; a clock, perhaps running, limits the time."""
 
     @abc.abstractmethod
     def tables_to_purify(self, terms: TermSet) -> Effects:

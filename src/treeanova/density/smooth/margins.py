@@ -420,6 +420,7 @@ class Margins:
 
     @property
     def mean_points(self) -> Floats:
+        """Mean normal score of each ordered group, shape (n_margins, n_groups)."""
         return self._stacked("mean_points", lambda margin: margin.points.mean(axis=1))
 
     def copula_scores(self, scores: Callable[[Floats], Floats], *, is_reversed: bool) -> Floats:
