@@ -483,9 +483,10 @@ def test_a_quantile_goes_with_its_loss(options, message):
 
 def test_outcomes_of_other_kinds_are_named():
     X, y = plain_rows()
-    for outcome, kind in ((y + 1j, "complex128"), (np.datetime64("2020-01-01", "D") + np.arange(200), "datetime64")):
-        with pytest.raises(TypeError, match=f"`y` must hold real numbers, got {kind}"):
-            fit(AdditiveRegressor(), X, outcome)
+    with pytest.raises(TypeError, match="`y` must hold real numbers, got datetime64"):
+        fit(AdditiveRegressor(), X, np.datetime64("2020-01-01", "D") + np.arange(200))
+    with pytest.raises(ValueError, match="Complex data not supported"):  # by scikit-learn
+        fit(AdditiveRegressor(), X, y + 1j)
     with pytest.raises(TypeError, match="`y` must hold labels of one type, got int and str"):
         fit(AdditiveClassifier(), X, np.array([1, "a"] * 100, dtype=object))
     with pytest.raises(ValueError, match="got one class, 'common'; add rows"):

@@ -309,8 +309,8 @@ class AdditiveRegressor(RegressorMixin, _Additive):  # type: ignore[misc]  # sci
         """
         self._check_quantile()
         X, y, sample_weight = _with_weight(X, y, sample_weight)
-        _check_real(y)
         rows, outcome = _checked_rows(self, X, y)
+        _check_real(outcome)
         return self._fit(rows, np.asarray(outcome, dtype=np.float64), sample_weight)
 
     def _check_quantile(self) -> None:
@@ -612,11 +612,12 @@ def _with_weight(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """Return rows, outcomes and weights without the rows of weight zero, whatever their outcome; refuse masked ones."""
     X = _without_mask(X)
     if sample_weight is not None and y is not None:
+        rows = X if hasattr(X, "__len__") or hasattr(X, "shape") else np.asarray(X)
         outcome = np.asarray(y) if not isinstance(y, np.ma.MaskedArray) else y
-        weights = checked_weights(sample_weight, n_rows_of(X))
+        weights = checked_weights(sample_weight, n_rows_of(rows))
         if outcome.shape[:1] == weights.shape and not weights.all():
             places = np.flatnonzero(weights)
-            X, y, sample_weight = rows_at(X, places), outcome[places], weights[places]
+            X, y, sample_weight = rows_at(rows, places), outcome[places], weights[places]
     check_unmasked("y", y)
     return X, y, sample_weight
 
@@ -626,8 +627,8 @@ def _without_mask(X: Any) -> Any:
     return np.ma.filled(X.astype(np.float64), np.nan) if isinstance(X, np.ma.MaskedArray) else X
 
 
-def _check_real(y: Any) -> None:
-    kind = np.asarray(y).dtype
+def _check_real(y: npt.NDArray[Any]) -> None:
+    kind = y.dtype
     if kind.kind in "cmM":
         raise TypeError(f"`y` must hold real numbers, got {kind}; convert it.")
 
