@@ -100,3 +100,25 @@ def test_a_feature_called_intercept_is_not_the_intercept():
 def test_an_unknown_term_is_named_by_its_label(fx):
     with pytest.raises(KeyError, match=r"no term .*x × z.* among 7"):
         fx.terms["x", "z"]
+
+
+def test_a_label_that_is_also_a_feature_is_refused_and_names_are_not():
+    """The values of rows tell the feature from the pair."""
+    fx, rows = boosted_product(["a", "b", "a × b"], density="independent", n_rows=300)
+    for ask in (
+        lambda key: fx.terms[key],
+        lambda key: fx[key],
+        lambda key: fx.term_values(rows, key),
+        lambda key: fx.select(terms=[key]),
+        lambda key: fx.scale(key, 2.0),
+        fx.table,
+    ):
+        with pytest.raises(
+            KeyError, match=r"must name one term, got 'a × b'.* pass names, \('a × b',\) or \('a', 'b'\)"
+        ):
+            ask("a × b")
+        for key in (("a × b",), ("a", "b"), '"a × b"'):
+            ask(key)
+    assert fx.terms[("a × b",)].features == fx.terms['"a × b"'].features == ("a × b",)
+    assert fx.terms["b", "a"].features == ("a", "b")
+    assert fx.select(order=1)["a × b"].features == ("a × b",)  # there is no pair that has this label

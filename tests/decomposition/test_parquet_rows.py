@@ -77,6 +77,16 @@ def test_some_terms_and_columns_of_the_rows(categories, tmp_path):
     assert table["(k)"].tolist() == rows["k"].tolist()
 
 
+def test_one_column_of_the_rows_may_be_given_by_its_name(categories, tmp_path):
+    fx, rows = categories
+    fx.explain_to(tmp_path / "out.parquet", rows.assign(id=range(len(rows))), terms=["k"], keep="id")
+    table = pq.read_table(tmp_path / "out.parquet").to_pandas()
+    assert list(table) == ["k", "remainder", "intercept", "score", "id"]
+    assert table["id"].tolist() == list(range(len(rows)))
+    with pytest.raises(TypeError, match=r"`terms` must be a list of terms, got 'k'; pass \['k'\]"):
+        fx.explain_to(tmp_path / "out.parquet", rows, terms="k")
+
+
 class StopError(Exception):
     """What stops a job."""
 

@@ -128,7 +128,8 @@ class TermKeyError(KeyError):
 class Terms(Mapping[Names, Term]):
     """Terms by the names of their features, or by their labels.
 
-    ``terms["a", "b"]`` in any order, ``terms["a × b"]`` as tables print it, ``terms["a"]`` for a main effect.
+    ``terms["a", "b"]`` in any order, ``terms["a × b"]`` as tables print it, ``terms["a"]`` for a main effect. The name
+    of a feature that is also the label of another term is refused: ``terms[("a × b",)]`` is the feature.
     """
 
     def __init__(self, names: Sequence[Names], features: Sequence[str], make_term: Callable[[Names], Term]) -> None:
@@ -148,6 +149,7 @@ class Terms(Mapping[Names, Term]):
         """Return the names in a key; raise KeyError if it is malformed or has a name twice."""
         if isinstance(key, str):
             if key in self._features:
+                self._check_unambiguous(key)
                 return (key,)
             words = tuple(key.split(SEPARATOR))
             key = self._by_label.get(key) or (words if self._features.issuperset(words) else (key,))
@@ -161,6 +163,15 @@ class Terms(Mapping[Names, Term]):
         if doubled:
             raise TermKeyError(f"a term may name a feature only once, got {key!r}; leave out one {doubled[0]!r}")
         return names
+
+    def _check_unambiguous(self, name: str) -> None:
+        """Raise KeyError if the name of a feature is also the label of another term."""
+        labelled = self._by_label.get(name, (name,))
+        if labelled != (name,):
+            raise TermKeyError(
+                f"a key must name one term, got {name!r}, which is both a feature and the label of the term of "
+                f"{' and '.join(map(repr, labelled))}; pass names, {(name,)!r} or {labelled!r}"
+            )
 
     def names_of(self, key: str | Collection[str]) -> Names:
         """Return a term's features in the order of the data; raise KeyError with a hint if there is no such term."""
@@ -620,7 +631,7 @@ class Predictions:
         X: Any,
         *,
         terms: Collection[str | Collection[str]] | None = None,
-        keep: Collection[str] = (),
+        keep: str | Collection[str] = (),
         progress: bool | Progress | None = None,
     ) -> None:
         """Write all terms, or some, at any number of rows to a Parquet file, batch by batch.
@@ -635,14 +646,15 @@ class Predictions:
         ----------
         path
             The Parquet file to write, which ends in .parquet or .pq. It must not be a file of X, nor in a folder or
-            pattern that X names. If another process is writing it, ValueError is raised.
+            pattern that X names. A stream cannot be traced back to its files: do not write to one of them. If another
+            process is writing it, ValueError is raised.
         X
             Rows in memory or in batches, as for `decompose`.
         terms
             Terms to write, each a name of a feature or names of several; the rest of the score is the column
             "remainder". All by default.
         keep
-            Columns of X to copy, such as an identifier; in brackets if a term has the same name.
+            Columns of X to copy, or one, such as an identifier; in brackets if a term has the same name.
         progress
             As for `decompose`.
 
@@ -656,16 +668,19 @@ class Predictions:
         >>> pyarrow.parquet.read_table(path).slice(3).to_pylist()
         [{'x0': 0.25, 'remainder': 0.5, 'intercept': 0.25, 'score': 1.0}]
         """
+        if isinstance(terms, str):
+            raise TypeError(f"`terms` must be a list of terms, got {terms!r}; pass [{terms!r}].")
         keys = self._function.terms.keys if terms is None else [self._any_key(term) for term in terms]
+        kept = (keep,) if isinstance(keep, str) else tuple(dict.fromkeys(keep))
         if len(set(keys)) < len(keys):
             raise ValueError(f"`terms` must be different terms, got {list(terms or ())!r}; name each term once.")
         function = self._function
         job = Job(
             functools.partial(self._explained, keys=keys, max_order=None if terms is None else 0),
-            Selection(self.schema, keep=tuple(dict.fromkeys(keep))),
-            digest_of(fingerprint(function.source, function.terms, function.scope), keys, list(dict.fromkeys(keep))),
+            Selection(self.schema, keep=kept),
+            digest_of(fingerprint(function.source, function.terms, function.scope), keys, list(kept)),
             # columns of terms, sums, a remainder, intercept and score, and copied ones
-            (len(keys) + len(function.unlisted_orders) + 3) * len(self.outputs) + len(set(keep)),
+            (len(keys) + len(function.unlisted_orders) + 3) * len(self.outputs) + len(kept),
         )
         with reporting(progress) as report:
             job.write(path, X, report)
