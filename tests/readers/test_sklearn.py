@@ -484,6 +484,29 @@ def test_all_columns_categories_many_of_them():
     assert [f.n_categories for f in forest.schema.features] == [255, 33]
 
 
+@pytest.mark.parametrize("trained_on_missing", [True, False])
+def test_integers_that_floats_cannot_tell_apart_are_read_as_the_library_does_or_refused(trained_on_missing):
+    """Floats merge 2**53 and 2**53 + 1; category columns with missing values are floats to the library."""
+    labels = np.array([2**53, 2**53 + 1, 2**53 + 2, 2**60, 2**60 + 1])
+    codes, is_absent = np.arange(300) % 5, np.arange(300) % 7 == 0
+    whole, floats = labels[codes], np.where(is_absent, np.nan, labels[codes].astype(float))
+    with_missing = pd.Categorical.from_codes(np.where(is_absent, -1, codes), categories=labels)
+    complete = pd.Categorical.from_codes(codes, categories=labels)
+    table = pd.DataFrame({"c": with_missing if trained_on_missing else complete})
+    model = HistGradientBoostingRegressor(max_iter=5, min_samples_leaf=5, categorical_features="from_dtype")
+    fit(model, table, codes + 5.0 * is_absent)
+    for column in (whole, whole.astype(float), floats, pd.Categorical(floats)):
+        rows = pd.DataFrame({"c": column})
+        check(model, rows)
+    for column, is_refused in ((with_missing, True), (complete, trained_on_missing)):
+        rows = pd.DataFrame({"c": column})
+        if is_refused:
+            with pytest.raises(TypeError, match=r"'c' must hold integers up to 2.*convert the column to float64"):
+                read_model(model).score(rows)
+        else:
+            check(model, rows)
+
+
 def test_column_of_missing_categories_only():
     x = make_x()
     x[:, 2] = np.nan

@@ -287,12 +287,15 @@ class Labels(Encoder):
                 raise _ambiguous_numbers_error(column, name)
             encoder: Encoder = Numeric() if self.is_ordered else IntegerCategory(len(self.names))
             return encoder.encode(column, name)
+        if self._has_float_labels and column.dtype.kind in "iu":
+            column = column.astype(np.float64)  # as scikit-learn compares them
         values, value_index = _SPELLINGS[self.spelling](column, name)  # distinct values, and each row's among them
         code_of = {label: float(code) for code, label in enumerate(self.names)}
         unseen = np.nan if self.is_ordered else float(len(self.names))
         pairs = [(value, is_missing(value) or value in self.missing) for value in values]
         codes = [np.nan if is_absent else code_of.get(value, unseen) for value, is_absent in pairs]
         if self.spelling == "value":
+            self._check_large_integers(pairs, name)
             self._check_types([value for value, is_absent in pairs if not is_absent and value not in code_of], name)
         encoded = np.array(codes, dtype=np.float64)[value_index]
         return self._with_none(encoded, column, name) if column.dtype == object else encoded
@@ -317,6 +320,23 @@ class Labels(Encoder):
             return column
         is_null = np.array([value is None for value in column], dtype=bool)
         return np.where(is_null, np.nan, column)
+
+    @property
+    def _has_float_labels(self) -> bool:
+        is_float = (isinstance(label, float) for label in self.names)
+        return self.spelling == "value" and not self.numbers_are_codes and any(is_float)
+
+    def _check_large_integers(self, pairs: Sequence[tuple[Any, bool]], name: str) -> None:
+        """Raise TypeError for integers that scikit-learn may turn into other floats; pairs say which are missing."""
+        if self.numbers_are_codes or not any(isinstance(label, (int, float)) for label in self.names):
+            return
+        lost = next((value for value, is_absent in pairs if not is_absent and _is_changed_by_float(value)), None)
+        if lost is not None and (self._has_float_labels or any(is_absent for _, is_absent in pairs)):
+            raise TypeError(
+                f"column {name!r} must hold integers up to 2**53 where the model's labels are floats or values are "
+                f"missing, got {lost!r}, which scikit-learn may compare as {float(lost)!r}; convert the column to "
+                "float64, or train with labels that are texts."
+            )
 
     def _check_types(self, unseen: Sequence[Any], name: str) -> None:
         """Raise TypeError if a value differs from a label only in its type: "3" and 3 are the same number."""
@@ -347,6 +367,12 @@ class Labels(Encoder):
         if self.none == "category":
             encoded[is_none] = self.names.index(None)
         return encoded
+
+
+def _is_changed_by_float(value: Any) -> bool:
+    """Whether a value is an integer, below the largest float, that no float equals."""
+    is_large = isinstance(value, numbers.Integral) and 2**53 < abs(int(value)) < 2**1023
+    return is_large and int(float(value)) != int(value)
 
 
 def _ambiguous_numbers_error(column: npt.NDArray[Any], name: str) -> TypeError:
