@@ -154,3 +154,12 @@ def test_numbers_of_single_precision_may_be_objects_of_an_array():
     np.testing.assert_array_equal(encode(rows, schema), [[0.1, 0.0], [np.nan, 1.0], [3.0, 0.0]])
     with pytest.raises(TypeError, match=r"column 'a' must hold numbers, .* got 'x'"):
         encode(np.array([["x", "x"]], dtype=object), schema)
+
+
+@pytest.mark.parametrize("labels", [("1", "2", "7"), (1, 2, 7)])
+def test_a_column_of_missing_values_only_is_missing_whether_numbers_are_codes_or_labels(labels):
+    encoder = Labels(labels, numbers_are_codes=True)
+    missing = np.array([np.nan, np.nan])
+    assert np.isnan(encoder.encode(encoder.of_table(missing, "k"), "k")).all()
+    with pytest.raises(TypeError, match="which could be codes or labels"):
+        encoder.of_table(np.array([np.nan, 1.0]), "k")

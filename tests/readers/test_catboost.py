@@ -453,6 +453,14 @@ def test_categories_as_floats_are_refused_as_by_catboost(values):
         model.predict(table)
 
 
+def test_integers_beside_a_null_are_refused_with_the_reason():
+    arrow = pytest.importorskip("pyarrow")
+    model = one_hot_model(np.tile([0, 1, 2], 20), np.arange(60.0))
+    table = arrow.table({"a": [0.0, 0.0], "c": arrow.array([1, None], arrow.int64())})
+    with pytest.raises(TypeError, match=r"1\.0\)?, a float, as integers are in a column that also has missing values"):
+        read(model).score(table)
+
+
 @pytest.mark.parametrize("missing", [None, float("nan")])
 def test_missing_categories_are_refused_as_by_catboost(missing):
     model = one_hot_model(np.tile(["0", "1", "2"], 20), np.arange(60.0))

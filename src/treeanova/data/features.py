@@ -283,7 +283,8 @@ class Labels(Encoder):
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
         """Return positions of labels, NaN if missing; other labels are `len(names)`, or NaN if `is_ordered`."""
         if self.numbers_are_codes and column.dtype.kind in "biuf":
-            if any(isinstance(label, (int, float)) for label in self.names) and could_be_labels(self.names):
+            is_ambiguous = any(isinstance(label, (int, float)) for label in self.names) and could_be_labels(self.names)
+            if is_ambiguous and not _is_all_nan(column):
                 raise _ambiguous_numbers_error(column, name)
             encoder: Encoder = Numeric() if self.is_ordered else IntegerCategory(len(self.names))
             return encoder.encode(column, name)
@@ -302,7 +303,8 @@ class Labels(Encoder):
 
     def of_table(self, column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
         """Return a table's column unchanged; TypeError for numbers that may be codes or labels."""
-        if self.numbers_are_codes and column.dtype.kind in "biuf" and could_be_labels(self.names):
+        is_numbers = self.numbers_are_codes and column.dtype.kind in "biuf" and not _is_all_nan(column)
+        if is_numbers and could_be_labels(self.names):
             raise _ambiguous_numbers_error(column, name)
         return column
 
@@ -367,6 +369,10 @@ class Labels(Encoder):
         if self.none == "category":
             encoded[is_none] = self.names.index(None)
         return encoded
+
+
+def _is_all_nan(column: npt.NDArray[Any]) -> bool:  # missing, whether numbers are codes or labels
+    return column.dtype.kind == "f" and bool(np.isnan(column).all())
 
 
 def _is_changed_by_float(value: Any) -> bool:

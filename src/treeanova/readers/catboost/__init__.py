@@ -96,8 +96,10 @@ def _as_text(value: object, name: str) -> bytes:
         return value
     if isinstance(value, (int, np.integer, np.bool_)):
         return str(int(value)).encode()
+    is_whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
+    reason = ", a float, as integers are in a column that also has missing values" if is_whole else ""
     raise TypeError(
-        f"column {name!r} must hold categories as text or integers, got {value!r}, which CatBoost refuses too; "
+        f"column {name!r} must hold categories as text or integers, got {value!r}{reason}, which CatBoost refuses too; "
         "convert the column to text as in training."
     )
 
