@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import zipfile
 
 import numpy as np
 import pytest
@@ -168,7 +169,49 @@ def test_deep_ensembles_keep_their_past(deep_fx, deep, tmp_path):
     assert change.rms > 0
 
 
-def test_old_files_have_words_only(fx):
+def damage(change):
+    """A function that changes the header of a file."""
+
+    def write(source, target):
+        with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+            for entry in old.namelist():
+                content = old.read(entry)
+                if entry == "header.json":
+                    header = json.loads(content)
+                    change(header)
+                    content = json.dumps(header).encode()
+                new.writestr(entry, content)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda header: header.pop("same"),
+        lambda header: header["same"].update({"past/0/pure/intercept": "nowhere"}),
+        lambda header: header.update(same=[1]),
+        lambda header: header.update(past="text"),
+        lambda header: header["past"].reverse(),
+        lambda header: header["past"].append(header["past"][0]),
+        lambda header: header["past"][0].pop("pure"),
+        lambda header: header["past"][0].update(derived=-5),
+        lambda header: header["past"][1]["scope"]["fields"].update(edits={"tuple": ["other words"]}),
+        lambda header: header["scope"]["fields"]["edits"]["tuple"][0]["fields"].update(rms=-1.0),
+        lambda header: header["scope"]["fields"]["edits"]["tuple"][0]["fields"].update(note=5),
+        lambda header: header.update(derived=header["derived"] + 8),
+    ],
+)
+def test_damaged_histories_are_refused(fx, change, tmp_path):
+    fx.scale("x0", 0.5).cap("x1", high=0.1).save(tmp_path / "fx.tav")
+    damage(lambda header: None)(tmp_path / "fx.tav", tmp_path / "same.tav")
+    assert len(treeanova.load(tmp_path / "same.tav").history) == 2
+    damage(change)(tmp_path / "fx.tav", tmp_path / "damaged.tav")
+    with pytest.raises(treeanova.errors.ArchiveError, match="must be a whole file saved by treeanova"):
+        treeanova.load(tmp_path / "damaged.tav")
+
+
+def test_old_files_have_words_only():
     scope = Scope(n_terms=6, edits=("x0 times 0.5",))
     assert scope.history == (Edit("x0 times 0.5"),)
     assert str(scope.history[0]) == "x0 times 0.5"

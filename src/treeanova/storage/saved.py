@@ -160,9 +160,15 @@ def pack(saved: Saved, *, rows: bool = True) -> tuple[dict[str, Any], Arrays]:
         earlier, of_state = _pack_one(state, rows=rows)
         header["past"].append(earlier)
         arrays |= {f"{_PAST}{i}/{name}": array for name, array in of_state.items()}
-    header["derived"] += sum(earlier["derived"] for earlier in header["past"])
     header["same"], arrays = _without_copies(arrays)
+    header["derived"] += _n_derived_of_past(header, arrays)
     return header, arrays
+
+
+def _n_derived_of_past(header: Mapping[str, Any], arrays: Arrays) -> int:
+    """Return how many bytes earlier decompositions add: their own derived ones, and arrays that are not in the file."""
+    n_derived = sum(codec.whole_in_range(earlier["derived"]) for earlier in header.get("past", []))
+    return n_derived + sum(arrays[original].nbytes for original in header.get("same", {}).values())
 
 
 def _without_copies(arrays: Arrays) -> tuple[dict[str, str], Arrays]:
@@ -232,8 +238,8 @@ def _n_derived(pair_residuals: Tensors, grid: Grid, ratios: Tensors, weights: Te
 def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
     """Return what `pack` saved; ValueError or TypeError if values in the file do not fit each other."""
     headers = header.get("past", [])
+    n_derived = header["derived"] - _n_derived_of_past(header, arrays)
     arrays = {**arrays, **{name: arrays[original] for name, original in header.get("same", {}).items()}}
-    n_derived = header["derived"] - sum(codec.whole_in_range(earlier["derived"]) for earlier in headers)
     own = {name: array for name, array in arrays.items() if not name.startswith(_PAST)}
     saved = _unpack_one({**header, "derived": n_derived}, own)
     past = []
