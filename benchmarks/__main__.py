@@ -25,7 +25,7 @@ NAMES = (
 # Benchmarks with options of their own.
 _OWNERS = {
     "deep": ("before", "cases", "results", "rounds", "timeout", "quick"),
-    "glass_box": ("data", "methods", "repeats", "results", "quick"),
+    "glass_box": ("data", "methods", "repeats", "rows", "results", "quick"),
 }
 
 
@@ -42,6 +42,7 @@ def main() -> None:
     )
     group.add_argument("--methods", nargs="*", metavar="NAME", help="only these methods")
     group.add_argument("--repeats", type=int, metavar="N", help="number of splits; 5 by default")
+    group.add_argument("--rows", type=int, metavar="N", help="the most rows for training; all by default")
     arguments = vars(parser.parse_args())
     name, full, part = arguments.pop("name"), arguments.pop("full"), arguments.pop("part")
     given = {option: value for option, value in arguments.items() if value is not None}

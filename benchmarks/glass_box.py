@@ -1,4 +1,4 @@
-"""Glass boxes on ten data sets: test loss, CPU seconds in fit, and sizes; writes docs/glass-box-results.md.
+"""Glass boxes on ten data sets: test loss, CPU seconds in fit, and sizes; writes docs/glass-box-benchmark.md.
 
 ``python -m benchmarks glass_box --data compas --methods additive ebm`` measures some pairs of data set and method.
 Numbers are kept in a JSON file, and the page shows what is there. EBMs are fitted in one process, so that all of their
@@ -22,7 +22,8 @@ from benchmarks.timing import table_text
 
 Numbers = dict[str, float]
 _RESULTS = pathlib.Path("build/glass_box.json")
-_PAGE = pathlib.Path("docs/glass-box-results.md")
+_PAGE = pathlib.Path("docs/glass-box-benchmark.md")
+_PICTURE = pathlib.Path("docs/images/glass-box-benchmark.png")
 _QUICK_ROWS = 2_000
 _SIZES = (10, 20)  # numbers of terms of smaller models
 _FLOOR = 1e-15
@@ -51,16 +52,22 @@ def _timed(fit: Callable[[], Any]) -> tuple[Any, float]:
 
 def _additive(data: Split) -> dict[str, Numbers]:
     kind = treeanova.AdditiveClassifier if data.is_classifier else treeanova.AdditiveRegressor
-    whole, cpu = _timed(lambda: kind(simplify=False, n_jobs=1).fit(data.X, data.y))
-    model, cpu_of_simple = _timed(lambda: kind(n_jobs=1).fit(data.X, data.y))
-    measured = {"order 2": _numbers(whole, data, cpu), "simplified": _numbers(model, data, cpu_of_simple)}
+    options: dict[str, dict[str, Any]] = {
+        "plain": {"recalibrate": False},
+        "default": {},
+        "simplified": {"simplify": True},
+    }
+    measured = {}
+    for name, changes in options.items():
+        model, cpu = _timed(lambda changes=changes: kind(n_jobs=1, **changes).fit(data.X, data.y))  # type: ignore[misc]
+        measured[name] = _numbers(model, data, cpu)
     path = model.simplification_
     sizes = [] if path is None else list(path.path["n_terms"])
     for most in _SIZES:
         smaller = [size for size in sizes if size <= most]
         if smaller:
             some = kind.from_decomposition(path.at(max(smaller)))
-            measured[f"{most} terms"] = _numbers(some, data, cpu_of_simple)
+            measured[f"{most} terms"] = _numbers(some, data, cpu)
     return measured
 
 
@@ -146,7 +153,7 @@ METHODS: dict[str, Callable[[Split], dict[str, Numbers]]] = {
     "splines": _splines,
     "l1": _l1,
 }
-_MODELS = ("ensemble", "order 2", "simplified", "20 terms", "10 terms", "EBM", "depth 2", "splines", "L1")
+_MODELS = ("ensemble", "plain", "default", "simplified", "20 terms", "10 terms", "EBM", "depth 2", "splines", "L1")
 
 
 # Running, and the page
@@ -159,74 +166,114 @@ def run(
     data: Sequence[str] = tuple(DATA),
     methods: Sequence[str] = tuple(METHODS),
     repeats: int = 5,
+    rows: int | None = None,
     results: pathlib.Path = _RESULTS,
 ) -> None:
     """Measure what is not yet in the file of results, and write the page from all that is there."""
-    kept = json.loads(results.read_text(encoding="utf-8")) if results.is_file() else {}
-    n_rows = _QUICK_ROWS if quick else None
-    for repeat in range(1 if quick else repeats):
+    most, repeats = (_QUICK_ROWS, 1) if quick else (rows, repeats)
+    of_size = f"{most} rows" if most else "all rows"
+    for repeat in range(repeats):
         for name in data:
-            of_split = kept.setdefault(name, {}).setdefault(f"{'quick ' if quick else ''}{repeat}", {})
             for method in methods:
-                if method not in of_split:
-                    of_split[method] = METHODS[method](split(name, repeat, n_rows))
-                    results.parent.mkdir(parents=True, exist_ok=True)
-                    results.write_text(json.dumps(kept, indent=1), encoding="utf-8")
-    text = page(kept, quick=quick)
+                place = of_size, name, str(repeat), method
+                if _missing(_kept(results), place):
+                    _keep(results, place, METHODS[method](split(name, repeat, most)))
+    measured = _kept(results).get(of_size, {})
+    text = page(measured, most)
     print(text)
     if not quick:
         _PAGE.write_text(text, encoding="utf-8")
+        draw(measured)
 
 
-def page(kept: dict[str, Any], *, quick: bool = False) -> str:
+def _kept(results: pathlib.Path) -> dict[str, Any]:
+    return json.loads(results.read_text(encoding="utf-8")) if results.is_file() else {}
+
+
+def _missing(kept: dict[str, Any], place: Sequence[str]) -> bool:
+    for key in place:
+        if key not in kept:
+            return True
+        kept = kept[key]
+    return False
+
+
+def _keep(results: pathlib.Path, place: Sequence[str], numbers: dict[str, Numbers]) -> None:
+    """Add numbers to the file as it is now: several runs may measure different methods."""
+    kept = inner = _kept(results)
+    for key in place[:-1]:
+        inner = inner.setdefault(key, {})
+    inner[place[-1]] = numbers
+    results.parent.mkdir(parents=True, exist_ok=True)
+    results.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+
+
+Models = dict[str, dict[str, Numbers]]  # numbers by model and split
+
+
+def page(kept: dict[str, Any], most: int | None = None) -> str:
     """Return the page: means over the splits that have been measured, and how EBMs compare."""
-    means = {name: _by_model(splits, quick=quick) for name, splits in kept.items()}
-    losses = [
-        [name, *(_mean_text(models.get(model), "loss", ".4f") for model in _MODELS)] for name, models in means.items()
-    ]
-    seconds = [
-        [name, *(_mean_text(models.get(model), "cpu", ".1f") for model in _MODELS)] for name, models in means.items()
-    ]
+    means = {name: _by_model(splits) for name, splits in kept.items()}
+    losses, seconds = (
+        [[name, *(_mean_text(models.get(model), key, form) for model in _MODELS)] for name, models in means.items()]
+        for key, form in (("loss", ".4g"), ("cpu", ".1f"))
+    )
     sizes = [
-        [name, *(_sizes_text(models.get(model)) for model in ("order 2", "simplified", "EBM"))]
+        [name, *(_sizes_text(models.get(model)) for model in ("default", "simplified", "EBM"))]
         for name, models in means.items()
     ]
+    limit = f"At most {most:,} rows were used for training. " if most else ""
     return "\n".join(
         [
             "# Glass boxes on ten data sets",
             "",
-            "`python -m benchmarks glass_box` computes this page: mean test loss (squared error, or log loss) over",
-            "random splits with 30 % test rows, and CPU seconds in fit. Column `order 2` has the estimators of",
-            "TreeANOVA with `simplify=False`; `simplified` has their default settings, as `EBM` has those of EBMs.",
+            f"`python -m benchmarks glass_box{f' --rows {most}' if most else ''}` computes this page: mean test loss",
+            "(squared error, or log loss) over random splits with 30 % test rows, and CPU seconds in fit.",
+            f"{limit}Of TreeANOVA's estimators, `default` has default settings, `plain` has `recalibrate=False`: the",
+            "terms up to order 2 of the bag as they are, and `simplified` has `simplify=True`: the smallest model in",
+            "one standard error. EBMs have default settings; `ensemble` is a bag of histogram boosting of any depth.",
+            "",
+            "![Differences of test losses to EBMs, in percent, with standard errors](images/glass-box-benchmark.png)",
+            "",
+            "## Against EBMs",
+            "",
+            "Differences of test losses to EBMs on the same splits, in percent of the EBMs' loss, and their standard",
+            "errors over splits; below zero, TreeANOVA is better. CPU is that of EBMs over that of TreeANOVA.",
+            "",
+            table_text(["data", "splits", *_COMPARED, "CPU, default", "CPU, simplified"], _against(means)),
+            _verdict(means),
             "",
             "## Test loss",
             "",
             table_text(["data", *_MODELS], losses),
-            "## Against EBMs",
-            "",
-            "Differences of test losses to EBMs on the same splits, and their standard errors over splits; below zero,",
-            "TreeANOVA is better.",
-            "",
-            table_text(["data", "splits", "order 2", "simplified", "CPU of EBM / order 2"], _against(means)),
             "## CPU seconds in fit",
             "",
             table_text(["data", *_MODELS], seconds),
             "## Terms, median steps of main effects, cells",
             "",
-            table_text(["data", "order 2", "simplified", "EBM"], sizes),
+            table_text(["data", "default", "simplified", "EBM"], sizes),
         ]
     )
 
 
-def _by_model(splits: dict[str, Any], *, quick: bool) -> dict[str, dict[str, Numbers]]:
-    """Numbers of each model by split."""
-    models: dict[str, dict[str, Numbers]] = {}
+def _by_model(splits: dict[str, Any]) -> Models:
+    models: Models = {}
     for number, methods in splits.items():
-        if number.startswith("quick") is quick:
-            for measured in methods.values():
-                for model, numbers in measured.items():
-                    models.setdefault(model, {})[number] = numbers
+        for measured in methods.values():
+            for model, numbers in measured.items():
+                models.setdefault(model, {})[number] = numbers
     return models
+
+
+def _verdict(means: dict[str, Models]) -> str:
+    """Say on how many data sets the default is better, and on which it is worse by more than one standard error."""
+    found = {name: _difference(models, "default") for name, models in means.items()}
+    known = {name: numbers for name, numbers in found.items() if numbers is not None}
+    better = sum(mean < 0 for mean, _ in known.values())
+    worse = [name for name, (mean, error) in known.items() if mean > error]
+    words = f"By more than one standard error, it is worse on: {', '.join(worse)}." if worse else ""
+    none = "It is worse by more than one standard error on none." if not worse else words
+    return f"The default has the lower mean loss on {better} of {len(known)} data sets. {none}"
 
 
 def _mean_text(splits: dict[str, Numbers] | None, key: str, form: str) -> str:
@@ -237,21 +284,56 @@ def _sizes_text(splits: dict[str, Numbers] | None) -> str:
     return " / ".join(_mean_text(splits, key, ",.0f") for key in ("terms", "steps", "cells"))
 
 
-def _against(means: dict[str, dict[str, dict[str, Numbers]]]) -> list[list[str]]:
+_COMPARED = ("default", "plain", "simplified", "depth 2")
+
+
+def _against(means: dict[str, Models]) -> list[list[str]]:
     rows = []
     for name, models in means.items():
-        peers = models.get("EBM", {})
-        both = [number for number in models.get("order 2", {}) if number in peers]
-        if both:
-            texts = [_difference(models.get(model, {}), peers, both) for model in ("order 2", "simplified")]
-            ratio = np.mean([peers[k]["cpu"] / models["order 2"][k]["cpu"] for k in both])
-            rows.append([name, str(len(both)), *texts, f"{ratio:.1f}"])
+        found = [_difference(models, model) for model in _COMPARED]
+        if "EBM" in models and found[0] is not None:
+            texts = ["–" if one is None else f"{one[0]:+.1f} ± {one[1]:.1f}" for one in found]
+            ratios = [_ratio(models, model) for model in ("default", "simplified")]
+            rows.append([name, str(len(_common(models, "default"))), *texts, *ratios])
     return rows
 
 
-def _difference(ours: dict[str, Numbers], peers: dict[str, Numbers], numbers: Sequence[str]) -> str:
-    changes = [ours[number]["loss"] - peers[number]["loss"] for number in numbers if number in ours]
-    if not changes:
-        return "–"
-    error = f" ± {np.std(changes, ddof=1) / np.sqrt(len(changes)):.4f}" if len(changes) > 1 else ""
-    return f"{np.mean(changes):+.4f}{error}"
+def _common(models: Models, model: str) -> list[str]:
+    return [number for number in models.get(model, {}) if number in models.get("EBM", {})]
+
+
+def _ratio(models: Models, model: str) -> str:
+    ratios = [models["EBM"][number]["cpu"] / models[model][number]["cpu"] for number in _common(models, model)]
+    return f"{np.mean(ratios):.1f}" if ratios else "–"
+
+
+def _difference(models: Models, model: str) -> tuple[float, float] | None:
+    """Return the mean difference to EBMs on the same splits, in percent of theirs, and its standard error."""
+    losses = [(models[model][number]["loss"], models["EBM"][number]["loss"]) for number in _common(models, model)]
+    if not losses:
+        return None
+    ours, theirs = np.array(losses).T
+    changes = 100 * (ours - theirs) / theirs.mean()
+    return float(changes.mean()), float(changes.std(ddof=1) / np.sqrt(len(changes))) if len(changes) > 1 else 0.0
+
+
+def draw(kept: dict[str, Any]) -> None:
+    """Draw differences of test losses to EBMs."""
+    pyplot = importlib.import_module("matplotlib.pyplot")
+    means = {name: models for name, splits in kept.items() if "EBM" in (models := _by_model(splits))}
+    figure, axes = pyplot.subplots(figsize=(8, 4.5), layout="constrained")
+    for shift, (model, marker) in enumerate(zip(_COMPARED, "os^x", strict=True)):
+        found = [_difference(models, model) for models in means.values()]
+        places = [i + 0.15 * (shift - 1.5) for i, one in enumerate(found) if one is not None]
+        known = [one for one in found if one is not None]
+        if known:
+            numbers, errors = zip(*known, strict=True)
+            axes.errorbar(numbers, places, xerr=errors, fmt=marker, label=model, markersize=5, linewidth=1)
+    axes.axvline(0, color="black", linewidth=0.8)
+    axes.set_xscale("symlog", linthresh=5)
+    axes.set_yticks(range(len(means)), list(means))
+    axes.invert_yaxis()
+    axes.set_xlabel("test loss minus that of EBMs, in percent (left: better than EBMs)")
+    axes.legend(frameon=False)
+    figure.savefig(_PICTURE, dpi=150)
+    pyplot.close(figure)

@@ -51,9 +51,8 @@ def of_pairs(kind=HistGradientBoostingRegressor):
 
 
 def few(**options):
-    return AdditiveRegressor(
-        **{"n_bags": 3, "density": "empirical", "simplify": False, "estimator": of_pairs()} | options
-    )
+    defaults = {"recalibrate": False, "simplify": False, "estimator": of_pairs()}
+    return AdditiveRegressor(**{"n_bags": 3, "density": "empirical"} | defaults | options)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +69,9 @@ def with_places():
 def classifier():
     X, y = rows_and_outcome()
     return fit(
-        AdditiveClassifier(of_pairs(HistGradientBoostingClassifier), n_bags=3, density="empirical", simplify=False),
+        AdditiveClassifier(
+            of_pairs(HistGradientBoostingClassifier), n_bags=3, density="empirical", recalibrate=False, simplify=False
+        ),
         X,
         np.where(y > y.mean(), "yes", "no"),
     )
@@ -226,7 +227,9 @@ def test_three_classes():
     X, y = rows_and_outcome()
     kinds = np.digitize(y, np.quantile(y, [0.3, 0.7])) * 10
     model = fit(
-        AdditiveClassifier(of_pairs(HistGradientBoostingClassifier), n_bags=3, density="empirical", simplify=False),
+        AdditiveClassifier(
+            of_pairs(HistGradientBoostingClassifier), n_bags=3, density="empirical", recalibrate=False, simplify=False
+        ),
         X,
         kinds,
     )
@@ -386,7 +389,7 @@ def test_a_simplified_model_is_judged_by_members_that_did_not_see_the_row(simpli
 def test_the_most_terms_and_the_explanation_of_a_simplified_model():
     X, y = rows_and_outcome()
     kinds = np.where(y > y.mean(), "yes", "no")
-    model = fit(AdditiveClassifier(n_bags=3, density="empirical", max_terms=2), X, kinds)
+    model = fit(AdditiveClassifier(n_bags=3, density="empirical", simplify=True, max_terms=2), X, kinds)
     assert len(model.decomposition_) <= 2
     explanation = model.explain(X)
     total = explanation.intercept + explanation.values.sum(axis=1)

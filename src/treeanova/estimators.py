@@ -2,7 +2,8 @@
 
 `fit` trains a bag of tree ensembles, adds its members up to one forest, decomposes it, and keeps terms up to
 `max_order`. Each member is trained on all folds of the rows but one, which tells it when to stop. Purification is
-linear: the terms of the sum are the means of the members' terms, and one decomposition gives them all.
+linear: the terms of the sum are the means of the members' terms, and one decomposition gives them all. Rows that a
+member was not trained on then tell how smooth main effects are, how strong terms are, and which of them matter.
 
 By default a member is scikit-learn's histogram boosting. Its trees are deeper than `max_order`: the pairs of deep trees
 are more accurate than trees of pairs, although terms of higher orders are then left out.
@@ -33,20 +34,24 @@ from treeanova._members import (
     side_by_side,
     trained_members,
     with_classes,
+    with_terms,
 )
 from treeanova.core.arrays import Floats, Ints, Names, check_unmasked, checked_whole
 from treeanova.data.columns import as_table, check_nameless, n_rows_of, rows_at
+from treeanova.decomposition.answers import table_weights_of
 from treeanova.decomposition.bags import Bag
 from treeanova.decomposition.decomposition import Decomposition, mean, simplify_bag
 from treeanova.decomposition.explanation import Explanation
 from treeanova.decomposition.function import with_common_schema
-from treeanova.decomposition.simplify import Members, Simplification
+from treeanova.decomposition.predictions import function_of
+from treeanova.decomposition.recalibration import BagTables
+from treeanova.decomposition.simplify import Members, Simplification, held_rows
 from treeanova.density.statistics import checked_weights
 from treeanova.model.effects import is_classifier
 from treeanova.model.forest import Forest, weighted_sum
 
 _FEWEST_ROWS = 4  # so that each member is trained on two at least
-_LEAST_ROWS = 100  # for a simplification: fewer cannot tell terms from noise
+_LEAST_ROWS = 100  # to recalibrate and simplify: fewer cannot tell terms from noise
 
 
 class _Additive(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -72,8 +77,8 @@ class _Additive(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             members = trained_members(self.estimator, rows, folds, seeds)
         self._members = [with_classes(member, classes) for member in members]
         varies = np.ptp(rows.y) > 0  # a constant outcome needs no terms
-        if self.simplify and varies and len(rows.y) >= _LEAST_ROWS and self._forests:
-            self._adopt(*self._simplified(rows, folds))
+        if (self.recalibrate or self.simplify) and varies and len(rows.y) >= _LEAST_ROWS and self._forests:
+            self._adopt(*self._recalibrated(rows, folds))
         else:
             self._adopt(self._mean(rows))
         return self
@@ -103,21 +108,18 @@ class _Additive(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             return mean([self._decompose(member, rows) for member in self._members])
         return self._decompose(weighted_sum(forests, [1 / n] * n), rows)
 
-    def _simplified(self, rows: Outcomes, folds: Ints) -> tuple[Decomposition, Simplification]:
-        """Decompose all members side by side, and simplify their mean by rows that a member was not trained on."""
-        fx = self._decompose(side_by_side(self._forests), rows)
-        whole, tables = mean_of_outputs(fx, self._members[0].schema)
+    def _recalibrated(self, rows: Outcomes, folds: Ints) -> tuple[Decomposition, Simplification | None]:
+        """Decompose members side by side; recalibrate and simplify their mean by rows they were not trained on."""
+        fx, tables = mean_of_outputs(self._decompose(side_by_side(self._forests), rows), self._members[0].schema)
         y = rows.y if not hasattr(self, "classes_") else self.classes_[rows.y]
-        path = simplify_bag(
-            whole,
-            rows.X,
-            y,
-            Members(tables, folds),
-            sample_weight=rows.weights,
-            max_terms=self.max_terms,
-            max_order=self.max_order,
-        )
-        return whole, path
+        held = held_rows(fx.schema, rows.X, y, loss=None, group=None, sample_weight=rows.weights)
+        held = held._replace(members=Members(tables, folds))
+        if self.recalibrate:
+            bag = BagTables.of(function_of(fx).terms, table_weights_of(fx), held).smooth()
+            fx, held = with_terms(fx, (bag if self.simplify else bag.strengthen()).terms()), bag.rows
+        if not self.simplify:
+            return fx, None
+        return fx, simplify_bag(fx, held, max_terms=self.max_terms, max_order=self.max_order)
 
     def _adopt(self, fx: Decomposition, path: Simplification | None = None) -> None:
         self.__dict__.pop("bag_", None)
@@ -207,6 +209,9 @@ class AdditiveRegressor(RegressorMixin, _Additive):  # type: ignore[misc]  # sci
         Number of folds of the rows, and of members of the bag: each is trained on all folds but one.
     max_order
         Highest order of terms: 1 for main effects, 2 for pairs too.
+    recalibrate
+        Whether to smooth main effects and to fit the strength of each term. Each row is judged by the member of the bag
+        that was not trained on it. Fewer than 100 rows, and EBMs, are not recalibrated.
     simplify
         Whether to keep only the terms that the rows need, in tables of few cells, as `Decomposition.simplify` does.
         Each row is judged by the member of the bag that was not trained on it. Fewer than 100 rows, and EBMs, are not
@@ -260,7 +265,8 @@ class AdditiveRegressor(RegressorMixin, _Additive):  # type: ignore[misc]  # sci
         *,
         n_bags: int = 8,
         max_order: int = 2,
-        simplify: bool = True,
+        recalibrate: bool = True,
+        simplify: bool = False,
         max_terms: int | None = None,
         loss: str = "squared_error",
         quantile: float | None = None,
@@ -271,6 +277,7 @@ class AdditiveRegressor(RegressorMixin, _Additive):  # type: ignore[misc]  # sci
         self.estimator = estimator
         self.n_bags = n_bags
         self.max_order = max_order
+        self.recalibrate = recalibrate
         self.simplify = simplify
         self.max_terms = max_terms
         self.loss = loss
@@ -388,6 +395,9 @@ class AdditiveClassifier(ClassifierMixin, _Additive):  # type: ignore[misc]  # s
         Number of folds of the rows, and of members of the bag: each is trained on all folds but one.
     max_order
         Highest order of terms: 1 for main effects, 2 for pairs too.
+    recalibrate
+        Whether to smooth main effects and to fit the strength of each term. Each row is judged by the member of the bag
+        that was not trained on it. Fewer than 100 rows, and EBMs, are not recalibrated.
     simplify
         Whether to keep only the terms that the rows need, in tables of few cells, as `Decomposition.simplify` does.
         Each row is judged by the member of the bag that was not trained on it. Fewer than 100 rows, and EBMs, are not
@@ -438,7 +448,8 @@ class AdditiveClassifier(ClassifierMixin, _Additive):  # type: ignore[misc]  # s
         *,
         n_bags: int = 8,
         max_order: int = 2,
-        simplify: bool = True,
+        recalibrate: bool = True,
+        simplify: bool = False,
         max_terms: int | None = None,
         density: Any = "auto",
         n_jobs: int | None = None,
@@ -447,6 +458,7 @@ class AdditiveClassifier(ClassifierMixin, _Additive):  # type: ignore[misc]  # s
         self.estimator = estimator
         self.n_bags = n_bags
         self.max_order = max_order
+        self.recalibrate = recalibrate
         self.simplify = simplify
         self.max_terms = max_terms
         self.density = density

@@ -20,7 +20,7 @@ from treeanova.decomposition.editing import Editing
 from treeanova.decomposition.function import Function, combined_source, response_effects
 from treeanova.decomposition.importance import moments_take_long
 from treeanova.decomposition.predictions import function_of
-from treeanova.decomposition.simplify import Members, Simplification, held_rows
+from treeanova.decomposition.simplify import HeldRows, Simplification
 from treeanova.decomposition.simplify import Options as SimplifyOptions
 from treeanova.density.base import Density
 from treeanova.density.kinds import density_of
@@ -502,14 +502,11 @@ def _with_scope_of(original: Decomposition, fx: Decomposition) -> Decomposition:
     return dataclasses.replace(fx, _function=function, certificate=certificate)
 
 
-def simplify_bag(
-    fx: Decomposition, X: Any, y: Any, members: Members, *, sample_weight: Any, max_terms: int | None, max_order: int
-) -> Simplification:
+def simplify_bag(fx: Decomposition, held: HeldRows, *, max_terms: int | None, max_order: int) -> Simplification:
     """Simplify the mean of a bag by the rows of its training: each is judged by the member that did not see it."""
     # the defaults of keep, drop, max_steps, min_bin, round_cuts, monotone, cv and random_state of `simplify`
     options = SimplifyOptions(max_terms, max_order, frozenset(), frozenset(), None, 0.0, False, {}, 5, 0)
-    held = held_rows(fx.schema, X, y, loss=None, group=None, sample_weight=sample_weight)
-    return fx._simplify(held._replace(members=members), options)  # noqa: SLF001
+    return fx._simplify(held, options)  # noqa: SLF001
 
 
 def settings_of(fx: Decomposition) -> Settings:

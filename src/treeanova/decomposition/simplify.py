@@ -120,7 +120,7 @@ class Problem:
 
 
 def fit_path(problem: Problem, sizes: Sequence[int]) -> Fit:
-    strengths, constants, curvature = _reference(problem)
+    strengths, constants, curvature = fit_strengths(problem)
     smaller = _projections(strengths, curvature, sizes, problem.must_stay)
     start = np.broadcast_to(constants, (len(sizes), len(constants)))
     scores = problem.scores(Fit(smaller, start))
@@ -128,7 +128,7 @@ def fit_path(problem: Problem, sizes: Sequence[int]) -> Fit:
     return Fit(smaller, np.array([start[i] + _best_constant(held, score) for i, score in enumerate(scores)]))
 
 
-def _reference(problem: Problem) -> tuple[Floats, Floats, Floats]:
+def fit_strengths(problem: Problem) -> tuple[Floats, Floats, Floats]:
     """Return strengths of all terms, the change of the intercept, and the curvature of the loss by strengths."""
     n_outputs, n_terms = len(problem.intercept), problem.values.shape[1]
     columns = np.concatenate([_constant_columns(problem.n_rows, n_outputs), np.swapaxes(problem.values, 0, 1)])
@@ -530,16 +530,15 @@ class HeldRows(NamedTuple):
     def terms_at(self, tables: Tables, keys: Sequence[Key]) -> Floats:
         """Return terms at the rows; in a bag, those of the members that were not trained on the row."""
         codes = self.rows.bins(tables.effects.grid)
-        values = tables.at(codes, keys)
         if self.members is None:
-            return values
-        is_held_out = self.members.of_row >= 0
-        places, own_codes = self.members.of_row[is_held_out], codes[is_held_out]
+            return tables.at(codes, keys)
+        values = np.empty((len(codes), len(keys), len(tables.effects.intercept)))
+        places = self.members.of_row
+        is_in_no_fold = np.flatnonzero(places < 0)
         for i, key in enumerate(keys):
-            bins = [
-                binning.bins[own_codes[:, j]] for j, binning in zip(key, tables.effects.binnings_of(key), strict=True)
-            ]
-            values[is_held_out, i] = self._tables_of_members(tables, key)[(places, *bins)]
+            bins = [binning.bins[codes[:, j]] for j, binning in zip(key, tables.effects.binnings_of(key), strict=True)]
+            values[:, i] = self._tables_of_members(tables, key)[(places, *bins)]
+            values[is_in_no_fold, i] = tables.values[key][tuple(one[is_in_no_fold] for one in bins)]
         return values
 
     def _tables_of_members(self, tables: Tables, key: Key) -> Floats:
