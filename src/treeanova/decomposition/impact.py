@@ -213,15 +213,14 @@ def tables_in_words(impact: Impact) -> dict[str, list[dict[str, str]]]:
     tables = {f"{rows_words(n_edits, 'edit')} at {rows_words(impact.n_rows)}": impact.table, "By group": impact.groups}
     tables[f"{impact.loss}, before and after"] = impact.losses
     tables[f"Gap of the mean scores, {' minus '.join(impact.group_names[1::-1])}"] = impact.gaps
-    return {
-        title: [_row_in_words(row) for row in records(table)] for title, table in tables.items() if table is not None
-    }
+    return {title: _rows_in_words(records(table)) for title, table in tables.items() if table is not None}
 
 
-def _row_in_words(row: Mapping[str, Any]) -> dict[str, str]:
-    sizes = [abs(value) for value in row.values() if isinstance(value, float) and math.isfinite(value)]
+def _rows_in_words(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Return rows with numbers as text; zero for numbers that are rounding beside the largest of the table."""
+    sizes = [abs(value) for row in rows for value in row.values() if isinstance(value, float) and math.isfinite(value)]
     noise = _ROUNDING * max(sizes, default=0.0)
-    return {_HEADS.get(name, name): _cell(name, value, noise) for name, value in row.items()}
+    return [{_HEADS.get(name, name): _cell(name, value, noise) for name, value in row.items()} for row in rows]
 
 
 _HEADS = {"changed": "rows changed", "n_rows": "rows"}
