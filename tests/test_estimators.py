@@ -503,3 +503,48 @@ def test_standard_errors_need_the_members_of_a_bag():
         of_tables.standard_errors()
     with pytest.raises(NotFittedError, match="not fitted yet"):
         AdditiveRegressor().standard_errors()
+
+
+@pytest.mark.parametrize("kind", ["squared_error", "log_loss", "multiclass"])
+def test_the_loss_of_truncated_members_is_that_which_stops_boosting(kind):
+    """Against the validation loss of histogram boosting, at the scores of a whole member."""
+    X, y = rows_and_outcome()
+    classes = {
+        "squared_error": y,
+        "log_loss": (y > y.mean()) * 1,
+        "multiclass": np.digitize(y, np.quantile(y, [0.3, 0.6])),
+    }
+    target, is_number = classes[kind], kind == "squared_error"
+    boosting = HistGradientBoostingRegressor if is_number else HistGradientBoostingClassifier
+    options = {"early_stopping": True, "scoring": "loss", "max_iter": 7, "n_iter_no_change": 7}
+    folds = np.arange(len(target)) % 4
+    rows = _members.Outcomes(shifted(X), shifted(target), None)
+    member = _members._fitted(boosting(**options), rows, folds, 0, 0)
+    score = member.predict(rows.X[::4]) if is_number else member.decision_function(rows.X[::4])
+    loss = _members._loss_of(member, score, rows.at(np.flatnonzero(folds == 0)))
+    assert loss == pytest.approx(_members._best_loss(member), rel=1e-9)
+
+
+@pytest.mark.parametrize(("lost", "is_of_pairs"), [(0.0, False), (1e9, True)])
+def test_trees_of_pairs_train_the_members_where_others_lose_much_above_order_two(monkeypatch, lost, is_of_pairs):
+    """Free trees fit a product of three numbers that trees of pairs cannot; what they lose is prescribed."""
+    rng = np.random.default_rng(3)
+    X = shifted(np.sign(rng.normal(size=(400, 3))))
+    y = X.prod(axis=1)
+    monkeypatch.setattr(_members, "_LEAST_ROWS_OF_PAIRS", 0)
+    monkeypatch.setattr(_members, "_loss_of", lambda *_: lost)
+    model = fit(AdditiveRegressor(n_bags=2, recalibrate=False, density="empirical"), X, y)
+    depths = [len(np.unique(leaf[leaf >= 0])) for member in model._members for leaf in features_on_paths(member)]
+    assert (max(depths) <= 2) is is_of_pairs
+
+
+def features_on_paths(forest):
+    """The features on the path to each leaf, -1 elsewhere."""
+    paths, stack = [], [(root, ()) for root in forest.roots]
+    while stack:
+        node, path = stack.pop()
+        if forest.feature[node] < 0:
+            paths.append(np.array([*path, -1]))
+        else:
+            stack += [(child, (*path, forest.feature[node])) for child in (forest.left[node], forest.right[node])]
+    return paths

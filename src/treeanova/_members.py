@@ -9,8 +9,9 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import narwhals.stable.v1 as nw
@@ -50,7 +51,11 @@ CONTENDERS: tuple[dict[str, Any], ...] = (
     {"learning_rate": 0.1, "max_leaf_nodes": 12, "min_samples_leaf": 20},
     {"learning_rate": 0.2, "max_leaf_nodes": 5, "min_samples_leaf": 4},
 )
-_ROWS_OF_CHOICE = 1000  # held-out rows that choose, in at least two folds
+# Trees of pairs alone, which lose nothing where higher orders are left out.
+_OF_PAIRS: dict[str, Any] = {"learning_rate": 0.2, "max_leaf_nodes": 16, "min_samples_leaf": 5}
+_MOST_FEATURES_OF_PAIRS = 32  # histogram boosting goes through all pairs at each node
+_LEAST_ROWS_OF_PAIRS = 2000
+_ROWS_OF_CHOICE = 1000  # held-out rows that choose
 
 
 class Outcomes(NamedTuple):
@@ -173,12 +178,19 @@ def _matrix(features: Sequence[Feature], X: Any, *, named: bool) -> Floats:
 
 
 def boosted_members(
-    estimator: Any, rows: Outcomes, folds: Ints, seeds: Ints, *, max_order: int, named: bool
+    estimator: Any,
+    rows: Outcomes,
+    folds: Ints,
+    seeds: Ints,
+    *,
+    max_order: int,
+    named: bool,
+    truncated: Callable[[Forest], Decomposition],
 ) -> list[Forest]:
-    """Train histogram boosting on columns of codes.
+    """Train histogram boosting on columns of codes; `truncated` decomposes a member up to `max_order`.
 
-    Paths may have more features than `max_order`, unless that is 1: what deep trees say of pairs is more accurate than
-    trees of pairs, although the terms of higher orders are then left out.
+    Paths may have more features than `max_order`, unless that is 1 or trees of pairs are better: what deep trees say of
+    pairs is often more accurate than trees of pairs, although the terms of higher orders are then left out.
     """
     features = features_of(rows.X)
     matrix = _matrix(features, rows.X, named=named)
@@ -191,23 +203,77 @@ def boosted_members(
         interaction_cst=of_feature if max_order == 1 else None,
         max_bins=n_bins,
     )
-    members = _chosen_members(estimator, rows._replace(X=codes), folds, seeds)
-    return [_with_features(member, features, columns, named=named) for member in members]
+    may_be_pairs = max_order == 2 and 2 < len(features) <= _MOST_FEATURES_OF_PAIRS
+    pairs = [one + other for one, other in itertools.combinations(of_feature, 2)]
+    of_pairs = _OF_PAIRS | {"interaction_cst": pairs} if may_be_pairs and len(rows.y) >= _LEAST_ROWS_OF_PAIRS else None
+
+    def read(member: Any) -> Forest:
+        forest: Any = read_for_rows(member)
+        return _with_features(forest, features, columns, named=named)
+
+    def truncated_loss(member: Any) -> float:
+        places = np.flatnonzero(folds == 0)
+        return _loss_of(member, truncated(read(member)).decision_function(rows_at(rows.X, places)), rows.at(places))
+
+    race = _Race(estimator, rows._replace(X=codes), folds, seeds, of_pairs, truncated_loss)
+    return [read(member) for member in race.members()]
 
 
-def _chosen_members(estimator: Any, rows: Outcomes, folds: Ints, seeds: Ints) -> list[Any]:
-    """Train the first folds with all CONTENDERS, and all others with the one of the smallest loss on those."""
-    clone = importlib.import_module("sklearn.base").clone
-    n_first = min(max(2, math.ceil(_ROWS_OF_CHOICE * len(seeds) / len(folds))), len(seeds))
-    losses, members = [], []
-    for settings in CONTENDERS:
-        fitted = [_fitted(clone(estimator).set_params(**settings), rows, folds, i, seeds[i]) for i in range(n_first)]
-        losses.append(-sum(float(np.max(member.validation_score_)) for member in fitted))
-        members.append(fitted)
-    best = int(np.nanargmin(losses)) if np.isfinite(losses).any() else 0
-    estimator.set_params(**CONTENDERS[best])
-    later = (_fitted(clone(estimator), rows, folds, i, seeds[i]) for i in range(n_first, len(seeds)))
-    return [read_for_rows(member) for member in (*members[best], *later)]
+def _loss_of(member: Any, score: Floats, rows: Outcomes) -> float:
+    """Return the mean loss of scores, by the loss that histogram boosting minimises."""
+    y = rows.y.astype(np.float64)
+    raw = np.ascontiguousarray(np.asarray(score, dtype=np.float64).reshape(len(y), -1))
+    return float(member._loss(y_true=y, raw_prediction=raw, sample_weight=rows.weights))  # noqa: SLF001
+
+
+@dataclasses.dataclass(frozen=True)
+class _Race:
+    """Settings of histogram boosting that compete on the first folds; the winner trains the others."""
+
+    estimator: Any
+    rows: Outcomes
+    folds: Ints
+    seeds: Ints
+    of_pairs: dict[str, Any] | None
+    truncated_loss: Callable[[Any], float]  # of the first fold, by the member that was not trained on it
+
+    @property
+    def n_first(self) -> int:
+        n_needed = math.ceil(_ROWS_OF_CHOICE * len(self.seeds) / len(self.folds))
+        return min(max(1, n_needed), len(self.seeds))
+
+    def members(self) -> list[Any]:
+        first = [self._trained(settings, range(self.n_first)) for settings in CONTENDERS]
+        losses = [sum(map(_best_loss, members)) for members in first]
+        best = int(np.nanargmin(losses)) if np.isfinite(losses).any() else 0
+        settings, members = CONTENDERS[best], first[best]
+        if self.of_pairs is not None:
+            others = self._trained(self.of_pairs, range(self.n_first))
+            if self._pairs_win(members, others):
+                settings, members = self.of_pairs, others
+        return [*members, *self._trained(settings, range(self.n_first, len(self.seeds)))]
+
+    def _trained(self, settings: dict[str, Any], places: Iterable[int]) -> list[Any]:
+        clone = importlib.import_module("sklearn.base").clone
+        return [
+            _fitted(clone(self.estimator).set_params(**settings), self.rows, self.folds, i, self.seeds[i])
+            for i in places
+        ]
+
+    def _pairs_win(self, members: Sequence[Any], of_pairs: Sequence[Any]) -> bool:
+        """Whether trees of pairs are better than others, or than what is left of these up to order 2.
+
+        What the others lose by leaving out higher orders is measured on the first fold alone.
+        """
+        gain = float(
+            np.mean([_best_loss(other) - _best_loss(one) for one, other in zip(members, of_pairs, strict=True)])
+        )
+        return gain < 0 or gain < self.truncated_loss(members[0]) - _best_loss(members[0])
+
+
+def _best_loss(member: Any) -> float:
+    """Return the smallest loss on the held-out fold."""
+    return -float(np.max(member.validation_score_))
 
 
 def trained_members(estimator: Any, rows: Outcomes, folds: Ints, seeds: Ints) -> list[Any]:

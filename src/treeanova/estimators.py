@@ -72,7 +72,10 @@ class _Additive(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         seeds = rng.randint(2**31 - 1, size=folds.max() + 1)
         if self.estimator is None:
             named = hasattr(self, "feature_names_in_")
-            members = boosted_members(self._boosting(), rows, folds, seeds, max_order=max_order, named=named)
+            truncated = functools.partial(self._decompose, rows=rows)
+            members = boosted_members(
+                self._boosting(), rows, folds, seeds, max_order=max_order, named=named, truncated=truncated
+            )
         else:
             members = trained_members(self.estimator, rows, folds, seeds)
         self._members = [with_classes(member, classes) for member in members]
