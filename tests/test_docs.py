@@ -76,7 +76,13 @@ def assert_prints(printed, shown):
         assert math.isclose(found, expected, rel_tol=0.2, abs_tol=0.02) or max(abs(found), abs(expected)) < 1e-12
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=lambda page: page.stem)
+SLOW_PAGES = ("change-and-groups", "deep-ensembles", "glass-box", "inference", "large-data")
+RUNNABLE = [
+    pytest.param(page, marks=[pytest.mark.thorough] * (page.stem in SLOW_PAGES)) for page in PAGES if runnable(page)
+]
+
+
+@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.stem)
 def test_code_of_a_page_runs_and_prints_what_the_page_shows(page, tmp_path, monkeypatch):
     for library in ("interpret", "matplotlib", "pandas", "sklearn", "typer", "vl_convert", "xgboost"):
         pytest.importorskip(library)

@@ -71,7 +71,6 @@ def test_a_change_is_written_to_a_page(folder, halves, capsys, tmp_path):
     command = ["change", folder / "fx.tav", folder / "fx.tav", *data_of(halves), "--out", path]
     assert json.loads(printed([*command, "--json"], capsys))["files"] == {"page": str(path)}
     assert ParsedPage(path.read_text(encoding="utf-8")).scripts == []
-    assert "wrote" in printed(command, capsys)
 
 
 def test_rows_of_models_that_read_columns_differently(folder, halves, capsys, tmp_path):
@@ -113,13 +112,13 @@ def test_gap_is_that_of_the_library(folder, halves, capsys, tmp_path):
     _, table, _ = halves
     rows = table.iloc[:400]
     expected = treeanova.decompose(folder / "model.json", rows).gap(rows, "side")
-    options = gap_options(halves, "--group", "side", "--out", tmp_path / "gap.html")
+    options = gap_options(halves, "--group", "side")
     found = json.loads(printed(["gap", folder / "model.json", *options, "--json"], capsys))
     assert (found["groups"], found["sizes"], found["routes"]) == (["left", "right"], list(expected.sizes), None)
     assert found["total"] == pytest.approx(expected.total, abs=1e-12)
     assert [row["gap"] for row in found["table"]] == pytest.approx(expected.table["gap"].tolist(), abs=1e-12)
     assert [row["error"] for row in found["table"]] == pytest.approx(expected.table["error"].tolist(), abs=1e-12)
-    text = printed(["gap", folder / "model.json", *options], capsys)
+    text = printed(["gap", folder / "model.json", *options, "--out", tmp_path / "gap.html"], capsys)
     assert f"gap {expected.total:+.4g}, standard error {expected.error:.2g}" in text
     assert "wrote" in text
 

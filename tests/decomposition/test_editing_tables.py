@@ -482,8 +482,6 @@ def test_terms_without_tables_and_high_orders_are_refused(deep_fx, triple):
     ):
         with pytest.raises(ValueError, match=r"must have terms with a table, got .* known at rows only; .* select\(\)"):
             edit(deep_fx)
-    low = deep_fx.select(order=[1, 2]).monotone("x0", "increasing")
-    assert low.monotonicity("x0").is_increasing
     rows = triple[1]
     fx = treeanova.decompose(*triple, density="empirical", n_jobs=1)
     if any(len(names) == 3 for names in fx.terms):
@@ -493,6 +491,12 @@ def test_terms_without_tables_and_high_orders_are_refused(deep_fx, triple):
         old = fx.terms["a", "b", "remainder"].values
         expected = at_rows(fx, ("a", "b", "remainder"), np.minimum(old, 0.0) - old, rows)
         np.testing.assert_allclose(edited.decision_function(rows) - fx.decision_function(rows), expected, atol=1e-10)
+
+
+@pytest.mark.thorough
+def test_low_orders_of_a_deep_ensemble_are_made_monotone(deep_fx):
+    low = deep_fx.select(order=[1, 2]).monotone("x0", "increasing")
+    assert low.monotonicity("x0").is_increasing
 
 
 def test_tables_of_a_deep_ensemble_are_edited(deep_fx, deep):
