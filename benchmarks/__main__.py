@@ -20,6 +20,7 @@ NAMES = (
     "report",
     "scale",
     "screening",
+    "stability",
 )
 
 # Benchmarks with options of their own.
