@@ -103,9 +103,9 @@ def page(rows: list[list[str]], n_rows: int | None) -> str:
     limit, option = (f"at most {n_rows:,}", "") if n_rows else ("all", " --full")
     return f"""# How stable are the terms?
 
-`python -m benchmarks stability{option}` computes this page. TreeANOVA's estimators and explainable boosting machines (EBM),
-both with default settings, are fitted to {_REFITS} random halves of {limit} training rows. Their terms are evaluated at
-the same test rows, at most {_TEST_ROWS:,}, and each refit is compared with each other one.
+`python -m benchmarks stability{option}` computes this page. TreeANOVA's estimators and explainable boosting machines
+(EBM), both with default settings, are fitted to {_REFITS} random halves of {limit} training rows. Their terms are
+evaluated at the same test rows, at most {_TEST_ROWS:,}, and each refit is compared with each other one.
 
 - **rank correlation**: Spearman's, of the variances of all terms that one of two refits has. Higher is better.
 - **distance of terms**: the root of the summed mean squares of differences of terms, divided by the standard deviation
