@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.resources
 import json
 import math
 from typing import Any
@@ -116,80 +117,19 @@ _JAVASCRIPT = """\
 // refuses throw an Error.
 "use strict";
 const treeanovaModel = (() => {{
-  const model = {model};
-  const intercept = model.intercept;
+const model = {model};
 
-  function codeOf(column, row) {{
-    const value = row instanceof Map ? row.get(column.name) : row[column.name];
-    const isAbsent = value === null || value === undefined || Number.isNaN(value);
-    let code;
-    if (column.labels) {{
-      const place = column.labels.indexOf(isAbsent ? null : value);
-      if (place >= 0) code = column.codes[place] === null ? column.missing : column.codes[place];
-      else code = isAbsent ? column.missing : column.unseen;
-    }} else {{
-      const means = !isAbsent && column.missing_numbers.some(([low, high]) => low <= value && value <= high);
-      if (isAbsent || means) code = column.missing;
-      else {{
-        let low = 0;
-        let high = column.cuts.length;
-        while (low < high) {{
-          const middle = (low + high) >> 1;
-          if (column.cuts[middle] < value) low = middle + 1;
-          else high = middle;
-        }}
-        code = column.codes[low];
-      }}
-    }}
-    if (code === null) throw new Error(`column ${{column.name}} must hold values that the model takes, got ${{value}}`);
-    return code;
-  }}
+{evaluation}
+const valuesOf = (row) => termsAt(model, codesAt(model, row));
+const one = (values) => (values.length === 1 ? values[0] : values);
 
-  function isActive(column, code, k) {{
-    return k === 0 || (column.ordered && k > 0 ? code >= k : code === k);
-  }}
-
-  function valuesOf(row) {{
-    const codes = model.columns.map((column) => codeOf(column, row));
-    return model.terms.map((term) => {{
-      const total = intercept.map(() => 0);
-      term.codes.forEach((ks, index) => {{
-        if (ks.every((k, place) => isActive(model.columns[term.positions[place]], codes[term.positions[place]], k)))
-          term.coefficients[index].forEach((value, output) => {{ total[output] += value; }});
-      }});
-      return total;
-    }});
-  }}
-
-  const one = (values) => (values.length === 1 ? values[0] : values);
-
-  function scoresOf(row) {{
-    const scores = intercept.slice();
-    for (const values of valuesOf(row)) values.forEach((value, output) => {{ scores[output] += value; }});
-    return scores;
-  }}
-
-  function respond(scores) {{
-    if (model.link === "logit")
-      return scores.map((x) => (x >= 0 ? 1 / (1 + Math.exp(-x)) : Math.exp(x) / (1 + Math.exp(x))));
-    if (model.link === "log") return scores.map(Math.exp);
-    if (model.link === "softmax") {{
-      const largest = Math.max(...scores);
-      const powers = scores.map((x) => Math.exp(x - largest));
-      const total = powers.reduce((a, b) => a + b, 0);
-      return powers.map((power) => power / total);
-    }}
-    if (model.link === "identity" || model.link === "probability") return scores;
-    throw new Error("the response does not follow from the score of a model with link " + model.link);
-  }}
-
-  return {{
-    fingerprint: {fingerprint},
-    model,
-    score: (row) => one(scoresOf(row)),
-    response: (row) => one(respond(scoresOf(row))),
-    terms: (row) => new Map(valuesOf(row).map((values, index) => [model.terms[index].name, one(values)])),
-  }};
+return {{
+  fingerprint: {fingerprint},
+  model,
+  score: (row) => one(scoresOf(model, valuesOf(row))),
+  response: (row) => one(responsesOf(model.link, scoresOf(model, valuesOf(row)))),
+  terms: (row) => new Map(valuesOf(row).map((values, index) => [model.terms[index].name, one(values)])),
+}};
 }})();
 if (typeof module !== "undefined") module.exports = treeanovaModel;
 """
@@ -276,14 +216,20 @@ def javascript(fx: Decomposition) -> Export:
     text = _JAVASCRIPT.format(
         **{name: words.replace("\n", " ") for name, words in _words(form).items()},
         model=script_json(model_for_script(form)),
+        evaluation=evaluation_script(),
         fingerprint=script_json(fingerprint),
     )
     return Export("javascript", text, form, score_names(form), fingerprint, fx)
 
 
+def evaluation_script() -> str:
+    """Return the functions of JavaScript that evaluate a step form; the page of a report has them too."""
+    return (importlib.resources.files("treeanova.export") / "evaluation.js").read_text(encoding="utf-8")
+
+
 def model_for_script(form: StepForm) -> dict[str, Any]:
-    """Return what the script reads: the form as plain data, with positions of columns in terms and no infinities."""
-    content = form.to_dict()
+    """Return what the script reads: the form as plain data, with names of terms and positions of their columns."""
+    content: dict[str, Any] = plain_numbers(form.to_dict())
     names = term_labels(form)
     for term, step_term, name in zip(content["terms"], form.terms, names, strict=True):
         term |= {"name": name, "positions": list(step_term.key)}
@@ -295,22 +241,29 @@ def term_labels(form: StepForm) -> tuple[str, ...]:
 
 
 def script_json(value: Any) -> str:
-    """Write JSON that is safe inside a script of a page; infinities are numbers that overflow."""
-    text = json.dumps(_without_infinities(value), ensure_ascii=True, allow_nan=False)
-    text = text.replace(f'"{_INFINITY}"', "1e999").replace(f'"-{_INFINITY}"', "-1e999")
+    """Write JSON that is safe inside a script of a page."""
+    text = json.dumps(plain_numbers(value), ensure_ascii=True, allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-_INFINITY = "infinity of treeanova"
+_OVERFLOWING = 10**309  # JavaScript reads this integer as infinity
+_LARGEST_EXACT = 2**53  # above, JavaScript rounds integers
 
 
-def _without_infinities(value: Any) -> Any:
+def plain_numbers(value: Any) -> Any:
+    """Return plain data with numbers that JavaScript reads exactly: no infinities, null for NaN, no large integers."""
     if isinstance(value, dict):
-        return {key: _without_infinities(item) for key, item in value.items()}
+        return {key: plain_numbers(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_without_infinities(item) for item in value]
+        return [plain_numbers(item) for item in value]
+    if isinstance(value, int) and abs(value) > _LARGEST_EXACT and abs(value) != _OVERFLOWING:
+        raise ValueError(
+            f"`fx` must have integer labels of at most 2**53 to run in JavaScript, got {value}; train with texts instead."
+        )
+    if isinstance(value, float) and math.isnan(value):
+        return None
     if isinstance(value, float) and math.isinf(value):
-        return _INFINITY if value > 0 else f"-{_INFINITY}"
+        return _OVERFLOWING if value > 0 else -_OVERFLOWING
     return value
 
 

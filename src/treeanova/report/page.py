@@ -23,6 +23,8 @@ from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.gap import Gap
 from treeanova.decomposition.impact import Impact
 from treeanova.decomposition.validation import Validation
+from treeanova.export.programs import evaluation_script
+from treeanova.report.panel import MOST_BYTES, too_large
 from treeanova.report.payload import checked_errors, checked_impact, checked_validation, payload
 from treeanova.report.static import asset, colours, digest
 
@@ -68,7 +70,7 @@ def _cached_script(path: pathlib.Path) -> str | None:
     return script if head == _HEAD + digest(script) else None
 
 
-_SCRIPTS = ("data.js", "charts.js", "shell.js", "chosen.js", "sections.js", "start.js")
+_SCRIPTS = ("data.js", "charts.js", "shell.js", "chosen.js", "sections.js", "panel.js", "start.js")
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 DENSITIES = ("uniform", "empirical", "auto")
 
@@ -206,7 +208,7 @@ def write_report(
         checked |= {"densities": kinds, "are_named": densities is not None}
         content = payload(fx, report, title=title, rows=rows, max_terms=max_terms, **checked)
         with one_step(report, "page"):
-            text = _page_text(content, bundle)
+            text = _within_limit(content, bundle)
         return _write_or_return(text, target, report, open_browser=open_browser)
 
 
@@ -249,10 +251,20 @@ def _policy(style: str, scripts: Sequence[str]) -> str:
     )
 
 
+def _within_limit(content: Mapping[str, Any], vega_script: str) -> str:
+    """Return the page, with the reason instead of the panel where it would be too large."""
+    text = _page_text(content, vega_script)
+    n_bytes, panel = len(text.encode(errors="surrogatepass")), content["panel"]
+    if n_bytes <= MOST_BYTES or panel is None or "model" not in panel:
+        return text
+    return _page_text({**content, "panel": too_large(n_bytes, panel)}, vega_script)
+
+
 def _page_text(content: Mapping[str, Any], vega_script: str) -> str:
     """Return the page: the template with style, scripts and the content as data."""
-    style = colours() + asset("page.css")
-    script = '(() => {\n"use strict";\n' + "\n".join(asset(name) for name in _SCRIPTS) + "})();\n"
+    style = colours() + asset("page.css") + asset("panel.css")
+    code = "\n".join([evaluation_script(), *(asset(name) for name in _SCRIPTS)])
+    script = f'(() => {{\n"use strict";\n{code}}})();\n'
     fields = {
         "policy": html.escape(_policy(style, [vega_script, script])),
         "title": html.escape(str(content["title"])),

@@ -41,6 +41,7 @@ from treeanova.decomposition.validation import Validation
 from treeanova.density import density_of
 from treeanova.density.kinds import Reference
 from treeanova.errors import BudgetError
+from treeanova.report.panel import plain_panel
 from treeanova.report.tables import (
     RAW,
     Forms,
@@ -473,6 +474,7 @@ def payload(
         "axes": maker.axes,
         "terms": terms,
         "local": None if rows is None else plain_rows(pure, rows, maker.unit, content.indices, progress),
+        "panel": plain_panel(fx, content.rankings[fx.density.name]),
         "validation": plain_validation(validation),
         "changes": plain_changes(fx, impact),
         "checks": {name: {"entries": checks(form), "blind": blind_spots(form)} for name, form in pure.items()},

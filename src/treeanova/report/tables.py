@@ -254,7 +254,7 @@ class PageAxis(NamedTuple):
 
 def page_axis(axis: Axis, feature: int, masses: Floats, max_bins: int) -> PageAxis:
     """Return the axis of a feature (its position) with at most `max_bins` bins, merged by the masses of its bins."""
-    merge, describe = (_interval_bins, _plain_intervals) if axis.is_ordered else (_category_bins, _plain_categories)
+    merge, describe = (_interval_bins, plain_intervals) if axis.is_ordered else (_category_bins, _plain_categories)
     bins = np.arange(axis.size) if axis.n_regular <= max_bins else merge(axis, masses, max_bins)
     binning = binning_by(bins, masses)
     return PageAxis(binning, {"feature": feature, **describe(axis, binning.bins), "bins": axis.size})
@@ -279,7 +279,7 @@ def _category_bins(axis: Axis, masses: Floats, max_bins: int) -> Ints:
     return np.concatenate([bins, max_bins + np.arange(axis.n_extra)])
 
 
-def _plain_intervals(axis: Axis, bins: Ints) -> dict[str, Any]:
+def plain_intervals(axis: Axis, bins: Ints) -> dict[str, Any]:
     """Return the bounds between merged bins (given per bin) as short numbers, or as days and texts of dates."""
     missing = int(bins[axis.missing_bin]) if axis.missing_bin >= 0 else -1
     bounds = axis.thresholds[np.flatnonzero(np.diff(bins[: axis.n_regular]))]

@@ -125,14 +125,7 @@ function cellLabels(term) {
 
 // Scales: the score, or the response with all other terms at their average.
 
-function respond(scores, output) {
-  const link = report.scale.link;
-  if (link === "logit") return 1 / (1 + Math.exp(-scores[output]));
-  if (link === "log") return Math.exp(scores[output]);
-  const largest = Math.max(...scores);
-  const odds = scores.map((score) => Math.exp(score - largest));
-  return odds[output] / odds.reduce((sum, odd) => sum + odd, 0);
-}
+const respond = (scores, output) => responsesOf(report.scale.link, scores)[output];
 
 // Values of a term on the chosen scale: differences to what the model says where all terms are zero.
 function scaled(term, form, output, scale) {

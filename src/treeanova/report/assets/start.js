@@ -1,7 +1,7 @@
 // All parts together, and what makes them change.
 
 function renderNav() {
-  const sections = [["terms", "Terms"], ...(report.local ? [["rows", "Rows"]] : []), ...(report.validation ? [["validation", "Held-out rows"]] : []), ...(report.changes ? [["changes", "What was changed"]] : []), ["checks", "Checks"], ["guide", "How to read"]];
+  const sections = [["terms", "Terms"], ...(report.panel ? [["try", "Try it"]] : []), ...(report.local ? [["rows", "Rows"]] : []), ...(report.validation ? [["validation", "Held-out rows"]] : []), ...(report.changes ? [["changes", "What was changed"]] : []), ["checks", "Checks"], ["guide", "How to read"]];
   at("nav").replaceChildren(...sections.map(([id, text]) => el("button", { type: "button", onclick: () => at(id).scrollIntoView() }, text)));
 }
 
@@ -23,6 +23,7 @@ function render() {
     renderList();
     renderRows();
   });
+  if (panel) renderResults();
   renderChecks();
   if (report.terms.length) renderChosen();
 }
@@ -44,7 +45,8 @@ renderNav();
 renderFinder();
 render();
 renderWords();
+renderPanel();
 renderValidation();
 renderChanges();
-// For tests and the curious: the data, the one view that is drawn, and its specification.
-window.treeanova = { report, view: () => drawn && drawn.view, specification: () => drawn && drawn.spec };
+// For tests and the curious: the data, the one view that is drawn, its specification, and the settings of "Try it".
+window.treeanova = { report, view: () => drawn && drawn.view, specification: () => drawn && drawn.spec, panel };
