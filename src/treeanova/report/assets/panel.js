@@ -5,7 +5,7 @@ const FEW_FEATURES = 8; // without a search
 const UNIT_IN_MS = { ns: 1e-6, us: 1e-3, ms: 1, s: 1e3, D: 864e5, ordinal: 864e5 };
 const MS_OF_ORDINAL = 719163 * 864e5; // the ordinal number of 1970-01-01, in milliseconds
 
-// The settings, by name: per column its value and whether it is missing. `assign` is what all controls call.
+// The settings, by name: per column its value and whether it is missing. All controls set them by `assign`.
 function startPanel({ model, controls }) {
   const settings = {};
   const start = () => controls.map((control, i) => startOf(model.columns[i], control));
@@ -18,7 +18,6 @@ function startPanel({ model, controls }) {
     restart,
     assign(which, changes) {
       for (const [i, part] of Object.entries(changes)) settings[which][i] = { ...settings[which][i], ...part };
-      renderResults();
     },
     resultOf(which) {
       const row = new Map(model.columns.map((column, i) => [column.name, plainValue(settings[which][i])]));
@@ -181,7 +180,10 @@ function hideOthers() {
 function controlOf(i) {
   const control = report.panel.controls[i];
   const name = `${featureOf(i).name}, setting ${panel.edited}`;
-  const assign = (part) => panel.assign(panel.edited, { [i]: part });
+  const assign = (part) => {
+    panel.assign(panel.edited, { [i]: part });
+    renderResults();
+  };
   const inputs = isList(control) ? [listOf(i, name, assign)] : [sliderOf(i, name, assign), fieldOf(i, name, assign)];
   const box = el("input", { type: "checkbox", "aria-label": `${name}: missing`, onchange: (event) => assign({ missing: event.target.checked }) });
   return el("div", { class: `control${isList(control) ? " list-of-values" : ""}`, "data-column": String(i) },
@@ -280,9 +282,9 @@ const responseText = (value) => (report.scale.link === "log" ? number(value, 5) 
 function renderScores({ A, B }) {
   const k = output();
   const of = report.outputs.length > 1 ? ` (${report.outputs[k]})` : "";
-  const whole = report.panel.rest === null ? "" : ", other terms left out";
+  const part = report.panel.rest === null ? "" : " (in part)";
   const line = (text, words) => el("span", { class: "line" }, text, ...(words ? [el("small", {}, words)] : []));
-  const words = [`${report.scale.response}${of}`, `${report.scale.score}${of}${whole}`];
+  const words = [`${report.scale.response}${of}${part}`, `${report.scale.score}${of}${part}`];
   const card = (head, score, response, [ofResponse, ofScore] = words) => el("div", {}, el("dt", {}, ...head), el("dd", {},
     ...(response === null ? [] : [line(response, ofResponse)]), line(score, ofScore)));
   const change = B.scores[k] - A.scores[k];
@@ -341,19 +343,22 @@ function renderReasons(reasons, { A, B }) {
 }
 
 function reasonWords(reasons) {
-  const moved = reasons.filter(({ a, b }) => a !== b).length;
+  const moved = reasons.filter(hasMoved).length;
   const all = `${reasons.length} term${reasons.length === 1 ? "" : "s"}`;
   if (!moved) return `A and B agree in ${reasons.length === 1 ? "the one term" : `all ${all}`}. Change a feature of ${panel.edited}: the terms that move come first.`;
   return `${moved} of ${all} move the ${report.scale.score} from A to B, the largest first.`;
 }
 
+// Whether a term differs by more than rounding: a million units are about the largest value of a table.
+const hasMoved = ({ a, b }) => Math.abs(b - a) > 1e-12 * 1e6 * report.unit;
+
 function reasonRow(reason, text, ends) {
   const { term, label, a, b } = reason;
   const name = term ? el("button", { type: "button", title: titleOf(reason.names), onclick: () => openTerm(reason.names) }, shortTitleOf(term.positions)) : label;
   const settings = term ? [el("small", {}, movedText(term.positions))] : [];
-  return el("tr", { class: reason.total ? "total" : a === b ? "still" : "" }, el("th", { scope: "row" }, name, ...settings),
+  return el("tr", { class: reason.total ? "total" : hasMoved(reason) ? "" : "still" }, el("th", { scope: "row" }, name, ...settings),
     el("td", { class: "number only-wide" }, withSign(text(a))), el("td", { class: "number only-wide" }, withSign(text(b))),
-    el("td", { class: "track-cell" }, term ? dumbbell(a, b, ends) : ""), el("td", { class: "number" }, a === b ? "0" : withSign(text(b - a))));
+    el("td", { class: "track-cell" }, term ? dumbbell(a, b, ends) : ""), el("td", { class: "number" }, hasMoved(reason) ? withSign(text(b - a)) : "0"));
 }
 
 const LONG_TITLE = 60;
