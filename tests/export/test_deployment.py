@@ -6,6 +6,7 @@ import importlib.util
 import json
 import shutil
 import sqlite3
+import subprocess
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import treeanova
 from tests.support.training import fit
 from treeanova.export.artifact import adversarial_rows, form_of
+from treeanova.export.programs import script_json
 from treeanova.model import Effects, StepForm
 
 pd = pytest.importorskip("pandas")
@@ -172,6 +174,17 @@ def test_all_dialects_write_what_sqlglot_reads(classes):
     for dialect in ("duckdb", "postgresql", "sqlite", "spark", "bigquery", "snowflake"):
         query = treeanova.export.sql(classes, table=("main", "people"), dialect=dialect, columns="terms", keep=["id"])
         sqlglot.parse_one(str(query), read=names.get(dialect, dialect))
+
+
+def test_numbers_that_scripts_would_change_are_written_so_that_they_stay():
+    content = {"ends": [np.inf, -np.inf, 1.5], "labels": ["infinity", float("nan"), 2**53, True]}
+    text = script_json(content)
+    if HAS_NODE:
+        code = f"const found = {text}; console.log(found.ends.join(), JSON.stringify(found.labels))"
+        printed = subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True).stdout
+        assert printed == 'Infinity,-Infinity,1.5 ["infinity",null,9007199254740992,true]\n'
+    with pytest.raises(ValueError, match=r"`fx` must have integer labels of at most 2\*\*53 .* got 9007199254740993"):
+        script_json([2**53 + 1])
 
 
 def test_refused_values_have_no_score():

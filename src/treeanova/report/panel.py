@@ -54,8 +54,8 @@ def too_large(n_bytes: int, panel: Mapping[str, Any]) -> dict[str, Any]:
     n_coefficients = sum(len(term["codes"]) for term in panel["model"]["terms"])
     return {
         "reason": (
-            f"The model has {n_coefficients:,} coefficients: with them the page would have {n_bytes / 1e6:.1f} MB, more "
-            f"than {MOST_BYTES / 1e6:.0f} MB. treeanova.export.javascript(fx) writes it as a script of its own."
+            f"The model has {n_coefficients:,} coefficients. With them the page would have {n_bytes / 1e6:.1f} MB, "
+            f"more than {MOST_BYTES / 1e6:.0f} MB. treeanova.export.javascript(fx) writes it as a script of its own."
         )
     }
 
@@ -108,7 +108,7 @@ def _intervals(axis: Axis, cuts: Sequence[float], shares: Floats) -> dict[str, A
     """Return the intervals between cuts in words, and their shares."""
     regular = axis.examples()[: axis.n_regular]
     interval_of_bin: Ints = np.searchsorted(cuts, regular)
-    pooled = np.bincount(interval_of_bin, weights=shares[: axis.n_regular], minlength=len(cuts) + 1)
+    pooled: Floats = np.bincount(interval_of_bin, shares[: axis.n_regular], len(cuts) + 1).astype(np.float64)
     extra = np.full(axis.n_extra, len(cuts) + 1)
     return {**plain_intervals(axis, np.concatenate([interval_of_bin, extra])), "shares": millionths(pooled)}
 

@@ -356,7 +356,7 @@ function reasonRow(reason, text, ends) {
   const { term, label, a, b } = reason;
   const name = term ? el("button", { type: "button", title: titleOf(reason.names), onclick: () => openTerm(reason.names) }, shortTitleOf(term.positions)) : label;
   const settings = term ? [el("small", {}, movedText(term.positions))] : [];
-  return el("tr", { class: reason.total ? "total" : hasMoved(reason) ? "" : "still" }, el("th", { scope: "row" }, name, ...settings),
+  return el("tr", { class: `${term ? "" : "plain"} ${reason.total ? "total" : hasMoved(reason) ? "" : "still"}` }, el("th", { scope: "row" }, name, ...settings),
     el("td", { class: "number only-wide" }, withSign(text(a))), el("td", { class: "number only-wide" }, withSign(text(b))),
     el("td", { class: "track-cell" }, term ? dumbbell(a, b, ends) : ""), el("td", { class: "number" }, hasMoved(reason) ? withSign(text(b - a)) : "0"));
 }
