@@ -258,7 +258,7 @@ def plain_numbers(value: Any) -> Any:
         return [plain_numbers(item) for item in value]
     if isinstance(value, int) and abs(value) > _LARGEST_EXACT and abs(value) != _OVERFLOWING:
         raise ValueError(
-            f"`fx` must have integer labels of at most 2**53 to run in JavaScript, got {value}; train with texts instead."
+            f"`fx` must have integer labels of at most 2**53 in JavaScript, got {value}; train with texts instead."
         )
     if isinstance(value, float) and math.isnan(value):
         return None
