@@ -313,7 +313,7 @@ function renderOutputs({ A, B }) {
   const rows = report.outputs.map((name, k) => el("tr", k === output() ? { class: "chosen-output" } : {},
     el("th", { scope: "row" }, el("button", { type: "button", "aria-pressed": String(k === output()), onclick: () => { change({ output: String(k) }); at("try-outputs").querySelectorAll("button")[k].focus(); } }, name)),
     ...[A, B].flatMap((result) => [el("td", { class: "number" }, shown(result, k)), el("td", { class: "share" }, result.responses && report.scale.link !== "log" ? el("div", { class: "stack" }, sized(el("span", { class: "order-1" }), result.responses[k])) : "")])));
-  const head = el("tr", {}, el("th", { scope: "col" }, report.scale.response || report.scale.score), ...["A", "B"].map((which) => el("th", { scope: "col", colspan: "2" }, marker(which), ` ${which}`)));
+  const head = el("tr", {}, el("th", { scope: "col" }, report.scale.response || report.scale.score), ...["A", "B"].flatMap((which) => [el("th", { scope: "col", class: "number" }, marker(which), ` ${which}`), el("td", { class: "share" })]));
   at("try-outputs").replaceChildren(el("table", { class: "outputs" }, el("thead", {}, head), el("tbody", {}, ...rows)));
 }
 
@@ -356,7 +356,7 @@ function reasonRow(reason, text, ends) {
   const { term, label, a, b } = reason;
   const name = term ? el("button", { type: "button", title: titleOf(reason.names), onclick: () => openTerm(reason.names) }, shortTitleOf(term.positions)) : label;
   const settings = term ? [el("small", {}, movedText(term.positions))] : [];
-  return el("tr", { class: `${term ? "" : "plain"} ${reason.total ? "total" : hasMoved(reason) ? "" : "still"}` }, el("th", { scope: "row" }, name, ...settings),
+  return el("tr", { class: `${term ? "" : "summed"} ${reason.total ? "total" : hasMoved(reason) ? "" : "still"}` }, el("th", { scope: "row" }, name, ...settings),
     el("td", { class: "number only-wide" }, withSign(text(a))), el("td", { class: "number only-wide" }, withSign(text(b))),
     el("td", { class: "track-cell" }, term ? dumbbell(a, b, ends) : ""), el("td", { class: "number" }, hasMoved(reason) ? withSign(text(b - a)) : "0"));
 }
