@@ -13,7 +13,15 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from treeanova.core.arrays import Floats
 from treeanova.data.features import Schema
 from treeanova.decomposition.decomposition import Decomposition
-from treeanova.export.artifact import Export, fingerprint_of, form_of, response_names, score_names, term_names
+from treeanova.export.artifact import (
+    Export,
+    fingerprint_of,
+    form_of,
+    free_names,
+    response_names,
+    score_names,
+    term_names,
+)
 from treeanova.model.step_form import Cuts, LabelCodes, StepAxis, StepForm, StepTerm
 
 COLUMNS = ("score", "response", "terms")
@@ -173,7 +181,7 @@ def _results(writer: _Writer, columns: str, schema: Schema) -> dict[str, str]:
     intercepts = [name.replace("score", "intercept", 1) for name in named_scores]
     results = dict(zip(intercepts, map(writer.dialect.number, form.intercept.tolist()), strict=True))
     values = [writer.term(term, k) for term in form.terms for k in range(len(form.outputs))]
-    names = _free_names(term_names(form), (*results, *named_scores))
+    names = free_names(term_names(form), (*results, *named_scores), " (term)")
     return results | dict(zip(names, values, strict=True)) | named_scores
 
 
@@ -205,17 +213,6 @@ def _responses(dialect: Dialect, form: StepForm) -> list[str]:
 def _exp(exponent: str) -> str:
     """Write an exponential function that is 0 where some databases raise an error."""
     return f"(CASE WHEN {exponent} < {-_LARGEST_EXPONENT} THEN 0E0 ELSE EXP({exponent}) END)"
-
-
-def _free_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """Return names of terms that differ from each other and from others, whatever the case of letters."""
-    lowered, free = {name.lower() for name in taken}, []
-    for name in names:
-        while name.lower() in lowered:
-            name = f"{name} (term)"
-        lowered.add(name.lower())
-        free.append(name)
-    return free
 
 
 @dataclasses.dataclass(frozen=True)

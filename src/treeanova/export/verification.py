@@ -22,6 +22,7 @@ from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.predictions import function_of
 from treeanova.decomposition.result import Result
 from treeanova.export.artifact import Export, adversarial_rows, plain_rows
+from treeanova.export.onnx import is_text
 from treeanova.export.sql import DIALECTS, sql
 from treeanova.model.effects import respond
 from treeanova.model.rows import Rows
@@ -268,4 +269,25 @@ def _label_type(axis: StepAxis, double: str) -> str:
     return "TEXT" if any(isinstance(label, str) for label in labels) else double
 
 
-_RUNNERS = {"python": _run_python, "javascript": _run_javascript, "sql": _run_sql}
+def _run_onnx(export: Export, rows: Sequence[Row], connection: Any) -> tuple[str, dict[str, Floats]]:  # noqa: ARG001
+    runtime, form = importlib.import_module("onnxruntime"), export.form
+    session = runtime.InferenceSession(bytes(export), providers=["CPUExecutionProvider"])
+    inputs = {axis.name: _onnx_input(export, axis, [row[axis.name] for row in rows]) for axis in form.axes}
+    values = session.run(list(export.columns), inputs)
+    results = {"score": values[0]}
+    if _has_response(export) and form.link != "identity":
+        results["response"] = values[1][:, -len(form.outputs) :]  # the second of two probabilities
+    if export.options["columns"] == "terms":
+        results["terms"] = np.hstack([*values[len(values) - len(form.terms) :], np.empty((len(rows), 0))])
+    return "ONNX in onnxruntime", results
+
+
+def _onnx_input(export: Export, axis: StepAxis, values: Sequence[Any]) -> Any:
+    if is_text(axis):
+        missing = export.options["missing_text"]
+        texts = [missing if value is None else value for value in values]
+        return np.array(texts, dtype=object)[:, None]
+    return np.array([np.nan if value is None else float(value) for value in values])[:, None]
+
+
+_RUNNERS = {"python": _run_python, "javascript": _run_javascript, "sql": _run_sql, "onnx": _run_onnx}
