@@ -256,7 +256,9 @@ class _Graph:
         """Add the most probable class; or 0 and 1 per output of a model of several labels."""
         n_outputs = len(schema.outputs)
         if schema.link == "logit" and n_outputs > 1 and not schema.classes:
-            return _Result(self._cast(self.node("Greater", score, self.constant([[0.0]])), "INT64"), (None, n_outputs), "INT64")
+            return _Result(
+                self._cast(self.node("Greater", score, self.constant([[0.0]])), "INT64"), (None, n_outputs), "INT64"
+            )
         if n_outputs == 1 and (schema.link == "argmax" or schema.threshold != 0.5):
             is_second = self.node("Greater", score, self.constant([[_border(schema)]]))
             position = self.node("Squeeze", self._cast(is_second, "INT64"), self.constant([1]))
@@ -297,7 +299,9 @@ def _library() -> Any:
 def _check_name(name: str) -> None:
     """Raise ValueError for names that runtimes cannot have."""
     if not name or "\0" in name or not is_writable(name):
-        raise ValueError(f"names must be ones that ONNX can have, got {name!a}; rename the column with `feature_names`.")
+        raise ValueError(
+            f"names must be ones that ONNX can have, got {name!a}; rename the column with `feature_names`."
+        )
 
 
 def _may_refuse(axis: StepAxis) -> bool:
