@@ -126,7 +126,7 @@ def _new_estimator(schema: Schema) -> Any:
         raise ImportError("EBMs need interpret-core, which is not installed; pip install interpret-core.") from error
     if schema.link in {"logit", "softmax"}:
         model = glassbox.ExplainableBoostingClassifier()
-        model.classes_ = np.array(classes if classes else range(max(len(schema.outputs), 2)))
+        model.classes_ = np.array(classes or range(max(len(schema.outputs), 2)))
         model.intercept_ = np.zeros(len(schema.outputs))
         return model
     name, _, power = schema.objective.partition(":")
