@@ -17,6 +17,7 @@ from treeanova.decomposition.answers import table_weights_of
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.predictions import function_of
 from treeanova.export.artifact import form_of
+from treeanova.export.verification import verify_ebm
 from treeanova.model.axes import Axis
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning, common_refinement
@@ -25,6 +26,7 @@ from treeanova.readers import final_step
 
 Levels = dict[int, Binning]  # bins of a feature by order of its terms
 _LINKS = {"identity": "identity", "log": "log", "logit": "logit", "softmax": "mlogit", "probability": "identity"}
+_ERROR = 1e-10  # the largest difference of a result, relative to the largest score
 _OBJECTIVES = {"gamma": "gamma_deviance", "poisson": "poisson_deviance", "tweedie": "tweedie_deviance"}
 
 
@@ -84,6 +86,12 @@ def ebm(fx: Decomposition) -> Any:
     model.term_scores_ = [_scores_to_store(effects, item, places) for item, places in pairs]
     model.bin_weights_ = [total * _weights_to_store(fx, item, places) for item, places in pairs]
     _set_one_bag(model, effects.intercept)
+    proof = verify_ebm(fx, model)
+    if not proof.largest_difference <= _ERROR:
+        raise ValueError(
+            f"`fx` must have columns that interpret reads as the model does, got predictions that differ by "
+            f"{proof.largest_difference:.1e}; write it as Python, SQL or ONNX."
+        )
     return model
 
 
