@@ -1,14 +1,13 @@
 """A million rows scored by exports beside the library's own predict and orbital; writes docs/deploy-benchmark.md.
 
-CPU seconds are those of all threads of the process. Errors are largest differences from the library's prediction,
-divided by the largest prediction. Orbital is measured where it is installed and reads the model.
+Every way has one thread, because threads that wait use CPU time too. Errors are the largest differences from the
+library's prediction, divided by the largest prediction. Orbital is measured where it is installed and reads the model.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.metadata
-import os
 import pathlib
 import time
 from collections.abc import Callable, Iterator
@@ -34,12 +33,12 @@ def run(*, full: bool = False) -> None:
     X, y = _rows(_N_TRAINING, seed=0)
     rows, _ = _rows(_N_ROWS, seed=1)
     lines = []
+    command = f"python -m benchmarks export{' --full' if full else ''}"
     for name, model, predict in _models(X, y):
         for line in _measured(name, model, predict, X, rows, with_orbital=full or "500" not in name):
             print(" | ".join(line), flush=True)
             lines.append(line)
-    command = f"python -m benchmarks export{' --full' if full else ''}"
-    _PAGE.write_text(_page(lines, command), encoding="utf-8")
+        _PAGE.write_text(_page(lines, command), encoding="utf-8")
 
 
 def _rows(n_rows: int, seed: int) -> tuple[Any, Any]:
@@ -57,7 +56,7 @@ def _models(X: Any, y: Any) -> Iterator[tuple[str, Any, Callable[[Any], Any]]]:
     for n_trees in (100, 500):
         model = ensemble.GradientBoostingRegressor(n_estimators=n_trees, max_depth=2, random_state=0).fit(X, y)
         yield f"scikit-learn, {n_trees} trees of depth 2", model, model.predict
-    boosted = lightgbm.LGBMRegressor(n_estimators=500, max_depth=2, verbose=-1, random_state=0).fit(X, y)
+    boosted = lightgbm.LGBMRegressor(n_estimators=500, max_depth=2, verbose=-1, random_state=0, n_jobs=1).fit(X, y)
     yield "LightGBM, 500 trees of depth 2", boosted, boosted.predict
 
 
@@ -98,7 +97,7 @@ def _error(score: Any, expected: Any) -> str:
 
 def _database(rows: Any) -> Any:
     """Return a database in memory with a table of the rows."""
-    connection = importlib.import_module("duckdb").connect()
+    connection = importlib.import_module("duckdb").connect(config={"threads": 1})
     frame = importlib.import_module("pandas").DataFrame(rows, columns=_NAMES)
     connection.register("frame", frame)
     connection.execute("CREATE TABLE rows AS SELECT * FROM frame")
@@ -108,7 +107,9 @@ def _database(rows: Any) -> Any:
 def _run_onnx(content: bytes, rows: Any) -> Any:
     """Run all outputs in batches and return the scores."""
     runtime = importlib.import_module("onnxruntime")
-    session = runtime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     scores = []
     for start in range(0, len(rows), _BATCH):
         batch = rows[start : start + _BATCH]
@@ -139,11 +140,11 @@ def _page(lines: list[Line], command: str) -> str:
     versions = ", ".join(f"{name} {_version(name)}" for name in _PACKAGES)
     return (
         "# Exports: a million rows\n\n"
-        f"Written by `{command}`, which measures on {os.cpu_count()} cores; {versions}. CPU seconds are those of all "
-        f"threads. Models are trained on {_N_TRAINING:,} rows of {_N_FEATURES} numbers. Errors are the largest "
-        'differences from the library\'s own prediction, divided by the largest prediction. "terms" returns a column for '
-        f"each pure term besides the score. onnxruntime gets batches of {_BATCH:,} rows. Orbital writes SQL of "
-        "scikit-learn's models, not of LightGBM's.\n\n" + table_text(_HEADER, lines)
+        f"Written by `{command}`; {versions}. Times are CPU seconds of one thread. Models are trained on "
+        f"{_N_TRAINING:,} rows of {_N_FEATURES} numbers. Errors are the largest differences from the library's own "
+        'prediction, divided by the largest prediction. "terms" returns a column for each pure term besides the score. '
+        f"onnxruntime gets batches of {_BATCH:,} rows. Orbital writes SQL of scikit-learn's models, not of "
+        "LightGBM's.\n\n" + table_text(_HEADER, lines)
     )
 
 

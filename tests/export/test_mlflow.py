@@ -39,7 +39,9 @@ def test_onnx_models_come_back(mlflow, tmp_path):
     pytest.importorskip("onnxruntime")
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 2))
-    fx = treeanova.decompose(fit(ensemble.GradientBoostingRegressor(max_depth=2, n_estimators=10), X, X[:, 0]), X)
+    fx = treeanova.decompose(
+        fit(ensemble.GradientBoostingRegressor(max_depth=2, n_estimators=10), X, X[:, 0] - X[:, 1]), X
+    )
     mlflow.onnx.save_model(onnx.load_from_string(bytes(treeanova.export.onnx(fx))), str(tmp_path / "model"))
     served = mlflow.pyfunc.load_model(str(tmp_path / "model")).predict({"x0": X[:, [0]], "x1": X[:, [1]]})
     # MLflow gives float32 to graphs that ask for it; these ask for float64.

@@ -94,8 +94,8 @@ def onnx(fx: Decomposition, *, columns: str = "score", missing_text: str = MISSI
 
 def is_text(axis: StepAxis) -> bool:
     """Whether the input of a column holds strings; else it holds doubles."""
-    is_label = isinstance(axis.reading, LabelCodes)
-    return is_label and any(isinstance(label, str) for label, _ in axis.reading.codes)
+    labels = axis.reading.codes if isinstance(axis.reading, LabelCodes) else ()
+    return any(isinstance(label, str) for label, _ in labels)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -316,14 +316,17 @@ def _code(code: int | None) -> int:
 
 def _cuts_of_labels(axis: StepAxis, reading: LabelCodes) -> Cuts:
     """Return labels that are numbers as cuts: each is an interval of its own, and what lies between is unseen."""
-    pairs = [(label, axis.missing if code is None else code) for label, code in reading.codes if label is not None]
-    for label, _ in pairs:
-        if not isinstance(label, (bool, int, float)) or float(label) != label or not math.isfinite(label):
+    pairs: list[tuple[float, int | None]] = []
+    for label, code in reading.codes:
+        if label is None:
+            continue
+        if not isinstance(label, (bool, int, float)) or not math.isfinite(label) or float(label) != label:
             raise ValueError(
                 f"labels of {axis.name!r} must be texts or numbers of float64 for ONNX, got {label!r}; convert them."
             )
+        pairs.append((float(label), axis.missing if code is None else code))
     pairs.sort()
-    cuts = [(float(np.nextafter(float(label), -np.inf)), float(label)) for label, _ in pairs]
+    cuts = [(math.nextafter(label, -math.inf), label) for label, _ in pairs]
     codes = [reading.unseen, *itertools.chain.from_iterable((code, reading.unseen) for _, code in pairs)]
     return Cuts(tuple(itertools.chain.from_iterable(cuts)), tuple(codes))
 
@@ -358,9 +361,11 @@ def _border(schema: Schema) -> float:
 
 def _labels(schema: Schema) -> tuple[npt.NDArray[Any], str]:
     """Return the labels of all classes, then that of rows without a score; and their type."""
-    labels = list(schema.classes or range(max(len(schema.outputs), 2)))
+    labels: list[Any] = list(schema.classes or range(max(len(schema.outputs), 2)))
     if all(isinstance(label, (bool, int)) for label in labels):
         return np.array([*map(int, labels), _NO_INTEGER]), "INT64"
     if all(isinstance(label, float) for label in labels):
         return np.array([*labels, np.nan]), "DOUBLE"
-    return np.array([*map(str, labels), ""], dtype=object), "STRING"
+    if not all(isinstance(label, str) for label in labels):
+        raise ValueError(f"classes must be texts, or numbers of one type, for ONNX, got {labels!r}; rename them.")
+    return np.array([*labels, ""], dtype=object), "STRING"
