@@ -12,6 +12,7 @@ NAMES = (
     "copies",
     "decompose",
     "deep",
+    "export",
     "glass_box",
     "inference",
     "known_truth",

@@ -1,15 +1,18 @@
-"""interpret is the oracle: a decomposition of an EBM goes back to an EBM with the same predictions."""
+"""interpret is the oracle: a decomposition becomes an EBM with the same predictions."""
 
 from __future__ import annotations
 
+import io
+import pickle
 import warnings
 
 import numpy as np
 import pytest
 
 from tests.support.training import fit
-from treeanova import decompose, read_model
+from treeanova import decompose, load, read_model
 from treeanova.export import ebm as to_ebm
+from treeanova.model import Effects
 
 glassbox = pytest.importorskip("interpret.glassbox")
 pandas = pytest.importorskip("pandas")
@@ -169,21 +172,77 @@ def test_dropped_terms_are_gone():
     np.testing.assert_allclose(raw(to_ebm(fx), rows(50, 3)), fx.decision_function(rows(50, 3)), rtol=1e-10, atol=1e-10)
 
 
-def test_only_decompositions_of_ebms_go_back():
-    from sklearn.tree import DecisionTreeRegressor
-
-    x = np.arange(10.0)[:, None]
-    fx = decompose(fit(DecisionTreeRegressor(max_depth=1), x, x[:, 0]), x)
-    with pytest.raises(
-        ValueError, match=r"must come from decompose\(\) of an EBM in this session, got one of Decision"
-    ):
-        to_ebm(fx)
-
-
-def test_a_decomposition_with_a_remainder_does_not_go_back():
+def test_what_an_ebm_cannot_say_is_refused():
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    table = rows()[["b", "d"]]
+    forest = fit(ensemble.RandomForestClassifier(n_estimators=3, max_depth=2), table, np.digitize(target(), [0, 2]))
+    with pytest.raises(ValueError, match="must have a score that EBMs have, got a score of 3 outputs with link 'prob"):
+        to_ebm(decompose(forest, table))
     fx = decompose(MODELS["regression"](), rows(), density="empirical", max_order=1)
-    with pytest.raises(ValueError, match="`fx` must have no remainder to become an EBM, got 4 terms and a remainder"):
+    with pytest.raises(ValueError, match="`fx` must have a table for every part of its score"):
         to_ebm(fx)
+    booleans = Effects.from_tables({"g": [0.0, 1.0]}, categories={"g": [False, True]})
+    with pytest.raises(ValueError, match="categories of 'g' must be texts or numbers"):
+        to_ebm(decompose(booleans, density="uniform"))
+
+
+@pytest.mark.parametrize("link", ["identity", "logit", "log"])
+def test_models_of_tables_become_ebms(link):
+    """Cuts at extremes, labels that are numbers, and response by interpret's own link."""
+    cuts = [-1.7e308, -1e-310, 0.0, 0.1, np.nextafter(0.1, 1), 1e22]
+    rng = np.random.default_rng(0)
+    tables = {"a": rng.normal(size=7), "g": rng.normal(size=3), ("a", "g"): rng.normal(size=(7, 3))}
+    effects = Effects.from_tables(tables, thresholds={"a": cuts}, categories={"g": [1, 2.5, "x"]}, link=link)
+    fx = decompose(effects, density="uniform")
+    pure = to_ebm(fx)
+    values = np.concatenate([cuts, np.nextafter(cuts, np.inf), np.nextafter(cuts, -np.inf), [np.inf, -np.inf]])
+    table = pandas.DataFrame(
+        {"a": np.tile(values, 3), "g": np.repeat(np.array([1, 2.5, "x"], dtype=object), len(values))}
+    )
+    expected = fx.predict_proba(table) if link == "logit" else fx.predict(table)
+    found = pure.predict_proba(table) if link == "logit" else pure.predict(table)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert type(pure).__name__ == f"ExplainableBoosting{'Classifier' if link == 'logit' else 'Regressor'}"
+
+
+def test_refused_values_add_nothing():
+    effects = Effects.from_tables(
+        {"a": [5.0, 1.0], "g": [3.0, 2.0]}, thresholds={"a": [0.5]}, categories={"g": ["x", "y"]}
+    )
+    fx = decompose(effects, density="uniform")
+    table = pandas.DataFrame({"a": [np.nan, 1.0], "g": ["x", "unseen"]}, dtype=object)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        terms = to_ebm(fx).eval_terms(table)
+    np.testing.assert_allclose(terms, [[0.0, 0.5], [-2.0, 0.0]])
+
+
+def test_a_saved_decomposition_becomes_an_ebm(tmp_path):
+    source = MODELS["regression"]()
+    decompose(source, rows(), density="empirical").save(tmp_path / "fx.tav")
+    pure = to_ebm(load(tmp_path / "fx.tav"))
+    np.testing.assert_allclose(raw(pure, rows(50, 3)), raw(source, rows(50, 3)), rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_ebms_of_other_libraries_are_whole():
+    """Plots, JSON, copies, edits and a decomposition of the EBM; weights are those of the rows."""
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    table = rows()[["a", "b", "d"]]
+    source = fit(ensemble.HistGradientBoostingClassifier(max_iter=10, max_depth=2), table, target() > 1)
+    fx = decompose(source, table, density="empirical")
+    pure = pickle.loads(pickle.dumps(to_ebm(fx)))
+    assert pure.explain_global().visualize(0) is not None
+    assert pure.explain_local(table[:3]).visualize(0) is not None
+    assert len(pure.to_json(io.StringIO()) or "x") > 0
+    np.testing.assert_allclose(
+        decompose(pure, table).decision_function(table), source.decision_function(table), atol=1e-12
+    )
+    assert all(weights.sum() == pytest.approx(len(table)) for weights in pure.bin_weights_)
+    importances = dict(zip(pure.term_names_, pure.term_importances(), strict=True))
+    for name in ("a", "b", "d"):
+        assert importances[name] == pytest.approx(np.abs(fx.term_values(table, name)).mean())
+    np.testing.assert_array_equal(pure.predict(table), source.predict(table))
 
 
 def test_an_ebm_in_a_pipeline_goes_back():

@@ -7,9 +7,11 @@ import csv
 import dataclasses
 import datetime as dt
 import difflib
+import io
 import itertools
 import math
 import os
+import pickle
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,10 +21,11 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy as np
 
+from treeanova import export
 from treeanova._decompose import decompose
 from treeanova.cli.options import Request, is_in_batches
 from treeanova.core.arrays import Names, labels_of, quoted, split_label
-from treeanova.core.files import ARCHIVE, CSV, PAGE, PARQUET, check_suffix, is_same_file
+from treeanova.core.files import ARCHIVE, CSV, PAGE, PARQUET, check_suffix, is_same_file, replacing
 from treeanova.core.progress import Progress, one_step, within
 from treeanova.data.columns import printable
 from treeanova.data.features import Schema, is_missing
@@ -35,6 +38,7 @@ from treeanova.decomposition.predictions import function_of
 from treeanova.density.kinds import KINDS
 from treeanova.density.statistics import statistics_of
 from treeanova.errors import DensityWarning
+from treeanova.export.verification import verify_ebm
 from treeanova.readers import read_for_rows, unpickled
 from treeanova.views import effect_words, first_texts, scale_of
 
@@ -43,7 +47,11 @@ RAW = "raw"
 _SUFFIXES = {"--out": PAGE, "--save": ARCHIVE, "--rows-out": PARQUET, "--csv": CSV}
 
 
-def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
+def check_outputs(
+    outputs: Mapping[str, Path | None],
+    inputs: Mapping[str, Path | None],
+    suffixes: Mapping[str, Sequence[str]] = _SUFFIXES,
+) -> None:
     """Raise ValueError if a file to write, by option, cannot be written, has a wrong suffix, or is read, too."""
     written = {option: path for option, path in outputs.items() if path is not None}
     read = [(option, path) for option, path in inputs.items() if path is not None]
@@ -65,7 +73,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path 
                     f"`{option}` must be another file than those of `{other}`, got {path}, which {source} matches; "
                     "choose another folder."
                 )
-        check_suffix(path, _SUFFIXES[option], option)
+        check_suffix(path, suffixes[option], option)
     for (option, path), (other, second) in itertools.combinations(written.items(), 2):
         if is_same_file(path, second):
             raise ValueError(f"`{option}` and `{other}` must be two files, got {path} for both; choose another name.")
@@ -447,6 +455,69 @@ def reasons_for(fx: Decomposition, request: Request, row: int, reference: int | 
             )
     explained_row, *references = (nw.to_native(table[[number]]) for number in numbers.values())
     return fx.explain(explained_row, reference=references[0] if references else None)
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportFormat:
+    """A format of `export`: the suffixes of its files, and which options its function takes."""
+
+    suffixes: tuple[str, ...]
+    options: tuple[str, ...] = ()
+
+
+_TABLES = (*CSV, *PAGE, ".xlsx")
+EXPORTS = {
+    "sql": ExportFormat((".sql", ".txt"), ("table", "dialect", "columns", "keep")),
+    "python": ExportFormat((".py",)),
+    "javascript": ExportFormat((".js", ".cjs")),
+    "onnx": ExportFormat((".onnx",), ("columns", "missing_text")),
+    "ebm": ExportFormat((".json", ".pkl", ".pickle")),
+    "scorecard": ExportFormat(_TABLES, ("pdo", "points", "odds", "digits")),
+    "relativities": ExportFormat(_TABLES),
+}
+_RUN_HERE = ("duckdb", "sqlite")  # dialects that need no server
+
+
+def export_options(to: str, given: Mapping[str, Any], *, verifies: bool) -> dict[str, Any]:
+    """Return the options for a format's function; ValueError for a format or an option that is not known."""
+    if to not in EXPORTS:
+        near = difflib.get_close_matches(to.lower(), EXPORTS, n=1)
+        remedy = f"did you mean {near[0]}?" if near else "choose one of them."
+        raise ValueError(f"`--to` must be one of {', '.join(EXPORTS)}, got {to!r}; {remedy}")
+    options = {name: value for name, value in given.items() if value not in (None, [])}
+    foreign = next((name for name in options if name not in EXPORTS[to].options), None)
+    if foreign is not None:
+        raise ValueError(f"`--{foreign.replace('_', '-')}` must be left out with --to {to}, which does not take it.")
+    if verifies and to in {"scorecard", "relativities"}:
+        raise ValueError(f"`--verify` must come with a format that runs, got {to}, which people read; leave it out.")
+    if verifies and to == "sql" and options.get("dialect", "duckdb") not in _RUN_HERE:
+        raise ValueError(
+            f"`--verify` must come with a database that runs here, {' or '.join(_RUN_HERE)}, got "
+            f"{options['dialect']!r}; in Python, export.verify() takes a connection."
+        )
+    if "table" in options:
+        options["table"] = tuple(options["table"].split("."))
+    return options
+
+
+def write_export(
+    fx: Decomposition, to: str, options: Mapping[str, Any], out: Path, rows: Any, *, verifies: bool
+) -> Any:
+    """Write an export to a file, and return its proof, if asked for."""
+    result = getattr(export, to)(fx, **options)
+    proof = None
+    if to != "ebm":
+        proof = export.verify(result, rows) if verifies else None
+        result.save(out)
+    else:
+        proof = verify_ebm(fx, result, rows) if verifies else None
+        is_json = out.suffix.lower() == ".json"
+        content = io.StringIO()
+        if is_json:
+            result.to_json(content)
+        with replacing(out) as file:
+            file.write(content.getvalue().encode() if is_json else pickle.dumps(result))
+    return proof
 
 
 def check_different(models: Sequence[Path]) -> None:

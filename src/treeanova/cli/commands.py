@@ -398,6 +398,60 @@ def monotonicity(
     _print(content, lambda: "\n\n".join(map(str, directions)), json=json)
 
 
+@_command()
+def export(
+    model: ModelArgument,
+    request: Request,
+    *,
+    to: Annotated[str, option("sql, python, javascript, onnx, ebm, scorecard or relativities.", "FORMAT")],
+    out: Annotated[Path, option("The file to write. An EBM: .json, or .pkl for Python.", "FILE")],
+    dialect: Annotated[
+        str | None,
+        option("Of SQL: duckdb (the default), postgresql, sqlite, spark, bigquery or snowflake.", "NAME"),
+    ] = None,
+    table: Annotated[str | None, option("The table that the SQL reads, as rows or schema.rows.", "NAME")] = None,
+    columns: Annotated[
+        str | None, option("What SQL and ONNX return: score (the default), response (SQL only) or terms.", "NAME")
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        option("A column of the table that the SQL returns too, such as an identifier; repeat for more.", "COLUMN"),
+    ] = None,
+    missing_text: Annotated[
+        str | None, option("The text that stands for missing categories in ONNX; default: empty.", "TEXT")
+    ] = None,
+    pdo: Annotated[float | None, option("Of a scorecard: points to double the odds; default: 20.", "N")] = None,
+    points: Annotated[float | None, option("Of a scorecard: points at the odds of --odds; default: 600.", "N")] = None,
+    odds: Annotated[float | None, option("Of a scorecard: odds to 1 of the second class; default: 50.", "N")] = None,
+    digits: Annotated[int | None, option("Of a scorecard: digits after the point; default: 0.", "N", minimum=0)] = None,
+    verify: Annotated[bool, flag("Run what was written, and print how far it is from the model.", "--verify")] = False,
+    json: AsJson = False,
+) -> None:
+    """Write a model of tables for a database, a program or a scorecard; --verify runs it and prints the proof.
+
+    Example: treeanova export fx.tav --to sql --table people --out score.sql --verify
+    """
+    from treeanova.cli import answers  # noqa: PLC0415  slow to load
+
+    given = {
+        "dialect": dialect, "table": table, "columns": columns, "keep": keep, "missing_text": missing_text, "pdo": pdo,
+        "points": points, "odds": odds, "digits": digits,
+    }  # fmt: skip
+    options = answers.export_options(to, given, verifies=verify)
+    inputs = {"MODEL": model, **answers.inputs_of(request)}
+    answers.check_outputs({"--out": out}, inputs, {"--out": answers.EXPORTS[to].suffixes})
+    with progress() as report:
+        opened = answers.open_model(model, request, report)
+        if not verify:
+            answers.refuse_idle_rows(opened, request)
+        fx = answers.decomposed(opened, request, request.density, report)
+        with one_step(report, f"writing {out.name}"):
+            rows = request.table_in_memory(fx.schema) if verify else None
+            proof = answers.write_export(fx, to, options, out, rows, verifies=verify)
+    content = {"model": model.name, "proof": None if proof is None else proof.to_dict(), "files": {to: str(out)}}
+    _print(content, lambda: f"{model.name} as {to}" if proof is None else str(proof), json=json, files={to: str(out)})
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit status."""
     return run_app(app, arguments or ["--help"])

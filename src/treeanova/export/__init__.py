@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from treeanova.export.artifact import Export
 from treeanova.export.ebm import ebm
+from treeanova.export.onnx import onnx
 from treeanova.export.programs import javascript, python
 from treeanova.export.scorecard import FactorTable, relativities, scorecard
 from treeanova.export.sql import sql
@@ -15,6 +16,7 @@ __all__ = [
     "Verification",
     "ebm",
     "javascript",
+    "onnx",
     "python",
     "relativities",
     "scorecard",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -124,6 +124,17 @@ def term_names(form: StepForm) -> tuple[str, ...]:
     if len(form.outputs) == 1:
         return tuple(labels)
     return tuple(f"{label} ({output})" for label in labels for output in form.outputs)
+
+
+def free_names(names: Sequence[str], taken: Sequence[str], mark: str) -> list[str]:
+    """Return names with a mark where they are taken, so that all differ, whatever the case of letters."""
+    lowered, free = {name.lower() for name in taken}, []
+    for name in names:
+        while name.lower() in lowered:
+            name = f"{name}{mark}"
+        lowered.add(name.lower())
+        free.append(name)
+    return free
 
 
 def plain_rows(fx: Decomposition, form: StepForm, X: Any) -> list[dict[str, Any]]:

@@ -1,93 +1,156 @@
-"""Export to InterpretML: a pure decomposition of an EBM as an EBM."""
+"""Export to InterpretML: a decomposition whose terms all have tables as an EBM."""
 
 from __future__ import annotations
 
 import copy
+import dataclasses
+import importlib
+import math
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
-from treeanova.core.arrays import Bools, Floats, Ints, Key
-from treeanova.data.features import Feature
+from treeanova.core.arrays import Floats, Ints, Key
+from treeanova.data.features import Feature, IgnoredColumn, Schema
 from treeanova.decomposition.answers import table_weights_of
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.predictions import function_of
+from treeanova.export.artifact import form_of
+from treeanova.export.verification import verify_ebm
 from treeanova.model.axes import Axis
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning, common_refinement
+from treeanova.model.step_form import Cuts, LabelCodes, axis_of_bins
 from treeanova.readers import final_step
 
 Levels = dict[int, Binning]  # bins of a feature by order of its terms
+_LINKS = {"identity": "identity", "log": "log", "logit": "logit", "softmax": "mlogit", "probability": "identity"}
+_ERROR = 1e-10  # the largest difference of a result, relative to the largest score
+_OBJECTIVES = {"gamma": "gamma_deviance", "poisson": "poisson_deviance", "tweedie": "tweedie_deviance"}
 
 
 def ebm(fx: Decomposition) -> Any:
-    """Return an EBM of InterpretML with the terms of a decomposition of one; it predicts what `fx` predicts.
+    """Return an EBM of InterpretML with the terms of a decomposition; it predicts what `fx` predicts.
 
     The new model has the decomposition's bins (one level for each order), terms and weights, so interpret's plots show
-    the pure effects. It has one bag: what interpret keeps per bag (error bars, `predict_with_uncertainty`) is lost. The
-    source is not changed.
+    the pure effects. It has one bag: what interpret keeps per bag (error bars, `predict_with_uncertainty`) is lost. If
+    an EBM was decomposed in this session, the new model has its options, and the source is not changed.
+
+    Interpret compares categories as text, and dates must be numbers. Where the decomposed model refuses a value, such
+    as a missing one, the terms of that column are 0, as those of an EBM are for text where it expects numbers.
 
     Parameters
     ----------
     fx
-        A decomposition of an ExplainableBoosting model, made by `decompose` in this session; terms may be dropped.
+        A decomposition whose terms all have tables: of a shallow model or an EBM, or selected or simplified.
 
     Returns
     -------
     ExplainableBoostingRegressor or ExplainableBoostingClassifier
-        A model of the class that was decomposed.
+        A classifier if the score is log-odds, or a score per class; else a regressor. That of probabilities, as of a
+        random forest, predicts the probability.
 
     Raises
     ------
     ValueError
-        If `fx` is not a decomposition of an EBM, or has a remainder.
+        If part of the score has no table, or an EBM cannot predict the same.
+    ImportError
+        If interpret is not installed.
 
     Examples
     --------
     The main effects of the new model have mean zero under the data:
 
     >>> import numpy as np, treeanova
-    >>> from interpret.glassbox import ExplainableBoostingRegressor
+    >>> from sklearn.ensemble import GradientBoostingRegressor
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> y = X[:, 0] + X[:, 0] * X[:, 1]
-    >>> source = ExplainableBoostingRegressor(max_rounds=50, outer_bags=1, n_jobs=1).fit(X, y)
+    >>> source = GradientBoostingRegressor(max_depth=2, n_estimators=20).fit(X, y)
     >>> pure = treeanova.export.ebm(treeanova.decompose(source, X, density="empirical"))
     >>> bool(np.allclose(pure.predict(X), source.predict(X)))
     True
     >>> bool(np.allclose(pure.eval_terms(X)[:, :2].mean(axis=0), 0))
     True
     """
-    model = copy.deepcopy(_source_ebm(fx))
-    effects, features = function_of(fx).effects, fx.schema.features
-    levels = [_levels_of_feature(effects, j) for j in range(len(features))]
-    total = sum(float(np.sum(weights)) for weights in model.bin_weights_[:1]) or 1.0
-    model.bins_ = [
-        _bins_to_store(feature, axis, levels_of_feature, old)
-        for feature, axis, levels_of_feature, old in zip(features, fx.grid.axes, levels, model.bins_, strict=True)
-    ]
-    binnings = {key: tuple(levels[j][len(key)] for j in key) for key in effects.terms}
+    form_of(fx)
+    effects = function_of(fx).effects
+    model, columns = _model_to_fill(fx), _columns(fx, effects)
+    model.bins_ = [column.bins or old for column, old in zip(columns, model.bins_, strict=True)]
+    binnings = {key: tuple(columns[j].levels[len(key)] for j in key) for key in effects.terms}
     model.term_features_ = list(binnings)
     model.term_names_ = [" & ".join(str(model.feature_names_in_[j]) for j in key) for key in binnings]
-    model.term_scores_ = [_scores_to_store(effects, key, binnings[key]) for key in binnings]
-    model.bin_weights_ = [total * _weights_to_store(fx, key, binnings[key]) for key in binnings]
+    total = _total_weight(fx, model)
+    stored = [[columns[j].stored[len(key)] for j in key] for key in binnings]
+    pairs = list(zip(binnings.items(), stored, strict=True))
+    model.term_scores_ = [_scores_to_store(effects, item, places) for item, places in pairs]
+    model.bin_weights_ = [total * _weights_to_store(fx, item, places) for item, places in pairs]
     _set_one_bag(model, effects.intercept)
+    proof = verify_ebm(fx, model)
+    if not proof.largest_difference <= _ERROR:
+        raise ValueError(
+            f"`fx` must have columns that interpret reads as the model does, got predictions that differ by "
+            f"{proof.largest_difference:.1e}; write it as Python, SQL or ONNX."
+        )
     return model
 
 
-def _source_ebm(fx: Decomposition) -> Any:
-    """Return the EBM that was decomposed; raise ValueError if it is gone or terms are missing."""
-    model = final_step(fx.model)
-    if not hasattr(model, "term_scores_"):
-        kind = "a decomposition without its model" if model is None else f"one of {type(model).__name__}"
-        raise ValueError(
-            f"`fx` must come from decompose() of an EBM in this session, got {kind}; decompose the EBM again."
-        )
-    if fx.has_remainder:
-        raise ValueError(
-            f"`fx` must have no remainder to become an EBM, got {len(fx.terms)} terms and a remainder; leave out "
-            "`max_order`, or use fx.select(order=…)."
-        )
+def _model_to_fill(fx: Decomposition) -> Any:
+    """Return a copy of the EBM that was decomposed in this session, or a new EBM of the features of `fx`."""
+    source = final_step(fx.model)
+    if hasattr(source, "term_scores_") and len(source.bins_) == len(fx.schema.features):
+        return copy.deepcopy(source)
+    schema = fx.schema
+    model = _new_estimator(schema)
+    is_text = [
+        feature.encoder.labels is not None and not hasattr(feature.encoder, "codes") for feature in schema.features
+    ]
+    invented = tuple(f"feature_{j:04}" for j in range(len(is_text)))  # interpret's names of columns without names
+    model.feature_names_in_ = list(schema.names if schema.named or schema.given else invented)
+    model.feature_types_in_ = ["nominal" if text else "continuous" for text in is_text]
+    model.n_features_in_ = len(is_text)
+    model.bins_ = [[{}] if text else [np.empty(0)] for text in is_text]
+    model.feature_bounds_ = np.full((len(is_text), 2), np.nan)
+    model.histogram_edges_ = model.histogram_weights_ = [None] * len(is_text)
+    model.link_, model.link_param_ = _LINKS[schema.link], np.nan
+    model.bin_weights_ = []
+    model.has_fitted_ = True
     return model
+
+
+def _new_estimator(schema: Schema) -> Any:
+    """Return an EBM that is not fitted; ValueError if none has the response of this score."""
+    one, classes = len(schema.outputs) == 1, schema.classes
+    reason = ""
+    if schema.link not in _LINKS or (one == (schema.link == "softmax")):
+        reason = f"a score of {len(schema.outputs)} outputs with link {schema.link!r}"
+    elif schema.link == "logit" and (schema.predicts_share or schema.threshold != 0.5):
+        reason = "a share" if schema.predicts_share else f"the threshold {schema.threshold:g} of the second class"
+    if reason:
+        raise ValueError(f"`fx` must have a score that EBMs have, got {reason}; write it as Python, SQL or ONNX.")
+    try:
+        glassbox = importlib.import_module("interpret.glassbox")
+    except ImportError as error:
+        raise ImportError("EBMs need interpret-core, which is not installed; pip install interpret-core.") from error
+    if schema.link in {"logit", "softmax"}:
+        model = glassbox.ExplainableBoostingClassifier()
+        model.classes_ = np.array(classes or range(max(len(schema.outputs), 2)))
+        model.intercept_ = np.zeros(len(schema.outputs))
+        return model
+    name, _, power = schema.objective.partition(":")
+    objective = _OBJECTIVES.get(name, "poisson_deviance" if schema.link == "log" else "rmse")
+    model = glassbox.ExplainableBoostingRegressor(
+        objective=f"{objective}:variance_power={power}" if power and name == "tweedie" else objective
+    )
+    model.intercept_ = 0.0
+    return model
+
+
+def _total_weight(fx: Decomposition, model: Any) -> float:
+    """Return the weight of all rows, by which the density's masses are multiplied."""
+    if model.bin_weights_:
+        return float(np.sum(model.bin_weights_[0])) or 1.0
+    return float(fx.statistics.n_rows if fx.statistics is not None else 0) or 1.0
 
 
 def _set_one_bag(model: Any, intercept: Floats) -> None:
@@ -112,47 +175,107 @@ def _levels_of_feature(effects: Effects, j: int) -> Levels:
     return dict(sorted(levels.items()))
 
 
-def _bins_to_store(feature: Feature, axis: Axis, levels: Levels, old_bins: list[Any]) -> list[Any]:
-    """Return what `bins_` of an EBM has for a feature: cuts for each level, or one dict of categories."""
-    if not levels:
-        return list(old_bins)
-    labels = feature.encoder.labels
-    if labels is not None:
-        return [{str(label): position for position, label in enumerate(labels, start=1)}]
-    return [np.nextafter(binning.axis(axis).thresholds, np.inf) for binning in levels.values()]
+@dataclasses.dataclass(frozen=True)
+class _Column:
+    """What an EBM stores of a feature: `bins_`, and by order the bin at each position of its tensors, -1 for none."""
+
+    bins: list[Any]
+    levels: Levels
+    stored: dict[int, Ints]
 
 
-def _stored_bins(axis: Axis) -> Ints:
-    """Return the axis' bin at each position of an EBM's tensor: missing, the values, then unseen (unreadable: -1)."""
-    return np.array([axis.missing_bin, *range(axis.n_regular), axis.unseen])
+def _columns(fx: Decomposition, effects: Effects) -> list[_Column]:
+    levels = [_levels_of_feature(effects, j) for j in range(len(fx.schema.features))]
+    triples = zip(fx.schema.features, effects.grid.axes, levels, strict=True)
+    return [_column(feature, axis, binnings) for feature, axis, binnings in triples]
 
 
-def _counts_once(axis: Axis) -> Bools:
-    """Whether weights count at each position of an EBM's tensor (missing, values, unseen): once for each bin."""
-    missing, unseen = axis.missing_bin >= axis.n_regular, axis.unseen >= axis.n_regular
-    return np.array([missing, *[True] * axis.n_regular, unseen and axis.unseen != axis.missing_bin])
+def _column(feature: Feature, axis: Axis, levels: Levels) -> _Column:
+    """Return the bins of a feature, missing values first, and last what interpret cannot read or has not seen."""
+    if not levels or isinstance(feature.encoder, IgnoredColumn):
+        return _Column([], levels, {})
+    reading = axis_of_bins(feature, axis).reading
+    if isinstance(reading, LabelCodes):
+        bins = [axis.missing_bin, *_codes(reading.codes, axis.missing_bin), _or_none(reading.unseen)]
+        stored = {order: _merged(bins, binning) for order, binning in levels.items()}
+        texts = _texts(feature, [label for label, _ in reading.codes])
+        return _Column([{text: place for place, text in enumerate(texts, start=1)}], levels, stored)
+    cuts, of_intervals = _with_missing_numbers(reading, axis.missing_bin)
+    cut_levels, stored = [], {}
+    for order, binning in levels.items():
+        intervals = _merged(of_intervals, binning)
+        is_cut = intervals[1:] != intervals[:-1]
+        cut_levels.append(np.ascontiguousarray(np.nextafter(cuts[is_cut], np.inf)))
+        missing = _merged([axis.missing_bin], binning)
+        stored[order] = np.concatenate([missing, intervals[np.append(True, is_cut)], [-1]])
+    return _Column(cut_levels, levels, stored)
 
 
-def _axes_of_term(effects: Effects, key: Key, binnings: tuple[Binning, ...]) -> list[Axis]:
-    """Return the axes of a key's features with merged bins."""
-    return [binning.axis(effects.grid.axes[j]) for j, binning in zip(key, binnings, strict=True)]
+def _or_none(code: int | None) -> int:
+    return -1 if code is None else code
 
 
-def _scores_to_store(effects: Effects, key: Key, binnings: tuple[Binning, ...]) -> Floats:
-    """Return a term as an EBM stores it; zero for text that is not a number, which the decomposition refuses."""
-    bins_by_axis = [_stored_bins(axis) for axis in _axes_of_term(effects, key, binnings)]
-    scores = effects.on_binnings(key, binnings)[np.ix_(*bins_by_axis)]
-    for axis, bins in enumerate(bins_by_axis):
+def _codes(pairs: Sequence[tuple[Hashable, int | None]], missing_bin: int) -> list[int]:
+    return [missing_bin if code is None else code for _, code in pairs]
+
+
+def _merged(bins: Sequence[int], binning: Binning) -> Ints:
+    """Return merged bins; -1, for none, stays."""
+    places = np.array(bins, dtype=np.int64)
+    return np.where(places < 0, -1, binning.bins[places])
+
+
+def _with_missing_numbers(reading: Cuts, missing_bin: int) -> tuple[Floats, list[int]]:
+    """Return the upper ends of intervals and their bins, with intervals of the numbers that mean missing."""
+    ends = [end for low, high in reading.missing for end in (math.nextafter(low, -math.inf), high)]
+    cuts = np.unique(np.array([*reading.cuts, *ends]))
+    uppers = np.append(cuts, np.inf)
+    is_missing = [any(low <= upper <= high for low, high in reading.missing) for upper in uppers]
+    bins = [
+        missing_bin if absent else _or_none(reading.code(upper))
+        for upper, absent in zip(uppers, is_missing, strict=True)
+    ]
+    return cuts, bins
+
+
+def _texts(feature: Feature, labels: Sequence[Hashable]) -> list[str]:
+    """Return labels as interpret spells them; ValueError if it would read another label or none."""
+    texts = [repr(label + 0.0).removesuffix(".0") if isinstance(label, float) else str(label) for label in labels]
+    for label, text in zip(labels, texts, strict=True):
+        is_read = isinstance(label, (str, int, float)) and not isinstance(label, bool)
+        if not is_read or texts.count(text) > 1 or text.endswith("\0") or label != label:  # noqa: PLR0124  NaN
+            raise ValueError(
+                f"categories of {feature.name!r} must be texts or numbers that differ as texts for an EBM, got "
+                f"{label!r}; rename them."
+            )
+    return texts
+
+
+def _counts_once(bins: Ints, axis: Axis) -> Ints:
+    """Return the position at which the weight of each bin counts: one of values, else of missing or unseen ones."""
+    regular = np.arange(1, len(bins) - 1)
+    has_own = axis.missing_bin >= axis.n_regular
+    order = np.concatenate([[0], regular, [len(bins) - 1]] if has_own else [regular, [0, len(bins) - 1]])
+    known = order[bins[order] >= 0]
+    return known[np.unique(bins[known], return_index=True)[1]]
+
+
+def _scores_to_store(effects: Effects, term: tuple[Key, tuple[Binning, ...]], places: Sequence[Ints]) -> Floats:
+    """Return a term as an EBM stores it; zero where the model refuses values."""
+    scores = effects.on_binnings(*term)[np.ix_(*places)]
+    for axis, bins in enumerate(places):
         scores[(slice(None),) * axis + (bins < 0,)] = 0.0
     return scores[..., 0] if effects.n_outputs == 1 else scores
 
 
-def _weights_to_store(fx: Decomposition, key: Key, binnings: tuple[Binning, ...]) -> Floats:
+def _weights_to_store(fx: Decomposition, term: tuple[Key, tuple[Binning, ...]], places: Sequence[Ints]) -> Floats:
     """Return the density's weights of a term's cells as an EBM stores them."""
-    is_same = all(map(Binning.equals, function_of(fx).effects.binnings_of(key), binnings))
+    key, binnings = term
+    effects = function_of(fx).effects
+    is_same = all(map(Binning.equals, effects.binnings_of(key), binnings))
     table = table_weights_of(fx)[key] if is_same else fx.density.table(key, binnings)
-    axes = _axes_of_term(function_of(fx).effects, key, binnings)
-    counted = np.ix_(*(_counts_once(axis) for axis in axes))
-    weights = np.zeros([len(_stored_bins(axis)) for axis in axes])
-    weights[counted] = table[np.ix_(*(_stored_bins(axis)[_counts_once(axis)] for axis in axes))]
+    axes = [binning.axis(effects.grid.axes[j]) for j, binning in zip(key, binnings, strict=True)]
+    counted = [_counts_once(bins, axis) for bins, axis in zip(places, axes, strict=True)]
+    weights = np.zeros([len(bins) for bins in places])
+    weights[np.ix_(*counted)] = table[np.ix_(*(bins[at] for bins, at in zip(places, counted, strict=True)))]
     return weights

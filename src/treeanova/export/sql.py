@@ -8,12 +8,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
 from treeanova.core.arrays import Floats
 from treeanova.data.features import Schema
 from treeanova.decomposition.decomposition import Decomposition
-from treeanova.export.artifact import Export, fingerprint_of, form_of, response_names, score_names, term_names
+from treeanova.export.artifact import (
+    Export,
+    fingerprint_of,
+    form_of,
+    free_names,
+    response_names,
+    score_names,
+    term_names,
+)
 from treeanova.model.step_form import Cuts, LabelCodes, StepAxis, StepForm, StepTerm
 
 COLUMNS = ("score", "response", "terms")
@@ -32,6 +41,8 @@ class Dialect:
     backslash_escapes: bool = False  # backslashes in texts are escapes, and quotes in texts must be escaped by them
     greatest: str = "GREATEST"
     literal: str = "{}E0"  # a float64 number without exponent
+    ignores_case: bool = True  # of quoted names
+    plain_results: bool = False  # names of results have letters of ASCII, digits and underscores only
     materialized: str = ""  # keeps the database from copying the search of a code to each of its uses
 
     def name_of(self, name: str) -> str:
@@ -85,13 +96,22 @@ class _SQLite(Dialect):
         return f"typeof({column}) NOT IN ('integer', 'real', 'null')"
 
 
+class _PostgreSQL(Dialect):
+    """PostgreSQL: numbers without a cast are decimals, which are slow and of another type."""
+
+    def number(self, value: float) -> str:
+        return super().number(value) if math.isinf(value) else f"{float(value)!r}::FLOAT8"
+
+
 DIALECTS: dict[str, Dialect] = {
     "duckdb": Dialect("DuckDB", "DOUBLE", "isnan({})", materialized="MATERIALIZED "),
-    "postgresql": Dialect("PostgreSQL", "DOUBLE PRECISION", "{} = 'NaN'", materialized="MATERIALIZED "),
+    "postgresql": _PostgreSQL(
+        "PostgreSQL", "DOUBLE PRECISION", "{} = 'NaN'", ignores_case=False, materialized="MATERIALIZED "
+    ),
     "sqlite": _SQLite("SQLite", "REAL", "", greatest="MAX", materialized="MATERIALIZED "),  # since 3.35
     "spark": Dialect("Spark", "DOUBLE", "isnan({})", quote="`", backslash_escapes=True),
-    "bigquery": Dialect("BigQuery", "FLOAT64", "IS_NAN({})", quote="`", backslash_escapes=True),
-    "snowflake": Dialect("Snowflake", "DOUBLE", "{} = 'NaN'", literal="CAST('{}' AS DOUBLE)"),
+    "bigquery": Dialect("BigQuery", "FLOAT64", "IS_NAN({})", quote="`", backslash_escapes=True, plain_results=True),
+    "snowflake": Dialect("Snowflake", "DOUBLE", "{} = 'NaN'", literal="CAST('{}' AS DOUBLE)", ignores_case=False),
 }
 
 
@@ -152,7 +172,11 @@ def sql(
         response_names(fx.schema)
     writer = _Writer(DIALECTS[dialect], form if columns == "terms" else form.merged())
     results = _results(writer, columns, fx.schema)
+    if writer.dialect.plain_results:
+        names = free_names([_plain_name(name) for name in results], keep, "_")
+        results = dict(zip(names, results.values(), strict=True))
     _check_names(keep, results)
+    _check_columns(writer.dialect, [axis.name for axis in form.axes])
     parts = (table,) if isinstance(table, str) else tuple(table)
     shown = _responses(writer.dialect, form) if columns == "response" else [f"r{k}" for k in range(len(results))]
     source = ".".join(map(writer.dialect.name_of, parts))
@@ -173,8 +197,13 @@ def _results(writer: _Writer, columns: str, schema: Schema) -> dict[str, str]:
     intercepts = [name.replace("score", "intercept", 1) for name in named_scores]
     results = dict(zip(intercepts, map(writer.dialect.number, form.intercept.tolist()), strict=True))
     values = [writer.term(term, k) for term in form.terms for k in range(len(form.outputs))]
-    names = _free_names(term_names(form), (*results, *named_scores))
+    names = free_names(term_names(form), (*results, *named_scores), " (term)")
     return results | dict(zip(names, values, strict=True)) | named_scores
+
+
+def _plain_name(name: str) -> str:
+    plain = re.sub("[^0-9A-Za-z_]", "_", name.replace(" × ", "_x_"))
+    return f"_{plain}" if plain[:1].isdigit() else plain
 
 
 def _check_names(keep: Sequence[str], results: Collection[str]) -> None:
@@ -183,6 +212,17 @@ def _check_names(keep: Sequence[str], results: Collection[str]) -> None:
     doubled = [name for name in lowered if lowered.count(name) > 1]
     if doubled:
         raise ValueError(f"`keep` must name columns once, none of them a result, got {doubled[0]!r} twice.")
+
+
+def _check_columns(dialect: Dialect, names: Sequence[str]) -> None:
+    """Raise ValueError for columns that a table of the database cannot have next to each other."""
+    lowered = [name.lower() for name in names]
+    doubled = [name for name in names if lowered.count(name.lower()) > 1]
+    if dialect.ignores_case and doubled:
+        raise ValueError(
+            f"names of columns must differ in more than the case of letters for {dialect.name}, got {doubled[0]!r} and "
+            f"{doubled[1]!r}; rename one with `feature_names`."
+        )
 
 
 def _responses(dialect: Dialect, form: StepForm) -> list[str]:
@@ -205,17 +245,6 @@ def _responses(dialect: Dialect, form: StepForm) -> list[str]:
 def _exp(exponent: str) -> str:
     """Write an exponential function that is 0 where some databases raise an error."""
     return f"(CASE WHEN {exponent} < {-_LARGEST_EXPONENT} THEN 0E0 ELSE EXP({exponent}) END)"
-
-
-def _free_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """Return names of terms that differ from each other and from others, whatever the case of letters."""
-    lowered, free = {name.lower() for name in taken}, []
-    for name in names:
-        while name.lower() in lowered:
-            name = f"{name} (term)"
-        lowered.add(name.lower())
-        free.append(name)
-    return free
 
 
 @dataclasses.dataclass(frozen=True)
@@ -269,11 +298,11 @@ class _Writer:
         groups: dict[int, list[int]] = {}
         for place, (first, *_) in enumerate(codes):
             groups.setdefault(first, []).append(place)
-        summands = []
+        summands, zero = [], self.dialect.number(0.0)
         for k, places in groups.items():
             inner = self._products(key[1:], [codes[place][1:] for place in places], values[places])
-            summands.append(f"CASE WHEN {self._indicator(key[0], k)} THEN {inner} ELSE 0E0 END" if k else inner)
-        return _sum(summands or ["0E0"])
+            summands.append(f"CASE WHEN {self._indicator(key[0], k)} THEN {inner} ELSE {zero} END" if k else inner)
+        return _sum(summands or [zero])
 
     def _indicator(self, i: int, k: int) -> str:
         return f"c{i} {'>=' if self.form.axes[i].is_ordered and k > 0 else '='} {k}"

@@ -21,7 +21,8 @@ from treeanova.data.features import Schema
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.predictions import function_of
 from treeanova.decomposition.result import Result
-from treeanova.export.artifact import Export, adversarial_rows, plain_rows
+from treeanova.export.artifact import Export, adversarial_rows, fingerprint_of, form_of, plain_rows
+from treeanova.export.onnx import is_text
 from treeanova.export.sql import DIALECTS, sql
 from treeanova.model.effects import respond
 from treeanova.model.rows import Rows
@@ -135,13 +136,35 @@ def verify(export: Export, X: Any = None, *, connection: Any = None, random_stat
     made = adversarial_rows(form, _ADVERSARIAL_ROWS, random_state)
     runner = _RUNNERS[export.kind]
     where, results = runner(export, [*rows, *made], connection)
-    expected = _expected(fx, form, [*rows, *made], list(results))
-    if rows:  # as the user's own call reads them
-        expected["score"][: len(rows)] = np.reshape(fx.decision_function(X), (len(rows), -1))
+    return _compared(where, fx, X, (rows, made), results)
+
+
+def _compared(
+    where: str, fx: Decomposition, X: Any, rows: tuple[Sequence[Row], Sequence[Row]], results: Mapping[str, Floats]
+) -> Verification:
+    """Return how far results are from the decomposition at rows of X, and at rows that were made."""
+    given, made = rows
+    expected = _expected(fx, form_of(fx), [*given, *made], list(results))
+    if given:  # as the user's own call reads them
+        expected["score"][: len(given)] = np.reshape(fx.decision_function(X), (len(given), -1))
     scale = max(1.0, float(np.abs(expected["score"]).max(initial=0.0)))
     differences = [np.abs(results[name] - expected[name]).max(initial=0.0) for name in results]
     largest = float(np.max(differences)) / scale
-    return Verification(where, largest, len(rows), len(made), tuple(results), export.fingerprint)
+    return Verification(where, largest, len(given), len(made), tuple(results), fingerprint_of(fx))
+
+
+def verify_ebm(fx: Decomposition, model: Any, X: Any = None) -> Verification:
+    """Compare an EBM of interpret with the decomposition that it was made of, as `verify` does."""
+    form = form_of(fx)
+    given = [] if X is None else plain_rows(fx, form, X)
+    made = adversarial_rows(form, _ADVERSARIAL_ROWS, 0)
+    rows = [*given, *made]
+    table = np.zeros((len(rows), len(fx.schema.features)), dtype=object)
+    for axis in form.axes:
+        table[:, fx.schema.names.index(axis.name)] = [row[axis.name] for row in rows]
+    terms = np.reshape(model.eval_terms(table), (len(rows), len(form.terms), -1))
+    results = {"score": terms.sum(axis=1) + model.intercept_, "terms": terms.reshape(len(rows), -1)}
+    return _compared("EBM of interpret", fx, X, (given, made), results)
 
 
 def _expected(fx: Decomposition, form: StepForm, rows: Sequence[Row], names: Sequence[str]) -> dict[str, Floats]:
@@ -268,4 +291,25 @@ def _label_type(axis: StepAxis, double: str) -> str:
     return "TEXT" if any(isinstance(label, str) for label in labels) else double
 
 
-_RUNNERS = {"python": _run_python, "javascript": _run_javascript, "sql": _run_sql}
+def _run_onnx(export: Export, rows: Sequence[Row], connection: Any) -> tuple[str, dict[str, Floats]]:  # noqa: ARG001
+    runtime, form = importlib.import_module("onnxruntime"), export.form
+    session = runtime.InferenceSession(bytes(export), providers=["CPUExecutionProvider"])
+    inputs = {axis.name: _onnx_input(export, axis, [row[axis.name] for row in rows]) for axis in form.axes}
+    values = session.run(list(export.columns), inputs)
+    results = {"score": values[0]}
+    if _has_response(export) and form.link != "identity":
+        results["response"] = values[1][:, -len(form.outputs) :]  # the second of two probabilities
+    if export.options["columns"] == "terms":
+        results["terms"] = np.hstack([*values[len(values) - len(form.terms) :], np.empty((len(rows), 0))])
+    return "ONNX in onnxruntime", results
+
+
+def _onnx_input(export: Export, axis: StepAxis, values: Sequence[Any]) -> Any:
+    if is_text(axis):
+        missing = export.options["missing_text"]
+        texts = [missing if value is None else value for value in values]
+        return np.array(texts, dtype=object)[:, None]
+    return np.array([np.nan if value is None else float(value) for value in values])[:, None]
+
+
+_RUNNERS = {"python": _run_python, "javascript": _run_javascript, "sql": _run_sql, "onnx": _run_onnx}

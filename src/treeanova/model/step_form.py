@@ -542,6 +542,11 @@ def _step_axis(feature: Feature, axis: Axis, groups: _Groups) -> StepAxis:
     return StepAxis(feature.name, reading, axis.is_ordered, n_codes, missing, encoder.date_unit)
 
 
+def axis_of_bins(feature: Feature, axis: Axis) -> StepAxis:
+    """Return a column whose codes are the bins of an axis; ValueError if comparisons cannot express it."""
+    return _step_axis(feature, axis, _Groups(np.arange(axis.size), np.arange(axis.size)))
+
+
 def _number_reading(number: Numeric, axis: Axis, codes: Ints) -> Cuts:
     regular = codes[: axis.n_regular]
     is_cut = np.diff(regular) != 0
