@@ -263,10 +263,11 @@ class IntervalAxis(Axis):
 
     @functools.cached_property
     def labels(self) -> tuple[str, ...]:
+        # ≤ 1, (1, 2], > 2; if the bounds are the last floats before these numbers, < 1, [1, 2), ≥ 2.
         dates = date_texts(self.bounds, self.date_unit) if self.date_unit else None
         ends = short_ends(self.bounds) if dates is None else [End(text, excluded=False) for text in dates]
         inner = [f"{low.as_lower}, {high.as_upper}" for low, high in itertools.pairwise(ends)]
-        signs = [("<", "≥") if end.excluded else ("≤", ">") for end in ends]
+        signs = [("<", "≥") if end.excluded else ("≤", ">") for end in ends]  # of values below and above each end
         names = [f"{signs[0][0]} {ends[0].text}", *inner, f"{signs[-1][1]} {ends[-1].text}"] if ends else ["all"]
         return _with_extra(names, self.missing_bin, "missing")
 
@@ -288,7 +289,7 @@ class IntervalAxis(Axis):
     def coarsened(self, bins: Ints) -> IntervalAxis:
         if not np.isin(np.diff(bins[: self.n_regular]), [0, 1]).all():
             raise ValueError(f"neighbouring intervals of {self.name!r} must be merged in order, got bins {bins}.")
-        ends = np.flatnonzero(np.diff(bins[: self.n_regular]))
+        ends = np.flatnonzero(np.diff(bins[: self.n_regular]))  # of the merged intervals
         missing_bin = self.missing_bin if self.missing_bin < 0 else int(bins[self.missing_bin])
         return IntervalAxis(self.name, missing_bin, self.bounds[ends], self.date_unit)
 
@@ -339,17 +340,17 @@ class CategoryAxis(Axis):
     def index(self, column: Floats) -> BinIndices:
         missing = np.isnan(column)
         codes = np.where(missing, 0, column).astype(np.int32)
-        codes[codes == len(self.categories)] = self.unseen_bin  # the code of all unseen values
+        codes[codes == len(self.categories)] = self.unseen_bin  # all unseen values have the code after the last
         codes[missing] = self.missing_bin
         return codes
 
     def examples(self) -> Floats:
         n_categories = len(self.categories)
-        values = np.arange(self.size, dtype=np.float64)
+        values = np.arange(self.size, dtype=np.float64)  # the codes of categories are their bins
         if self.missing_bin >= n_categories:
             values[self.missing_bin] = np.nan
         if self.unseen_bin >= n_categories:
-            values[self.unseen_bin] = n_categories
+            values[self.unseen_bin] = n_categories  # the code of unseen values
         return values
 
     def coarsened(self, bins: Ints) -> CategoryAxis:  # itself: categories are never merged

@@ -46,8 +46,9 @@ def solve(term: Floats, weights: Floats, options: Options) -> Solution:
     if solver is reference or solver.method == reference.method:
         return solution
     exact = reference.solve(term, weights, options._replace(method=AUTO))
-    difference = np.zeros_like(term)
-    take_out(difference, [ours - other for ours, other in zip(solution.projections, exact.projections, strict=True)])
+    pairs = zip(solution.projections, exact.projections, strict=True)
+    difference = np.zeros_like(term)  # between what this solver and the reference leave of the term
+    take_out(difference, [projection - exact_projection for projection, exact_projection in pairs])
     error = float((largest(difference) * safe_inverse(largest(term))).max(initial=0.0))
     return dataclasses.replace(solution, error=error + (exact.error or 0.0))
 

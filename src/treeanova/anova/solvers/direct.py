@@ -71,7 +71,7 @@ def is_affordable(shape: tuple[int, ...]) -> bool:
 
 
 def _n_basis_cells(shape: tuple[int, ...]) -> int:
-    """Return the dimension of the sums of functions of fewer axes."""
+    """Return the number of basis cells: the dimension of the sums of functions of fewer axes."""
     return math.prod(shape) - math.prod(size - 1 for size in shape)
 
 
@@ -145,7 +145,7 @@ def _basis_cells(shape: tuple[int, ...], heaviest_first: Ints) -> tuple[Ints, Fl
 
 
 def _solve_downwards(system: Floats, right: Floats) -> Floats:
-    """Solve system @ x = right in place without pivoting, which the order of the unknowns keeps accurate."""
+    """Solve system @ x = right in place without pivoting; heaviest cells first, that is accurate."""
     size = len(system)
     for k in range(size - 1):
         factors = system[k + 1 :, k] / system[k, k]

@@ -61,9 +61,9 @@ class ConjugateGradients(SeenBinsSolver):
         system = _PairSystem(weights) if weights.ndim == 2 else _TensorSystem(weights)
         n_iterations, smallest = 0, 1.0
         for output in range(len(values)):
-            one = slice(output, output + 1)
-            of_output = [projection[one] for projection in projections]
-            n_steps, ritz_value = _purify_output(values[one], of_output, system, options.max_iterations)
+            this_output = slice(output, output + 1)  # a view, which is purified in place
+            of_output = [projection[this_output] for projection in projections]
+            n_steps, ritz_value = _purify_output(values[this_output], of_output, system, options.max_iterations)
             n_iterations, smallest = max(n_iterations, n_steps), min(smallest, ritz_value)
         correlation = support.maximal_correlation(weights) if weights.ndim == 2 else 1.0 - smallest
         return Solution(projections, self.name, n_iterations, correlation)
@@ -86,9 +86,9 @@ def _purify_output(
             break
         solution, steps = support.conjugate_gradients(system.apply, rhs, goal**2, max_iterations - n_steps)
         n_steps, smallest = n_steps + len(steps), min(smallest, support.smallest_ritz_value(steps))
-        more = system.projections(solution)
-        support.take_out(values, more)
-        support.add_projections(projections, more)
+        removed = system.projections(solution)
+        support.take_out(values, removed)
+        support.add_projections(projections, removed)
     return n_steps, smallest
 
 
