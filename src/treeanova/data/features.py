@@ -96,15 +96,15 @@ def _as_float(column: npt.NDArray[Any], name: str, *, takes_underscores: bool = 
         column = column.copy()
         column[[is_missing(value) for value in column]] = None
     has_text = column.dtype.kind in "OSU"
-    sample = next((value for value in column if not _is_number(value, takes_underscores)), None) if has_text else None
-    if sample is not None:
-        raise TypeError(f"column {name!r} must hold numbers, got {sample!r}; {_remedy_for([sample])}.")
+    wrong = next((value for value in column if not _is_number(value, takes_underscores)), None) if has_text else None
+    if wrong is not None:
+        raise TypeError(f"column {name!r} must hold numbers, got {wrong!r}; {_remedy_for([wrong])}.")
     return np.asarray(column, dtype=np.float64)
 
 
-def _remedy_for(sample: Sequence[Any]) -> str:
+def _remedy_for(values: Sequence[Any]) -> str:
     """Return the remedy for an error about values that are not numbers; dates have one more."""
-    is_date = any(isinstance(value, dt.date | np.datetime64) for value in sample)
+    is_date = any(isinstance(value, dt.date | np.datetime64) for value in values)
     return f"convert it as for training{', or name it in `dates` of decompose()' if is_date else ''}"
 
 
@@ -152,11 +152,11 @@ def _column_as_float32(column: npt.NDArray[Any], name: str) -> npt.NDArray[np.fl
     """Cast a raw column to float32; TypeError for text and other objects unless all are missing."""
     if column.dtype.kind in "biuf":
         return as_float32(column)
-    sample = [value for value in column if not is_missing(value)]
-    if sample:
+    present = [value for value in column if not is_missing(value)]
+    if present:
         # XGBoost would use the codes of a category column as numbers, whatever its labels; they are unknown here.
         raise TypeError(
-            f"column {name!r} must hold numbers, because the model has no labels for it, got {sample[0]!r}; convert "
+            f"column {name!r} must hold numbers, because the model has no labels for it, got {present[0]!r}; convert "
             "it (categories to the codes used in training)."
         )
     return np.full(len(column), np.nan, dtype=np.float32)
@@ -249,7 +249,7 @@ class IntegerCategory(Encoder):
         else:
             sorted_codes = np.array(self.codes, dtype=np.float64)
             position = np.searchsorted(sorted_codes, truncated)
-            is_code &= np.append(sorted_codes, np.nan)[position] == truncated
+            is_code &= np.append(sorted_codes, np.nan)[position] == truncated  # NaN: above the largest code
         return np.where(is_absent, np.nan, np.where(is_code, position, float(self.n_categories)))
 
 
@@ -324,7 +324,7 @@ class Labels(Encoder):
         return np.where(is_null, np.nan, column)
 
     @property
-    def _has_float_labels(self) -> bool:
+    def _has_float_labels(self) -> bool:  # as values; scikit-learn then compares all numbers as floats
         is_float = (isinstance(label, float) for label in self.names)
         return self.spelling == "value" and not self.numbers_are_codes and any(is_float)
 
@@ -465,7 +465,7 @@ def is_missing(value: object) -> bool:
     """Whether a raw value is None, NaN, pandas' NA or NaT."""
     if value is None or type(value).__name__ in {"NAType", "NaTType"}:
         return True
-    differs = value != value  # noqa: PLR0124  an array if the value is one
+    differs = value != value  # noqa: PLR0124  only NaN does; an array if the value is one
     return isinstance(differs, (bool, np.bool_)) and bool(differs)
 
 
@@ -546,11 +546,11 @@ def check_texts(schema: Schema) -> None:
 def have_same_categories(old: Schema, new: Schema) -> bool:
     """Whether the categories of all features have the same codes in two schemas."""
     pairs = zip(old.features, new.features, strict=True)
-    return all(_have_same_codes(one.encoder.labels, other.encoder.labels) for one, other in pairs)
+    return all(_have_same_codes(feature.encoder.labels, renewed.encoder.labels) for feature, renewed in pairs)
 
 
 def _have_same_codes(labels: Sequence[Hashable] | None, other_labels: Sequence[Hashable] | None) -> bool:
-    """Whether categories have the same codes by both lists of labels: equal ones, or the codes as one of them."""
+    """Whether categories have the same codes by both lists of labels: they are equal, or one only has the codes."""
     if labels is None or other_labels is None or labels == other_labels:
         return True
     return len(labels) == len(other_labels) and tuple(range(len(labels))) in (labels, other_labels)
@@ -563,6 +563,7 @@ def recoded_column(column: Floats, old: Feature, new: Feature, *, unseen_by_both
     if old_labels is None or new_labels is None or _have_same_codes(old_labels, new_labels):
         return column
     positions = {label: float(code) for code, label in enumerate(new_labels)}
+    # What was unseen by `old`, whose code comes after all categories, may be one of the new labels: NaN if not known.
     unseen = np.nan if set(new_labels) - set(old_labels) and not unseen_by_both else float(len(new_labels))
     new_codes = np.array([*(positions.get(label, float(len(new_labels))) for label in old_labels), unseen])
     is_present = ~np.isnan(column)

@@ -111,7 +111,7 @@ class Files(Batches):
         table = _pyarrow().concat_tables(tables, promote_options="permissive")
         return nw.from_native(table.column(name), series_only=True)
 
-    def _file_name(self, number: int) -> str:
+    def _file_name(self, number: int) -> str:  # for messages
         return str(getattr(self.fragments[number], "path", "") or f"part {number + 1}")
 
     def _first_table(self) -> Any:
@@ -164,7 +164,7 @@ class Files(Batches):
 def parquet_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Files:
     """Return the rows of Parquet files: a path, a folder, a pattern such as ``year/*.parquet``, or a list of these."""
     locations = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
-    files = [path for each in locations for path in _parquet_paths(each)]
+    files = [path for location in locations for path in _parquet_paths(location)]
     pyarrow, dataset = _pyarrow(), _pyarrow(".dataset")
     texts: dict[str, list[str]] = {}
     folders = (folder.partition("=") for path in files for folder in path.parts[:-1] if "=" in folder)
@@ -172,13 +172,14 @@ def parquet_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str
         texts.setdefault(urllib.parse.unquote(name), []).append(urllib.parse.unquote(text))
     partitions = []
     for name, name_texts in texts.items():
-        stated = (text for text in name_texts if text != _NO_VALUE)
+        stated = (text for text in name_texts if text != _NO_VALUE)  # which stands for a missing value
         is_whole = all(text.removeprefix("-").isdecimal() and str(int(text)) == text for text in stated)
         partitions.append(pyarrow.field(name, pyarrow.int64() if is_whole else pyarrow.string()))
     partitioning = dataset.partitioning(pyarrow.schema(partitions), flavor="hive")
     filesystem, file_format = _pyarrow(".fs").LocalFileSystem(), dataset.ParquetFileFormat()
-    make, parse = file_format.make_fragment, partitioning.parse
-    fragments = [make(str(path), filesystem, parse(path.as_posix())) for path in files]
+    expressions = (partitioning.parse(path.as_posix()) for path in files)  # the values that names of folders state
+    pairs = zip(files, expressions, strict=True)
+    fragments = [file_format.make_fragment(str(path), filesystem, expression) for path, expression in pairs]
     return Files(fragments, partitions=partitions, locations=locations)
 
 
@@ -205,7 +206,7 @@ def would_read(location: str, file: pathlib.Path) -> bool:
     return is_same_file(file, source)
 
 
-def _is_pattern(path: str) -> bool:
+def _is_pattern(path: str) -> bool:  # rather than a file that has such a character in its name
     return glob.has_magic(path) and not pathlib.Path(path).exists()
 
 
@@ -310,7 +311,8 @@ class DaskTable(Batches):
         merge_two = delayed(functools.partial(merge_by_name, merge=merge))
         while len(results) > 1:
             pairs = itertools.zip_longest(results[::2], results[1::2])
-            results = [one if two is None else merge_two(one, two) for one, two in pairs]
+            # Of an odd number, the last one waits for the next level.
+            results = [first if second is None else merge_two(first, second) for first, second in pairs]
         return results[0].compute()
 
     def mapped(self, work: Map, names: Iterable[str]) -> Any:
@@ -327,6 +329,7 @@ class DaskTable(Batches):
 
 
 def _work_on_partition(shared: tuple[Work, Selection], table: Any, number: int) -> Mapping[str, bytes]:
+    """Return the named parts that `work` counts in one Dask partition; runs in a worker."""
     work, selection = shared
     return work(batches_of_part([table], number, selection))
 
@@ -352,7 +355,7 @@ class SparkTable(Batches):
     def _first_table(self) -> Any:
         return self.table.limit(_HEAD_ROWS).toArrow()
 
-    def _selected_table(self) -> Any:
+    def _selected_table(self) -> Any:  # the same rows with the columns to read, lazily
         escaped = (name.replace("`", "``") for name in self.selection.names_to_read(self.table.columns))
         return self.table.select(*(f"`{name}`" for name in escaped))
 
@@ -360,6 +363,7 @@ class SparkTable(Batches):
         pyarrow = importlib.import_module("pyarrow")
         rows = self._selected_table().toLocalIterator()
         schema = self._selected_table().limit(0).toArrow().schema
+        # Lists of rows until one is empty.
         chunks = iter(lambda: [row.asDict() for row in itertools.islice(rows, ROWS_PER_BATCH)], [])
         return streams.cut_into_batches(pyarrow.Table.from_pylist(chunk, schema) for chunk in chunks)
 

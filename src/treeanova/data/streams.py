@@ -143,7 +143,7 @@ class Batches(abc.ABC):
 
     def head(self, schema: Schema | None = None) -> Any:
         """Return the first table that has rows, with all columns that may be the model's; None without rows."""
-        table, reserved = self._first_table(), self.selection.reserved
+        table, reserved = self._first_table(), self.selection.reserved  # columns with another role are left out
         if table is None or not n_rows_of(table):
             return None
         if not reserved or not nw.dependencies.is_into_dataframe(table):
@@ -266,6 +266,7 @@ class Stream(Batches):
 
 def cut_into_batches(tables: Iterable[Any], source: str = "batch {}", partition: int = 0) -> Iterator[Batch]:
     """Yield tables as batches, long ones in pieces; `source` names each in errors, with {} for its number."""
+    # `partition` is the number of the part of the data in which rows are counted; 0 if these are all.
     frames = (as_frame(table, source.format(i)) for i, table in enumerate(tables, start=1))
     first_row = 0
     for i, table in enumerate(itertools.chain.from_iterable(map(_pieces_of_table, frames)), start=1):
@@ -273,7 +274,7 @@ def cut_into_batches(tables: Iterable[Any], source: str = "batch {}", partition:
         first_row += n_rows_of(table)
 
 
-def is_frame_or_matrix(entry: Any) -> bool:
+def is_frame_or_matrix(entry: Any) -> bool:  # an item of a user's list or iterator
     is_matrix = scipy.sparse.issparse(entry) or (isinstance(entry, np.ndarray) and entry.ndim == 2)
     return is_matrix or nw.dependencies.is_into_dataframe(entry) or _is_arrow_batch(entry)
 
@@ -305,7 +306,7 @@ def _pieces_of_table(table: Any) -> Iterator[Any]:
         yield some_rows(table, start, min(start + ROWS_PER_BATCH, n_rows))
 
 
-def some_rows(table: Any, start: int, stop: int) -> Any:
+def some_rows(table: Any, start: int, stop: int) -> Any:  # of any table or matrix, by position
     if hasattr(table, "iloc"):
         return table.iloc[start:stop]
     return table.slice(start, stop - start) if hasattr(table, "slice") else table[start:stop]
@@ -317,7 +318,7 @@ def frames_in_list(frames: Sequence[Any]) -> Stream:
 
 def read_once(tables: Iterable[Any]) -> Stream:
     """Return a stream that can be read once; its preview puts back the tables that it has taken."""
-    remaining = [iter(tables)]
+    remaining = [iter(tables)]  # empty once it has been read
 
     def read(_: Sequence[str] | None = None) -> Iterator[Any]:
         if not remaining:

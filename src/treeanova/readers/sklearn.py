@@ -102,6 +102,7 @@ def _checked_class_outputs(model: Any) -> tuple[str, ...]:
 
 
 def _boosted_schema(model: Any, *, accepts_missing: bool) -> Schema:
+    """Return the schema of GradientBoosting* or HistGradientBoosting*, with all features as numbers."""
     outputs = _checked_class_outputs(model) if hasattr(model, "classes_") else ("score",)
     link = _LINKS.get(type(model._loss.link).__name__, "other")  # noqa: SLF001  predict uses it
     return numeric_schema(model, outputs, link, accepts_missing=accepts_missing, objective=loss_objective(model))
@@ -302,7 +303,7 @@ def _category_sets(
     return np.where(set_sizes > 0, block_starts(set_sizes), -1), category_left
 
 
-def _check_quantile_forest(model: Any) -> None:
+def _check_quantile_forest(model: Any) -> None:  # UnsupportedModelError unless its prediction is a mean of trees
     name = type(model).__name__
     if name not in _QUANTILE_FORESTS:
         raise UnsupportedModelError(f"{name} cannot be read: it is not one of {', '.join(sorted(_QUANTILE_FORESTS))}.")

@@ -53,14 +53,18 @@ def with_chains(conditions: Conditions, sets: Sequence[Floats]) -> Conditions:
             "sets of ONNX trees (BRANCH_MEMBER) must hold whole numbers from 1 to 30, got others, for which "
             "onnxruntime cuts off fractions of its input; convert the model with equalities."
         )
+    # All fields but the last, `is_double`, have an entry per node.
     columns = {field.name: list(getattr(conditions, field.name)) for field in dataclasses.fields(conditions)[:-1]}
     for node, members in zip(asked.tolist(), sets, strict=True):
-        last = columns["false"][node]
-        places = [node, *range(len(columns["mode"]), len(columns["mode"]) + len(members) - 1)]
-        for place, following, member in zip(places, [*places[1:], last], members, strict=True):
-            entry = (columns["feature"][node], member, EQ, columns["true"][node], following, columns["tracks"][node])
+        if_none = columns["false"][node]
+        places = [
+            node,
+            *range(len(columns["mode"]), len(columns["mode"]) + len(members) - 1),
+        ]  # the others are appended
+        for place, if_other, member in zip(places, [*places[1:], if_none], members, strict=True):
+            entry = (columns["feature"][node], member, EQ, columns["true"][node], if_other, columns["tracks"][node])
             for values, value in zip(columns.values(), entry, strict=True):
-                values[place : place + 1] = [value]
+                values[place : place + 1] = [value]  # sets the entry, or appends it at the end
     arrays: dict[str, Any] = {name: np.array(columns[name], getattr(conditions, name).dtype) for name in columns}
     return dataclasses.replace(conditions, **arrays)
 
@@ -82,7 +86,7 @@ def forest_of_conditions(
         expansion = _Expansion(conditions, up_to, below, values)
         starts = [expansion.add_tree(int(root)) for root in roots]
         return expansion.trees.forest(schema, intercept, starts)
-    swaps = (mode == GT) | (mode == GTE)
+    swaps = (mode == GT) | (mode == GTE)  # a Forest goes left up to a bound: there, if the condition is false
     return assemble(
         schema,
         intercept,
@@ -153,7 +157,7 @@ class _Expansion:
             if mode not in {EQ, NEQ} or conditions.tracks[node]:
                 return node
             low, high = ranges.get(int(conditions.feature[node]), (-np.inf, np.inf))
-            if low < self.up_to[node] and self.below[node] < high:
+            if low < self.up_to[node] and self.below[node] < high:  # numbers equal to the threshold may get here
                 return node
             node = int(conditions.false[node] if mode == EQ else conditions.true[node])
         raise damaged("the model's trees must reach each node once, got a loop")
@@ -178,7 +182,7 @@ class _Expansion:
         low, high = ranges.get(feature, (-np.inf, np.inf))
         # NaN equals nothing; if it counts as true at x == t, it goes with equal values.
         position = self.trees.append(feature, up_to, missing_left=tracks and mode == EQ)
-        second = left[position] = self.trees.append(feature, below)
+        second = left[position] = self.trees.append(feature, below)  # for x <= t: x < t, or equal
         return [
             (other, ranges | {feature: (low, min(high, below))}, left, second),
             (equal, ranges | {feature: (max(low, below), min(high, up_to))}, right, second),
@@ -242,7 +246,7 @@ def signed_number(value: Value) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-def as_bytes(value: Value) -> bytes:
+def as_bytes(value: Value) -> bytes:  # a field that must be; likewise `as_text`
     if isinstance(value, int):
         raise damaged("an ONNX file must hold bytes here, got a number")
     return value
@@ -434,9 +438,9 @@ def _constants_of_one(graph: Message) -> set[str]:
 
 def _check_after(tree: Operator, operators: Sequence[Operator], ones: set[str]) -> None:
     """Raise UnsupportedModelError if operators after the trees change scores; `ones` are constants equal to 1."""
-    scores = {tree.outputs[-1]}
-    is_found = True
-    while is_found:
+    scores = {tree.outputs[-1]}  # tensors that have the trees' scores, to which operators add theirs
+    has_users = True
+    while has_users:
         users = [o for o in operators if scores & set(o.inputs) and not set(o.outputs) <= scores]
         for operator in users:
             keeps_scores = (
@@ -450,4 +454,4 @@ def _check_after(tree: Operator, operators: Sequence[Operator], ones: set[str]) 
                     "the model that was converted."
                 )
             scores |= set(operator.outputs)
-        is_found = bool(users)
+        has_users = bool(users)

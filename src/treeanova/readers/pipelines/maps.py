@@ -204,7 +204,7 @@ def _origins_after_one_hot(walk: Walk, step: Any, columns: list[Origin]) -> list
     return [column for column, size in zip(encoded, sizes, strict=True) for _ in range(size)]
 
 
-def _is_of_category_encoders(thing: Any) -> bool:
+def _is_of_category_encoders(thing: Any) -> bool:  # a class or a method, by the library that defines it
     return bool(thing.__module__.partition(".")[0] == "category_encoders")
 
 
@@ -246,7 +246,7 @@ def _known_categories(step: Any, name: Hashable) -> npt.NDArray[Any]:
     return np.array([*categories.tolist(), *lumped], dtype=object) if lumped else categories
 
 
-def _origins_after_pipeline(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+def _origins_after_pipeline(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:  # step by step
     for _, inner in step.steps:
         columns = walk.through(inner, columns)
     return columns
@@ -364,8 +364,8 @@ class Transformation:
         """Whether all of many ordered numbers are refused, judged by five of them, including the first and the last."""
         if values.dtype == object or len(values) < 16:
             return False
-        some = values[np.linspace(0, len(values) - 1, 5).astype(np.int64)]
-        return all(self._encoded({j: some[i : i + 1]}, 1) is None for i in range(len(some)))
+        tried = values[np.linspace(0, len(values) - 1, 5).astype(np.int64)]
+        return all(self._encoded({j: tried[i : i + 1]}, 1) is None for i in range(len(tried)))
 
     def _encoded(self, columns: Queries, n_rows: int) -> Floats | None:
         """Return what the model compares, shape (rows, features); None if a step refuses the rows."""
@@ -382,16 +382,16 @@ class Transformation:
 
     def _rows(self, columns: Queries, n_rows: int) -> Any:
         """Return rows with these columns, a usual value in all others, as the pipeline was trained on."""
-        whole = [columns[j] if j in columns else np.repeat(value, n_rows) for j, value in enumerate(self._usual)]
+        all_columns = [columns[j] if j in columns else np.repeat(value, n_rows) for j, value in enumerate(self._usual)]
         if self._names is not None:
             frames = importlib.import_module("pandas")
             # With its type given, pandas keeps None in a column of objects.
-            series = [frames.Series(column, dtype=column.dtype) for column in whole]
+            series = [frames.Series(column, dtype=column.dtype) for column in all_columns]
             return frames.DataFrame(dict(zip(self._names, series, strict=True)))
-        if all(column.dtype.kind == "f" for column in whole):
-            return np.stack(whole, axis=1)
-        matrix = np.empty((n_rows, len(whole)), dtype=object)
-        for j, column in enumerate(whole):
+        if all(column.dtype.kind == "f" for column in all_columns):
+            return np.stack(all_columns, axis=1)
+        matrix = np.empty((n_rows, len(all_columns)), dtype=object)
+        for j, column in enumerate(all_columns):
             matrix[:, j] = column
         return matrix
 
@@ -407,7 +407,7 @@ class CategoryMap:
     accepts_missing: bool
 
 
-def is_numeric(labels: Sequence[Hashable]) -> bool:
+def is_numeric(labels: Sequence[Hashable]) -> bool:  # whether all categories are numbers
     return all(isinstance(label, (int, float)) for label in labels)
 
 
@@ -442,7 +442,7 @@ def category_maps(
         rows, none = [*range(end), end], "category" if None in names else "missing"
         if None not in names and j in as_objects:
             none = _meaning_of_none(answers[j], outputs[j])
-        if none == "category" and None not in names:
+        if none == "category" and None not in names:  # None becomes the last category; the unseen row stays last
             rows, names = [*range(end), end + 2, end], [*names, None]
         encoder = Labels(tuple(names), none=none, refuses_na=True, null_is_nan=j in nan_nulls)
         result[j] = CategoryMap(encoder, values[rows], values[end + 1], not is_refused[end], not is_refused[end + 1])
@@ -506,6 +506,7 @@ def breakpoints(
     """Return for each raw column closed upper ends of the intervals on which no split changes its side."""
     # The last end is the largest number that the transformers accept, perhaps infinity.
     infinite = transformation.answers(dict.fromkeys(questions, np.array([-np.inf, np.inf])))
+    # Ranks of the lowest and highest number to try: the infinities, or the floats next to them if these are refused.
     ends = {j: np.array([-_LARGEST, _LARGEST]) + infinite[j].refused * np.array([1, -1]) for j in questions}
     probes = {j: _probes(raw[j], ends[j]) for j in questions}
     # First where numbers become missing or are refused, so that sides are compared between numbers only.
@@ -517,7 +518,7 @@ def breakpoints(
     sides = _changes_nearby(transformation, sides, ends)
     _bisect(transformation, sides)
     positions = {j: np.concatenate([kinds[j].low, sides[j].low, ends[j][1:]]) for j in questions}
-    return {j: floats_at(np.unique(ranks_)) for j, ranks_ in positions.items()}
+    return {j: floats_at(np.unique(ranks)) for j, ranks in positions.items()}
 
 
 def _changes(
@@ -556,19 +557,19 @@ def _changes_at_probes(probes: Ints, answer: Answer, questions: Questions) -> Ch
         for threshold in thresholds:
             sides = _sides(answer, output, np.full(len(probes), threshold))
             comparable = np.isnan(threshold) | (is_number[1:] & is_number[:-1])
-            at = np.flatnonzero((sides[1:] != sides[:-1]) & comparable)
+            at = np.flatnonzero((sides[1:] != sides[:-1]) & comparable)  # positions of the probes before changes
             changes.append(Changes(probes[at], probes[at + 1], output[at], np.full(len(at), threshold), sides[at]))
     names = [field.name for field in dataclasses.fields(Changes)]
-    return Changes(**{name: np.concatenate([getattr(one, name) for one in changes]) for name in names})
+    return Changes(**{name: np.concatenate([getattr(part, name) for part in changes]) for name in names})
 
 
 def _bisect(transformation: Transformation, changes: Mapping[int, Changes]) -> None:
     """Narrow all changes until `low` and `high` are neighbouring floats."""
     while any((change.high - change.low > 1).any() for change in changes.values()):
         inner = {j: change.inner() for j, change in changes.items() if len(change.low)}
-        answers = transformation.answers({j: floats_at(ranks_.ravel()) for j, ranks_ in inner.items()})
-        for j, ranks_ in inner.items():
-            changes[j].narrow(ranks_, answers[j])
+        answers = transformation.answers({j: floats_at(ranks.ravel()) for j, ranks in inner.items()})
+        for j, ranks in inner.items():
+            changes[j].narrow(ranks, answers[j])
 
 
 def _changes_nearby(

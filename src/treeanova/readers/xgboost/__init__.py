@@ -86,7 +86,7 @@ def stored_margin(learner: Document, version: Any) -> Floats:
         )
     score = json.loads(learner["learner_model_param"]["base_score"])
     base = np.asarray(score, dtype=np.float64).astype(np.float32).reshape(-1)
-    if link == "logit":
+    if link == "logit":  # the log-odds of a probability, in float32 as XGBoost computes them
         one, least = np.float32(1), np.float32(1e-6)
         return -_log(one / np.clip(base, least, one - least) - one).astype(np.float64)
     return (_log(base) if link == "log" else base).astype(np.float64)
@@ -189,7 +189,7 @@ def _n_trees(model: Document, n_outputs: int, last_iteration: int | None) -> int
     ends = np.asarray(model.get("iteration_indptr", [0, n_trees]))
     if ends.dtype.kind not in "iu" or ends[0] != 0 or ends[-1] != n_trees or (np.diff(ends) < 0).any():
         raise damaged(f"iteration_indptr must ascend from 0 to {n_trees}, got {str(ends)[:40]}")
-    if last_iteration is None or last_iteration == -1:  # XGBoost takes an end of 0 for all
+    if last_iteration is None or last_iteration == -1:  # None and, since XGBoost takes an end of 0 for all, -1: all
         return n_trees
     # Files without `iteration_indptr` have no vector leaves.
     n_in_iteration = max(1, count_in(model["gbtree_model_param"], "num_parallel_tree")) * n_outputs

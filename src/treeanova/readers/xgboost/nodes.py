@@ -106,7 +106,7 @@ class _Ubjson:
         self.at += length
         return str(self.data[self.at - length : self.at], "utf-8")
 
-    def _object(self, depth: int) -> dict[str, Any]:
+    def _object(self, depth: int) -> dict[str, Any]:  # whose type byte was read
         count = self._count()
         result: dict[str, Any] = {}
         while len(result) != count:
@@ -119,7 +119,7 @@ class _Ubjson:
             result[key] = self.value(self.byte(), depth)
         return result
 
-    def _list(self, depth: int) -> Any:
+    def _list(self, depth: int) -> Any:  # whose type byte was read; an array if all entries have one type
         if self.data[self.at] == _TYPE:
             return self._array()
         count = self._count()
@@ -184,7 +184,7 @@ def count_in(parameters: Document, name: str) -> int:
     return count
 
 
-def n_outputs_of(learner: Document) -> int:
+def n_outputs_of(learner: Document) -> int:  # classes or targets; 1 for two classes
     parameters = learner["learner_model_param"]
     n_outputs = max(1, count_in(parameters, "num_class"), count_in(parameters, "num_target"))
     if n_outputs > _MAX_OUTPUTS:
@@ -194,7 +194,7 @@ def n_outputs_of(learner: Document) -> int:
 
 def _codes_of_cut_names(reading: Reading) -> list[int]:
     """Return codes of the names that XGBoost has cut: they are shorter than their stored lengths."""
-    pairs = zip(*reading, strict=False)
+    pairs = zip(*reading, strict=False)  # none if the names are integers, which have no lengths
     return [code for code, (name, length) in enumerate(pairs) if len(str(name)) < length]
 
 
@@ -203,7 +203,7 @@ def codes_of_labels(reading: Reading, labels: Sequence[Hashable]) -> list[int] |
     names, lengths = reading
     cut = _codes_of_cut_names(reading)
     code_of = {name: code for code, name in enumerate(names) if code not in set(cut)}
-    codes = []
+    codes = []  # -1 for a label without one
     for label in labels:
         text = str(label)
         fits = [code for code in cut if len(text) == lengths[code] and text.startswith(str(names[code]))]
@@ -243,11 +243,11 @@ class NamedCategory(Encoder):
                 f"column {name!r} must hold codes, got labels: XGBoost compares missing={self.missing:g} with the "
                 "codes of the table's column, which are unknown here; pass the codes used in training."
             )
-        values, inverse = encoding.distinct(column)
+        values, value_index = encoding.distinct(column)  # each row's among them
         present = [value for value in values if not encoding.is_missing(value)]
         code_of = dict(zip(present, self._codes_of(present, name), strict=True))
         codes = np.array([code_of.get(value, np.nan) for value in values], dtype=np.float64)
-        return coded.encode(codes[inverse], name)
+        return coded.encode(codes[value_index], name)
 
     def _codes_of(self, labels: list[Hashable], name: str) -> list[int]:
         """Return the codes of labels; ValueError if one is unknown, or if ways to read the names differ."""
@@ -447,12 +447,13 @@ def features_of(learner: Document, nodes: Nodes, missing: float, *, counts_bytes
     if len(stored) not in {0, n_features}:
         raise damaged(f"cats must have {n_features} entries, one per feature, got {len(stored)}")
     single = float(as_float32(missing))
+    # The likelier way first: by characters, unless lengths are in bytes.
     readings = [_ways_to_read_names(category_names)[:: -1 if counts_bytes else 1] for category_names in stored]
     features = []
     for name, count, ways in zip(names, n_codes, readings or [()] * n_features, strict=True):
         if ways and count > len(ways[0][0]):
             raise damaged(f"categories must be below {len(ways[0][0])}, which have names, got {count - 1}")
-        codes: Encoder = Numeric(single, "float32") if count < 0 else _codes_encoder(count, single)
+        codes: Encoder = Numeric(single, "float32") if count < 0 else _codes_encoder(count, single)  # -1: a number
         if count == 0 and not nodes.is_inner.any():  # without trees, XGBoost stores no names of categories
             codes = IgnoredColumn()
         features.append(Feature(name, NamedCategory(ways, single) if ways else codes))
@@ -480,7 +481,7 @@ def _code_counts(nodes: Nodes, types: list[str], n_features: int) -> list[int]:
             f"an XGBoost model must have codes of categories below {_MAX_CATEGORIES}, got {nodes.categories.max()}; "
             "number the categories from 0 on."
         )
-    result = np.array([0 if kind == "c" else -1 for kind in types] or [-1] * n_features)
+    result = np.array([0 if kind == "c" else -1 for kind in types] or [-1] * n_features)  # "c" is a category
     result[nodes.feature[inner & is_category]] = 0
     by_number = nodes.feature[inner & ~is_category]
     if (result[by_number] >= 0).any():
@@ -519,15 +520,15 @@ def _text_readings(data: bytes, offsets: list[int]) -> tuple[Reading, ...]:
     # From polars and arrow, offsets count bytes. From pandas, XGBoost before 3.4 counts characters and cuts the bytes
     # to that number, so beyond ASCII only the length and at most a beginning of the last names is known. Both may be
     # possible, also in later files: names stay as they are when a later XGBoost saves a model again.
-    pieces = list(itertools.pairwise(offsets))
-    windows = [data[start:end] for start, end in pieces]
+    spans = list(itertools.pairwise(offsets))  # of each name, in bytes or in characters
+    windows = [data[start:end] for start, end in spans]
     if len(set(windows)) < len(windows):
         raise UnsupportedModelError(
             "an XGBoost model must have different names for its categories, got equal ones: XGBoost cuts names beyond "
             "ASCII and confuses them when it predicts for a table; rename the categories and train it again."
         )
     text = data.decode("utf-8", errors="ignore")
-    readings: list[Reading] = [(tuple(text[a:b] for a, b in pieces), tuple(b - a for a, b in pieces))]
+    readings: list[Reading] = [(tuple(text[start:end] for start, end in spans), tuple(b - a for a, b in spans))]
     with contextlib.suppress(UnicodeDecodeError):
         names = tuple(window.decode("utf-8") for window in windows)
         readings.append((names, tuple(len(name) for name in names)))
