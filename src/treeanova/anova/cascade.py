@@ -210,6 +210,7 @@ def cascade(
         at_once = purify_product_pairs(pending, remembered_weights, scales / units, _VANISHING)
 
     def purify_one(key: Key, term: Floats) -> tuple[PureTerm, Projections]:
+        """Return a term purified and measured, and the projections that were taken out of it."""
         weights = remembered.pop(key) if key in remembered else weights_of(key)
         if key in at_once:
             values, certificate, projections, _ = at_once.pop(key)
@@ -220,7 +221,7 @@ def cascade(
         certificate = measure(values, weights, scales / units, solution)
         return PureTerm(values, certificate, [], solution.trace), solution.projections
 
-    def is_large(key: Key) -> bool:
+    def is_large(key: Key) -> bool:  # so that threads pay
         return pending[key].size >= _CELLS_FOR_THREADS
 
     # A generator of all terms; each stage of the progress takes as many as its order has.

@@ -500,7 +500,7 @@ def impurity(values: Floats, weights: Floats, scales: Floats) -> float:
     return float((worst * safe_inverse(scales)).max(initial=0.0)) + 0.0  # never -0.0
 
 
-def sentence_of_aliases(group: Sequence[str]) -> str:
+def sentence_of_aliases(group: Sequence[str]) -> str:  # for names of features that determine each other in the rows
     names = f"{', '.join(group[:-1])} and {group[-1]}"
     return (
         f"{names} determine each other in these data: the sum of their terms is unique, but its split between them "
@@ -513,6 +513,6 @@ def _worst(numbers: Iterable[float]) -> float:
     return float(np.max(np.fromiter(numbers, dtype=float), initial=0.0))
 
 
-def text_of_orders(orders: Sequence[int]) -> str:
+def text_of_orders(orders: Sequence[int]) -> str:  # from the first to the last, such as "orders 1 and 2"
     first, last = orders[0], orders[-1]
     return f"order {first}" if first == last else f"orders {first} {'and' if last == first + 1 else 'to'} {last}"

@@ -107,7 +107,7 @@ class Bar:
         if self._line is not None:
             self._line.clear()
 
-    def close(self, *, is_done: bool = False) -> None:
+    def close(self, *, is_done: bool = False) -> None:  # clears the line; `is_done` if the work ended without an error
         if self._is_log and is_done and self._logged > _SLOW / 2:
             self._log("done")
         self._is_closed = True

@@ -150,7 +150,7 @@ def _check_width(n_columns: int, schema: Schema) -> None:  # ValueError unless a
         )
 
 
-def _not_in_memory_error(data: Any) -> TypeError:
+def _not_in_memory_error(data: Any) -> TypeError:  # for a path, a stream or a lazy frame
     kind = f"a {type(data).__name__} of batches" if isinstance(data, (list, tuple)) else type(data).__name__
     return TypeError(
         f"`X` must be rows in memory, a table or a matrix, got {kind}; make a data frame of it first, or write the "

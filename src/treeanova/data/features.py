@@ -83,7 +83,7 @@ class Encoder(_Value, abc.ABC):
         """Return the column as float64; `name` is used in error messages."""
 
 
-def _check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:
+def _check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:  # ValueError for a wrong option
     if value not in choices:
         raise ValueError(f"`{field}` of an encoder must be one of {', '.join(map(repr, choices))}, got {value!r}.")
 
@@ -381,14 +381,14 @@ def _is_changed_by_float(value: Any) -> bool:
     return is_large and int(float(value)) != int(value)
 
 
-def _ambiguous_numbers_error(column: npt.NDArray[Any], name: str) -> TypeError:
+def _ambiguous_numbers_error(column: npt.NDArray[Any], name: str) -> TypeError:  # for codes, or labels, in a table
     return TypeError(
         f"column {name!r} must hold categories, got plain numbers ({column.dtype}), which could be codes or labels; "
         "pass it as a category column of a table, as in training."
     )
 
 
-def _check_numbers_or_text(column: npt.NDArray[Any], name: str) -> None:
+def _check_numbers_or_text(column: npt.NDArray[Any], name: str) -> None:  # TypeError for dates and others
     if column.dtype.kind not in "biufOSU":
         raise TypeError(f"column {name!r} must hold numbers or text, got {column.dtype}; convert it as in training.")
 

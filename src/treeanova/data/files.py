@@ -252,7 +252,7 @@ _CSV_READERS: dict[str, Callable[[bytes, str, list[str], list[str]], Any]] = {
 }
 
 
-def _read_jsonl(path: pathlib.Path, library: str, _: Callable[[str], bool]) -> Any:
+def _read_jsonl(path: pathlib.Path, library: str, _: Callable[[str], bool]) -> Any:  # a row of JSON per line
     content = io.BytesIO(_unpacked_bytes(path))
     if library == "polars":
         return importlib.import_module("polars").read_ndjson(content, infer_schema_length=None)
@@ -262,7 +262,7 @@ def _read_jsonl(path: pathlib.Path, library: str, _: Callable[[str], bool]) -> A
     return importlib.import_module("pandas").DataFrame(rows)
 
 
-def _read_feather(path: pathlib.Path, library: str, _: Callable[[str], bool]) -> Any:
+def _read_feather(path: pathlib.Path, library: str, _: Callable[[str], bool]) -> Any:  # as a data frame of the library
     if library == "polars":
         return importlib.import_module("polars").read_ipc(path)
     if library == "pyarrow":
@@ -541,6 +541,7 @@ def read_labels(path: str | os.PathLike[str], name: str, *, library: str | None 
 
 
 def _column_named(table: nw.DataFrame[Any], name: str, path: str | os.PathLike[str]) -> nw.Series[Any]:
+    """Return a column of the table that a file holds; ValueError, which names the file, if it has none."""
     if name not in table.columns:
         remedy = blanks_around([name], table.columns) or "check its name"
         raise ValueError(

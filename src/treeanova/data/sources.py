@@ -48,7 +48,7 @@ _HEAD_ROWS = 10_000  # of the first rows that an engine is asked for
 _MERGED_AT_ONCE = 64  # neighbouring partitions of Spark, so that no task holds the tables of all
 
 
-def _pyarrow(module: str = "") -> Any:
+def _pyarrow(module: str = "") -> Any:  # pyarrow, or its module such as ".fs"
     try:
         return importlib.import_module(f"pyarrow{module}")
     except ImportError as error:
@@ -78,7 +78,7 @@ class Files(Batches):
     selection: Selection = ALL_COLUMNS
 
     @functools.cached_property
-    def n_rows(self) -> int | None:
+    def n_rows(self) -> int | None:  # of all files; None if the footer of one does not state it
         counts = self._n_rows_by_file
         return None if None in counts else sum(count for count in counts if count is not None)
 
@@ -91,7 +91,7 @@ class Files(Batches):
                 counts.append(int(fragment.count_rows()) if hasattr(fragment, "row_groups") else None)
         return counts
 
-    def reads(self, file: pathlib.Path) -> bool:
+    def reads(self, file: pathlib.Path) -> bool:  # whether `file` is one of them, or would be once it is written
         systems = ((fragment, getattr(fragment, "filesystem", None)) for fragment in self.fragments)
         local = (fragment for fragment, system in systems if getattr(system, "type_name", "") == "local")
         is_fragment = any(is_same_file(file, pathlib.Path(fragment.path)) for fragment in local)
@@ -114,11 +114,11 @@ class Files(Batches):
     def _file_name(self, number: int) -> str:  # for messages
         return str(getattr(self.fragments[number], "path", "") or f"part {number + 1}")
 
-    def _first_table(self) -> Any:
+    def _first_table(self) -> Any:  # with rows and all columns; None without
         all_tables = (self._read_tables(number, self._schema_of(number)[1]) for number in range(len(self.fragments)))
         return next((table for tables in all_tables for table in tables if n_rows_of(table)), None)
 
-    def _read_batches(self) -> Iterator[Batch]:
+    def _read_batches(self) -> Iterator[Batch]:  # file by file, with the columns that the selection needs
         first_row = 0
         for number, n_rows in enumerate(self._n_rows_by_file):
             if n_rows == 0:
@@ -298,7 +298,7 @@ class DaskTable(Batches):
             return list(self.table.to_delayed())
         return list(self.table[[self.table.columns[names.index(name)] for name in columns]].to_delayed())
 
-    def _read_batches(self) -> Iterator[Batch]:
+    def _read_batches(self) -> Iterator[Batch]:  # partition by partition, computed one at a time
         for number, partition in enumerate(self.partitions()):
             yield from streams.cut_into_batches([partition.compute()], f"partition {number}", number)
 
@@ -359,7 +359,7 @@ class SparkTable(Batches):
         escaped = (name.replace("`", "``") for name in self.selection.names_to_read(self.table.columns))
         return self.table.select(*(f"`{name}`" for name in escaped))
 
-    def _read_batches(self) -> Iterator[Batch]:
+    def _read_batches(self) -> Iterator[Batch]:  # of rows that come through the driver
         pyarrow = importlib.import_module("pyarrow")
         rows = self._selected_table().toLocalIterator()
         schema = self._selected_table().limit(0).toArrow().schema

@@ -53,7 +53,7 @@ class Batch(NamedTuple):
     def n_rows(self) -> int:
         return n_rows_of(self.table)
 
-    def encoded(self, schema: Schema) -> Floats:
+    def encoded(self, schema: Schema) -> Floats:  # errors name the batch's source
         with naming(self.source):
             return encode(self.table, schema)
 
@@ -255,7 +255,7 @@ class Stream(Batches):
     def reads(self, file: pathlib.Path) -> bool:
         return any(is_same_file(file, source) for source in self.files())
 
-    def _first_table(self) -> Any:
+    def _first_table(self) -> Any:  # with rows; None without
         if self.preview is not None:
             return self.preview()
         return next((table for table in self.read(None) if n_rows_of(table)), None)
@@ -279,7 +279,7 @@ def is_frame_or_matrix(entry: Any) -> bool:  # an item of a user's list or itera
     return is_matrix or nw.dependencies.is_into_dataframe(entry) or _is_arrow_batch(entry)
 
 
-def _is_arrow_batch(entry: Any) -> bool:
+def _is_arrow_batch(entry: Any) -> bool:  # without an import of pyarrow: if it is one, that is there
     pyarrow = sys.modules.get("pyarrow")
     return pyarrow is not None and isinstance(entry, pyarrow.RecordBatch)
 

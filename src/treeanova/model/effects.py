@@ -161,7 +161,7 @@ class Effects:
     def binnings_of(self, key: Key) -> tuple[Binning, ...]:  # from the bins of the grid to those of the term
         return self.binnings[key] if key in self.binnings else tuple(unmerged(self.grid.sizes[j]) for j in key)
 
-    def axes_of(self, key: Key) -> tuple[Axis, ...]:
+    def axes_of(self, key: Key) -> tuple[Axis, ...]:  # the axes of the term, which may be coarser than the grid's
         axes = tuple(self.grid.axes[j] for j in key)
         if key not in self.binnings:
             return axes

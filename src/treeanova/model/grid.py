@@ -70,7 +70,7 @@ class Grid:
         columns = [axis.examples()[codes[:, j]] for j, axis in enumerate(self.axes)]
         return np.stack(columns, axis=1) if columns else np.empty(codes.shape)
 
-    def has_bins_of(self, other: Grid) -> bool:
+    def has_bins_of(self, other: Grid) -> bool:  # whether features have the same names and bins in both grids
         pairs = zip(self.axes, other.axes, strict=False)
         return self.schema.names == other.schema.names and all(axis.has_bins_of(of_other) for axis, of_other in pairs)
 

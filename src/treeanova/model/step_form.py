@@ -464,7 +464,7 @@ class _Groups:
 
 
 def _slice_numbers(effects: Effects, j: int) -> Iterator[Ints]:
-    """Yield for each term of a feature numbers of the feature's bins that are equal where the term is equal."""
+    """Yield, for each term of feature j, a number per bin of j; bins in which the term is equal share a number."""
     for key, table in effects.terms.items():
         if j in key:
             place = key.index(j)
@@ -491,7 +491,7 @@ def _category_codes(kinds: Ints) -> Ints:
 
 
 def _table(effects: Effects, key: Key, groups: Mapping[int, _Groups]) -> Floats:
-    """Return the table of a term over codes instead of bins."""
+    """Return the table of a term over codes instead of bins; `groups` has the code of each bin, by feature."""
     table = effects.terms[key]
     for place, (j, binning) in enumerate(zip(key, effects.binnings_of(key), strict=True)):
         table = table.take(binning.bins[groups[j].first_bins], axis=place)
@@ -625,7 +625,7 @@ def _unseen_code(feature: Feature, axis: Axis, codes: Ints, labels: Sequence[Has
     return int(codes[axis.unseen]) if encoded == len(labels) and axis.unseen >= 0 else None
 
 
-def _not_expressible(feature: Feature, reason: str) -> ValueError:
+def _not_expressible(feature: Feature, reason: str) -> ValueError:  # the error for a column without a step form
     return ValueError(
         f"column {feature.name!r} cannot be exported because {reason}; decompose the model with a table whose columns "
         "have the labels of training, or drop the terms of this column."

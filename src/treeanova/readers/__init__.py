@@ -131,7 +131,7 @@ class LibraryReader:
         suffix = model.suffix.lower()
         return suffix in self.suffixes or (suffix == ".json" and not json_keys(model).isdisjoint(self.names_in_json))
 
-    def read(self, model: Any) -> Forest | Effects:
+    def read(self, model: Any) -> Forest | Effects:  # by the library's module; `model` is an object or a path
         module = importlib.import_module(f"treeanova.readers.{self.module}")
         return module.read_file(model) if isinstance(model, pathlib.Path) else module.read(model)
 

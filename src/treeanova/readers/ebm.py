@@ -75,7 +75,7 @@ def _is_continuous(model: Any, feature: int) -> bool:
     return bool(model.feature_types_in_[feature] == "continuous")
 
 
-def _bad_bins_error(feature: int, problem: str) -> UnsupportedModelError:
+def _bad_bins_error(feature: int, problem: str) -> UnsupportedModelError:  # for an EBM that was edited
     return UnsupportedModelError(
         f"bins_[{feature}] must hold bins for the feature's terms, got {problem}; undo the edit."
     )
@@ -193,6 +193,7 @@ def _check_model(model: Any) -> None:  # UnsupportedModelError unless it is a fi
 
 
 def _schema(model: Any, features: Sequence[BinnedFeature], n_outputs: int, *, named: bool) -> Schema:
+    """Return the schema of an EBM; `named` if the names of its features come from the data."""
     classes = plain_labels(getattr(model, "classes_", ()))
     link = _LINKS.get(model.link_, "other")
     stated = getattr(model, "objective", None)  # models that merge_ebms made have none

@@ -266,7 +266,7 @@ def _training_columns(text: ModelText, n_features: int) -> list[TrainingColumn]:
         if info.startswith("[") or info == "none":
             # "[lowest:highest]", or "none" for a feature that training did not use: an empty range.
             low, high = (0.0, -1.0) if info == "none" else map(decimal_number, info.strip("[]").split(":"))
-            columns.append((() if j in declared else None, low, high))
+            columns.append((() if j in declared else None, low, high))  # (): a category of which none was kept
             continue
         codes = tuple(sorted({whole_number(token) for token in info.split(":")} - {-1}))  # -1: of missing values
         if codes and not 0 <= codes[0] <= codes[-1] < 1 << 31:
@@ -462,7 +462,7 @@ def read_file(path: pathlib.Path) -> Forest:
     with checks.damage_reported("a LightGBM text model", path):
         text = path.read_bytes().decode().replace("\r\n", "\n")
 
-        def load(library: Any, forest: Forest) -> checks.Predict | None:
+        def load(library: Any, forest: Forest) -> checks.Predict | None:  # None if this LightGBM is older than the file
             booster = library.Booster(model_str=text)
             is_older = version_of(booster.model_to_string()) < version_of(text)
             return None if is_older else functools.partial(_score_of, booster, forest)

@@ -213,7 +213,7 @@ def _bounds(nodes: Tree, *, is_double: bool) -> Floats:
 
 def _categories(checkpoint: Checkpoint, nodes: Tree, sizes: Ints) -> tuple[tuple[Feature, ...], Ints, Bools]:
     """Return the features, and arguments `category_start` and `category_left` of `assemble`."""
-    node, code = _category_members(checkpoint, sizes)
+    node, code = _category_members(checkpoint, sizes)  # code[i] is in the list of node[i]
     if not checkpoint.is_double:
         check_values("categories of a float32 model must be up to 2^24", code, code <= 1 << 24)
     feature, inner = nodes["split_index"].astype(np.int64), nodes["cleft"] >= 0
@@ -235,6 +235,7 @@ def _categories(checkpoint: Checkpoint, nodes: Tree, sizes: Ints) -> tuple[tuple
         encoder = IntegerCategory(tuple(codes.tolist()), cast=cast, cuts_negative=False, largest=2.0**32 - 1)
         features[j] = Feature(f"x{j}", encoder)
     start, is_member = checks.category_tables("category tables", n_entries, node, position, _MAX_VALUES)
+    # Listed categories go left, all others right, or the other way round.
     leads_right = np.repeat(nodes["category_list_right_child"].astype(bool), n_entries)
     return tuple(features), start, is_member != leads_right
 

@@ -103,7 +103,7 @@ def _least_size(entries: Sequence[zipfile.ZipInfo], n_derived: int) -> int:
     return math.ceil(max(for_header, for_all))
 
 
-def _zip_entry(name: str, *, is_packed: bool = True) -> zipfile.ZipInfo:
+def _zip_entry(name: str, *, is_packed: bool = True) -> zipfile.ZipInfo:  # without the time, so files can be compared
     entry = zipfile.ZipInfo(name)
     entry.compress_type = zipfile.ZIP_DEFLATED if is_packed else zipfile.ZIP_STORED
     return entry

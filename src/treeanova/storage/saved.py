@@ -390,7 +390,8 @@ def leaf_tables(terms: LeafTerms) -> LeafTables:
     )
 
 
-def _purity_of(terms: PureLeafTerms) -> Purity:  # as it is saved; `_correction_of` and `_leftover_of` reverse this
+def _purity_of(terms: PureLeafTerms) -> Purity:
+    """Return what makes leaf terms pure as it is saved; `_correction_of` and `_leftover_of` reverse this."""
     correction, leftover = terms.correction, terms.leftover
     flat_faces, whole_tables = pack_tables((correction.binnings, correction.bins), correction.tables)
     return Purity(
@@ -661,8 +662,9 @@ def n_cells_of_faces(cells: CoarseCells, packed: Tensors, n_outputs: int) -> int
 
 
 def pack_tables(cells: CoarseCells, tables: Tensors) -> tuple[dict[Key, Floats], dict[Key, Floats]]:
-    """Return tables that are sums of functions of all axes but one (faces) as flat faces, and all other tables."""
-    # Highest orders come first: what a table's faces add to the tables below need not be saved there again.
+    """Return tables that are sums of faces (functions of all features but one) as flat faces, and all other tables."""
+    # Highest orders come first: what a table's faces add to the tables below need not be saved there again. `cells` are
+    # the coarse bins of the correction, whose tables these are.
     if sum(table.size for table in tables.values()) < _LEAST_CELLS:
         return {}, dict(tables)
     largest = max((float(np.abs(table).max()) for table in tables.values()), default=0.0)
@@ -706,7 +708,7 @@ def _taken_from_above(key: Key, from_above: dict[Key, Floats], cells: CoarseCell
 
 
 def _pass_down(key: Key, face_tables: Projections, from_above: dict[Key, Floats]) -> None:
-    """Subtract each face from what the term below, which lacks one feature, gets from above."""
+    """Subtract each face, a table without one of a term's features, from what the term below gets from above."""
     for below, face in zip(keys_below(key), face_tables, strict=True):
         from_above[below] = from_above[below] - face if below in from_above else -face
 
@@ -722,7 +724,7 @@ def _split_into_faces(values: Floats) -> tuple[Projections, Floats]:
 
 
 def _without_first_bins(face: Floats, axis: int) -> Floats:
-    """Drop the cells in the first bins of earlier features, which earlier slices took."""
+    """Drop the cells of a face in the first bins of earlier axes, which earlier slices took and so are zero."""
     return face[(slice(1, None),) * axis]
 
 

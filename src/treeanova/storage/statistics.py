@@ -182,7 +182,7 @@ def table_keys(arrays: Arrays) -> list[Key]:
 def _unpack_tables(arrays: Arrays, grid: Grid, requests: Mapping[Key, Request]) -> dict[Key, CountedTable]:
     """Return the counted tables that `requests`, by key, asks for; ValueError if one does not fit its bins."""
 
-    def shape_of(key: Key) -> tuple[int, ...]:
+    def shape_of(key: Key) -> tuple[int, ...]:  # of a table, on merged bins if it was requested so
         request = requests.get(codec.checked_key(key, len(grid.axes)))
         if request is None or request.binnings is None:
             return tuple(grid.sizes[j] for j in key)
@@ -235,7 +235,7 @@ class SavedDensity(Density):
         return self.kind == Reference.name
 
     @functools.cached_property
-    def population(self) -> Density:
+    def population(self) -> Density:  # of the rows, else uniform, if the density itself is one reference row
         if not self.ranks_on_population:
             return self
         return (Uniform if self.statistics is None else Empirical)(grid=self.grid, statistics=self.statistics)

@@ -26,7 +26,7 @@ def methods() -> list[str]:  # the names that users may give
     return list(dict.fromkeys([AUTO, *(solver.method for solver in SOLVERS)]))
 
 
-def check_method(method: object) -> None:
+def check_method(method: object) -> None:  # ValueError unless users may give it
     if method not in methods():
         names = ", ".join(map(repr, methods()))
         raise ValueError(f"`method` must be one of {names}, got {method!r}; leave it out to let treeanova choose.")

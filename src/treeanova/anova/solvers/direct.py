@@ -77,6 +77,8 @@ def _n_basis_cells(shape: tuple[int, ...]) -> int:
 
 def eliminated_projections(values: Floats, weights: Floats) -> Projections:
     """Return projections that make values (outputs first) pure, by the convention for cells without mass."""
+    # Fit the nearest sum of functions of fewer axes (module's docstring), then split it into one projection per axis:
+    # one sweep under uniform weights takes all of it out.
     ranks, logs = graded_weights(weights)
     heaviest_first = np.lexsort((-logs, ranks))
     cells = values.reshape(len(values), -1)[:, heaviest_first]

@@ -224,7 +224,7 @@ def read_file(path: pathlib.Path) -> Forest:
     version = checks.version_numbers(match[1].decode().rstrip(".")) if match else ()
     is_json = path.name.lower().endswith(".json")
 
-    def load(library: Any, forest: Forest) -> checks.Predict | None:
+    def load(library: Any, forest: Forest) -> checks.Predict | None:  # None if this CatBoost is older than the file
         if checks.version_numbers(library.__version__) < version:
             return None
         model = library.CatBoost()

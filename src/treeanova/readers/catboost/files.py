@@ -165,7 +165,7 @@ def loss_and_classes(info: Mapping[str, Any]) -> dict[str, Any]:
     return {"loss": loss, "class_names": names, "declared": declared, "threshold": threshold}
 
 
-def text_features_error() -> UnsupportedModelError:
+def text_features_error() -> UnsupportedModelError:  # for models with features that are texts or embeddings
     return UnsupportedModelError(
         "`model` must have numeric and categorical features, got text or embedding features, whose splits are not on "
         "columns; train without them."

@@ -681,7 +681,7 @@ def _before_last(old: npt.NDArray[_Item], new: npt.ArrayLike) -> npt.NDArray[_It
     return np.concatenate([old[:-1], np.asarray(new, dtype=old.dtype), old[-1:]])
 
 
-def _size_error() -> UnsupportedModelError:
+def _size_error() -> UnsupportedModelError:  # for trees that become too large when they are unfolded
     return UnsupportedModelError(
         f"`model` must have at most {_MAX_LEAVES:,} leaves with splits on one feature at a time, got CTRs of "
         "combinations of features that need more; train with a smaller max_ctr_complexity, fewer trees or fewer "

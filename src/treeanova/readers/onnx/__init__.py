@@ -336,7 +336,7 @@ def _nan_counts_as_true(attributes: dict[str, Any], n_nodes: int) -> Bools:  # a
     return _checked_flags(_checked_size(np.array(tracks), n_nodes))
 
 
-def _checked_flags(numbers: npt.NDArray[Any]) -> Bools:
+def _checked_flags(numbers: npt.NDArray[Any]) -> Bools:  # ModelFileError unless they are 0 or 1
     check_values("flags of ONNX trees must be 0 or 1", numbers, (numbers == 0) | (numbers == 1))
     return np.asarray(numbers == 1)
 
@@ -363,7 +363,7 @@ def _roots_of(conditions: Conditions, trees: Ints) -> Ints:
     return roots
 
 
-def read(model: Any) -> Forest:
+def read(model: Any) -> Forest:  # a ModelProto
     if not hasattr(model, "graph"):
         raise UnsupportedModelError(f"an ONNX model must be a ModelProto, got {type(model).__name__}.")
     return _read(model.SerializeToString())

@@ -22,6 +22,8 @@ MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRA
 LEQ, LT, GTE, GT, EQ, NEQ, MEMBER = range(7)
 _MAX_NODES = 2_000_000  # after shared nodes are copied
 Range = tuple[float, float]
+# A node of the file to be appended, the range of each feature there, and the list (of left or right children) and the
+# position of the parent in which its position is to be written; None for a root.
 _Waiting = tuple[int, dict[int, Range], list[int] | None, int]
 Value = int | bytes
 Message = dict[int, list[Value]]
@@ -138,7 +140,6 @@ class _Expansion:
     def add_tree(self, root: int) -> int:
         """Append the tree below a node of the file, and return the position of its root."""
         start = len(self.trees)
-        # Node of the file, ranges of features so far, and where its position is to be written.
         waiting: list[_Waiting] = [(root, {}, None, 0)]
         while waiting:
             node, ranges, parent_side, parent = waiting.pop()
@@ -163,16 +164,17 @@ class _Expansion:
         raise damaged("the model's trees must reach each node once, got a loop")
 
     def _append_condition(self, node: int, ranges: dict[int, Range]) -> list[_Waiting]:
-        """Append a node, with a second one on its left if it is an equality, and return what comes after it."""
+        """Append a node, with a second one on its left if it is an equality; return its children, to be appended."""
         conditions, mode = self.conditions, int(self.conditions.mode[node])
         if mode < 0:
             self.trees.append(values=self.values[node], label=node)
             return []
+        # Children if the condition holds or not, and whether NaN counts as true.
         true, false, tracks = int(conditions.true[node]), int(conditions.false[node]), bool(conditions.tracks[node])
         feature, left, right = int(conditions.feature[node]), self.trees.left, self.trees.right
         up_to, below = self.up_to[node], self.below[node]
         if mode not in {EQ, NEQ}:
-            swaps = mode in {GT, GTE}
+            swaps = mode in {GT, GTE}  # their true child is on the right
             bound = up_to if mode in {LEQ, GT} else below
             position = self.trees.append(feature, bound, missing_left=tracks != swaps)
             if swaps:

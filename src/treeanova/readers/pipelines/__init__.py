@@ -286,11 +286,13 @@ class _RawForest:
 
     def _set_thresholds(self, nodes: Nodes) -> dict[int, bool]:
         """Split nodes on numeric raw columns; return for each of these whether it accepts missing values."""
+        # An output is a column that the forest sees, j the raw column that it is made of. For each output: its nodes,
+        # an example of each kind of split, and the kind of each node.
         splits = {output: self._splits_on(output) for j in self._numbers for output in self._outputs[j].tolist()}
         thresholds = {output: self._thresholds(examples, output) for output, (_, examples, _) in splits.items()}
         questions = {j: {k: thresholds[k] for k in self._outputs[j].tolist()} for j in self._numbers}
         raw = {j: self._walk.raw[j] for j in self._numbers}
-        ends = maps.breakpoints(self._transformation, raw, questions)
+        ends = maps.breakpoints(self._transformation, raw, questions)  # of intervals of raw numbers with one answer
         answers = self._transformation.answers(ends)
         missing = self._transformation.answers(dict.fromkeys(self._numbers, _ONE_NAN))
         for j in self._numbers:
@@ -337,13 +339,15 @@ class _RawForest:
 
     def _feature(self, j: int, mapped: maps.CategoryMap | None, accepts_missing: dict[int, bool]) -> Feature:
         """Return raw column j as a feature, with an encoder for what its transformers accept."""
+        # `mapped` is the map of a column of categories, else None; `accepts_missing` has the columns of numbers that
+        # splits see.
         name = f"x{j}" if self._names is None else self._names[j]
         if mapped is not None:
             missing = self._accepts(j, mapped.missing, not mapped.accepts_missing)
             unseen = self._accepts(j, mapped.values[-1], not mapped.accepts_unseen)
             return Feature(name, mapped.encoder, missing, unseen)
         if j in accepts_missing:
-            cast = "float64 only" if j in self._computed else "float64"
+            cast = "float64 only" if j in self._computed else "float64"  # transformers compute in the column's type
             return Feature(name, Numeric(cast=cast), accepts_missing[j])
         # No split sees the column; it may hold anything only if no transformer refuses text in it.
         text, nan = (self._transformation.answers({j: value})[j] for value in (object_column(["text"]), _ONE_NAN))

@@ -108,7 +108,7 @@ def parse(data: bytes) -> Element:
         if unknown:
             raise damaged(f"the element {element.name} must have what PMML knows, got {min(unknown)!r:.60}")
 
-    def add_text(text: str) -> None:
+    def add_text(text: str) -> None:  # the content of an Array; other elements have none that matters
         if path[-1].name == "Array":
             path[-1].pieces.append(text)
 

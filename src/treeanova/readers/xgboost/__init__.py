@@ -207,7 +207,7 @@ def read(model: Any) -> Forest:
     booster = _booster_of(model)
     last_iteration = None if model is booster else getattr(model, "best_iteration", None)
 
-    def read_booster() -> Forest:
+    def read_booster() -> Forest:  # up to the estimator's best iteration
         raw, missing = _ubjson_of(booster), getattr(model, "missing", np.nan)
         with damage_reported(_KIND):
             document = documents.decode_ubjson(raw)

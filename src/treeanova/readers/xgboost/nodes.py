@@ -106,7 +106,8 @@ class _Ubjson:
         self.at += length
         return str(self.data[self.at - length : self.at], "utf-8")
 
-    def _object(self, depth: int) -> dict[str, Any]:  # whose type byte was read
+    def _object(self, depth: int) -> dict[str, Any]:
+        """Decode an object whose opening brace was read; it ends after the stated number of entries, or at a brace."""
         count = self._count()
         result: dict[str, Any] = {}
         while len(result) != count:
@@ -119,7 +120,8 @@ class _Ubjson:
             result[key] = self.value(self.byte(), depth)
         return result
 
-    def _list(self, depth: int) -> Any:  # whose type byte was read; an array if all entries have one type
+    def _list(self, depth: int) -> Any:
+        """Decode a list whose opening bracket was read, as an array if all its entries have one type."""
         if self.data[self.at] == _TYPE:
             return self._array()
         count = self._count()
@@ -235,6 +237,7 @@ class NamedCategory(Encoder):
         return column.astype(object) if is_number and encoding.could_be_labels(self.stored[0][0]) else column
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """Return codes of labels, or numbers as codes; NaN if missing, ValueError for labels without a certain code."""
         coded = _codes_encoder(len(self.stored[0][0]), self.missing)
         if column.dtype.kind in "biuf":
             return coded.encode(column, name)
@@ -284,7 +287,7 @@ class Nodes:
         return self.left >= 0
 
     @property
-    def is_category(self) -> Bools:
+    def is_category(self) -> Bools:  # of each node, also of leaves
         result = np.zeros(len(self.left), dtype=bool)
         result[self.listed] = True
         return result
