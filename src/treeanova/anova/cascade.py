@@ -250,7 +250,7 @@ def _unscaled(pure: Mapping[Key, PureTerm], intercept: Floats, units: Floats) ->
     """Return the result of a cascade in the units of the scores; raise NotPureError if some values are not finite."""
     terms = {key: term.values for key, term in pure.items()}
     trace = next(iter(pure.values())).trace  # of the first term, which has the highest order
-    bad = [key for key, values in terms.items() if not np.isfinite(largest(values)).all()]
+    bad = [key for key, values in terms.items() if not np.isfinite(largest(values)).all()]  # lowest order last
     if bad or not np.isfinite(intercept * units).all():
         raise NotPureError(
             f"scores and weights must allow finite pure terms, got NaN or infinity in term {bad[-1] if bad else ()}; "

@@ -305,7 +305,7 @@ def smallest_ritz_value(steps: Sequence[tuple[Any, Any]]) -> float:
 
 
 def sweep(values: Floats, projections: Projections, means_along: MeansAlong) -> float:
-    """Move all slice means from values to the projections, axis by axis, in place; return the largest mean moved."""
+    """Move all slice means (of `means_along`) from values to the projections, in place; return the largest moved."""
     moved = 0.0
     for axis, projection in enumerate(projections):
         means = means_along(values, axis=axis)

@@ -194,6 +194,7 @@ class Numeric(Encoder):
         return _as_float(column, "") if is_numbers else column
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """Return the numbers as float64, NaN if missing; TypeError for others than `cast` allows."""
         if self.cast == "float32":
             single = _column_as_float32(column, name)
             # Large integers would be rounded twice if they were cast to float64 first.
@@ -329,7 +330,8 @@ class Labels(Encoder):
         return self.spelling == "value" and not self.numbers_are_codes and any(is_float)
 
     def _check_large_integers(self, pairs: Sequence[tuple[Any, bool]], name: str) -> None:
-        """Raise TypeError for integers that scikit-learn may turn into other floats; pairs say which are missing."""
+        """Raise TypeError for integers that scikit-learn may turn into other floats."""
+        # `pairs` are distinct values, and whether they mean missing.
         if self.numbers_are_codes or not any(isinstance(label, (int, float)) for label in self.names):
             return
         lost = next((value for value, is_absent in pairs if not is_absent and _is_changed_by_float(value)), None)
@@ -341,7 +343,7 @@ class Labels(Encoder):
             )
 
     def _check_types(self, unseen: Sequence[Any], name: str) -> None:
-        """Raise TypeError if a value differs from a label only in its type: "3" and 3 are the same number."""
+        """Raise TypeError if an unseen value differs from a label only in its type: "3" and 3 are the same number."""
         labels = {_spelled_number(label): label for label in self.names}
         for value in unseen:
             number = _spelled_number(value)

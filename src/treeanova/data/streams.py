@@ -210,7 +210,7 @@ def _check_kinds(batch: Batch, schema: Schema | None, kinds: dict[str, tuple[str
         first_kind, source = kinds.get(feature.name, ("", ""))
         if kind == first_kind:
             continue
-        values = raw_column(column)
+        values = raw_column(column)  # all missing: of any kind
         if np.isnan(values).all() if values.dtype.kind == "f" else all(map(is_missing, values)):
             continue
         if first_kind:

@@ -174,6 +174,7 @@ def stacked_trees(sizes: Ints, left: Ints, right: Ints) -> dict[str, Ints]:
 def category_tables(what: str, n_entries: Ints, node: Ints, code: Ints, max_entries: int) -> tuple[Ints, Bools]:
     """Return `category_start` of `assemble`, and whether each entry of the nodes' tables is in its node's set."""
     # A table has `n_entries`, the last for unseen categories; 0 without a table. `code[i]` is in the set of `node[i]`.
+    # `what` are the tables in words, for the error above `max_entries`.
     check_size(what, int(n_entries.sum()), max_entries)
     start = block_starts(n_entries)
     is_member = np.zeros(n_entries.sum(), dtype=bool)

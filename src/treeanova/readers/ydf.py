@@ -185,7 +185,7 @@ def _forest_scores(model: Any, classes: tuple[str, ...]) -> _Scores:
     """Return for a random forest a function for the values of a leaf, the intercept, the link and the objective."""
     n_trees, winner_takes_all = model.num_trees(), bool(classes) and model.winner_takes_all()
 
-    def leaf_values(leaf: Any, *, output: int) -> Floats:  # noqa: ARG001
+    def leaf_values(leaf: Any, *, output: int) -> Floats:  # noqa: ARG001 - each leaf has values for all outputs
         values = np.array(leaf.probability if classes else [leaf.value], dtype=np.float64)
         if winner_takes_all:
             values = (np.arange(len(classes)) == values.argmax()).astype(np.float64)

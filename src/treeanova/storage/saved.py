@@ -151,7 +151,9 @@ class LeafTables:
 
 
 def pack(saved: Saved, *, rows: bool = True) -> tuple[dict[str, Any], Arrays]:
-    """Return a header of plain data and named arrays; `unpack` reverses this. Without `rows`, rows leave sums only."""
+    """Return a header of plain data and named arrays; `unpack` reverses this. Without `rows`, no rows are saved."""
+    # Earlier decompositions are numbered. Of equal arrays one is saved, and `same` has its name for the others;
+    # `derived` are the bytes that loading adds.
     header, arrays = _pack_alone(saved, rows=rows)
     if not saved.past:
         return header, arrays
@@ -347,7 +349,8 @@ def _checked_settings(settings: Settings) -> Settings:
 
 
 def _checked_moments(moments: Moments | None, effects: Effects, *, may_have_more: bool) -> Moments | None:
-    """Return moments; ValueError if they do not fit terms and outputs. There may be more of them than tables."""
+    """Return moments, arrays (terms, outputs), or None; ValueError if they do not fit the tables and outputs."""
+    # `may_have_more`: there are terms without tables, which have moments too.
     if moments is None:
         return None
     shapes = {array.shape for array in vars(moments).values()}

@@ -42,7 +42,8 @@ def after_saving(statistics: Statistics | None, fine: Grid, requests: Sequence[R
 def pack_statistics(
     statistics: Statistics, fine: Grid, requests: Sequence[Request], *, rows: bool = True
 ) -> tuple[dict[str, Any], Arrays]:
-    """Return header and arrays; rows are saved on the grid `fine`, which refines that of the statistics."""
+    """Return statistics as header and arrays, with the tables of `requests` if these do not follow from saved rows."""
+    # Rows are saved by their bins on the grid `fine`, which refines that of the statistics.
     header = {
         "totals": codec.describe(statistics.totals),
         "has_weights": statistics.has_weights,
@@ -82,7 +83,7 @@ def _pack_features(statistics: Statistics, n_features: int, *, rows: bool) -> Ar
             totals[j] = dataclasses.replace(
                 feature_totals, masses=feature_totals.masses * is_enough, sums=feature_totals.sums * is_enough
             )
-    spreads = list(statistics.file_quantiles().values())
+    spreads = list(statistics.file_quantiles().values())  # quantiles of each feature, with their totals
     arrays: Arrays = {
         "masses": np.concatenate([np.zeros(0), *(totals[j].masses for j in range(n_features))]),
         "sums": np.concatenate([np.zeros(0), *(totals[j].sums for j in range(n_features))]),

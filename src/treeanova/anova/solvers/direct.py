@@ -54,7 +54,7 @@ class Elimination(Solver):
     def can_solve(self, weights: Floats) -> bool:
         return weights.ndim > 2 and is_affordable(weights.shape)
 
-    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - any weights will do
+    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - why "auto" takes it, by size
         if len(sizes) > 2 and math.prod(sizes) <= FEW_CELLS:
             return f"order {len(sizes)} with at most {FEW_CELLS} cells"
         return None
@@ -164,7 +164,8 @@ _MAX_STAR_BINS = 1_500  # of the shorter axis: star-mesh elimination takes about
 
 def star_mesh_projections(values: Floats, weights: Floats) -> Projections:
     """Return projections that make a pair (outputs first) pure if every bin has mass, by star-mesh elimination."""
-    # One bin of each component stays at zero. The shorter axis is that of the rows.
+    # One bin of each component stays at zero. The shorter axis is that of the rows. Projection 0 is taken along the
+    # rows' axis, so it has a number per column.
     if weights.shape[0] > weights.shape[1]:
         rows, columns = _potentials(values.swapaxes(1, 2), weights.T)
         return [rows, columns]
@@ -174,6 +175,7 @@ def star_mesh_projections(values: Floats, weights: Floats) -> Projections:
 
 def _potentials(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Return potentials of rows and columns, (n_outputs, n_bins) each, that purify a pair with few rows."""
+    # Potentials are numbers per bin to be taken out; the module's docstring has the graph of which they are potentials.
     shares = weights / weights.sum(axis=0)
     conductances = shares @ weights.T  # between rows, after eliminating all columns
     np.fill_diagonal(conductances, 0.0)
@@ -223,7 +225,7 @@ class Cholesky(SeenBinsSolver):
     def can_solve(self, weights: Floats) -> bool:
         return weights.ndim == 2
 
-    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - any weights will do
+    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - why "auto" takes it, by size
         if len(sizes) == 2 and min(sizes) <= MAX_BINS:
             return f"a pair whose shorter axis has {min(sizes):,} bins, at most {MAX_BINS:,}"
         return None
@@ -247,7 +249,7 @@ class Cholesky(SeenBinsSolver):
 
 
 def _cholesky_projections(term: Floats, weights: Floats) -> tuple[Projections, float]:
-    """Return the projections of a pair with at least as many rows as columns, and their error; 1 without a factor."""
+    """Return the projections of a pair with at least as many rows as columns, and their error; 1 if that fails."""
     values, projections = term.copy(), support.zero_projections(term)
     n_components, (_, labels) = support.bin_components(weights)
     by_mass = np.lexsort((weights.sum(axis=0), labels))  # anchors: the heaviest column of each component

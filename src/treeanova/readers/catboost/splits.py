@@ -306,6 +306,7 @@ def _category_splits(model: Model, used: Ints) -> list[_Group]:
         groups.append(_Group(next(iter(ctr.categories), -1), len(ctr.borders), right))
     first = sum(len(feature.borders) for feature in model.numeric)
     ends = np.searchsorted(used, first + np.cumsum([0, *(group.n_splits for group in groups)]))
+    # Splits in no tree, like those on combinations of features, need no sets of categories.
     pairs = zip(groups, np.diff(ends), strict=True)
     return [group if n_used else group._replace(goes_right=None) for group, n_used in pairs]
 
@@ -406,7 +407,8 @@ def _on_common_bounds(condition: Condition, common_bounds: Mapping[int, Floats |
 def _class_numbers(
     feature: int, conditions: Mapping[int, Condition], refined: Mapping[int, Bools], bounds: Mapping[int, Floats | None]
 ) -> list[int]:
-    """Number the classes of a feature: intervals or categories between which no condition distinguishes share one."""
+    """Return the class of each interval or category of a feature: one for all that no condition distinguishes."""
+    # `refined` has the answers of `conditions`, by the same numbers, on the common bounds of all.
     slices = [
         np.moveaxis(array, conditions[number].features.index(feature), 0)
         for number, array in refined.items()
@@ -627,6 +629,8 @@ class _Builder:
 
     def _append_subtree(self, bounds: _Bounds, ends: Sequence[int], subtree: Subtree, classes: _Classes) -> int:
         """Append nodes for what was grown from a table, and return the first."""
+        # `bounds` and `classes` are those of the table, merged further on the way down; `ends` are the nodes of the old
+        # tree that its outcomes stand for.
         if isinstance(subtree.content, int):
             return self.unfolded(ends[subtree.content])
         merged = {
@@ -634,7 +638,7 @@ class _Builder:
             for feature, new in subtree.merged.items()
         }
         feature, subtrees, _ = subtree.content
-        branched, borders = merged.pop(feature), bounds[feature]
+        branched, borders = merged.pop(feature), bounds[feature]  # classes that get a subtree each
 
         def halves(low: int, high: int) -> int:
             """Append splits that separate classes from `low` to `high`, halving them; return the first."""

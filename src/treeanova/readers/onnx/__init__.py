@@ -72,6 +72,7 @@ class Ensemble:
 
 def forest_of(kind: str, attributes: dict[str, Any], *, is_double: bool, n_columns: int | None) -> Forest:
     """Read the attributes of a tree operator of this kind, by name; `is_double` if it compares in float64."""
+    # `n_columns` is None if the graph does not state it: then trees tell the last column that they use.
     unknown = [name for name in attributes if name.removesuffix("_as_tensor") not in _ATTRIBUTES]
     if unknown:
         raise damaged(f"ONNX trees must have known attributes, got {unknown[0]!r:.60}")
@@ -161,6 +162,7 @@ def _class_labels(attributes: dict[str, Any]) -> tuple[Hashable, ...]:  # texts 
 
 def _classifier_of(schema: Schema, ensemble: Ensemble, values: Floats) -> Forest:
     """Return the forest of a classifier; link and outputs are such that it has onnxruntime's probabilities."""
+    # `values` has a row for each node and a column for each class; `schema` lacks outputs and link.
     if ensemble.n_outputs < 2:
         raise UnsupportedModelError("an ONNX classifier must have two or more classes, got fewer; train it on more.")
     if ensemble.n_outputs == 2 and not ensemble.weight_output.any():  # one score, of the second class

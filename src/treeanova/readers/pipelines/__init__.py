@@ -223,10 +223,10 @@ class _RawForest:
             if raw.labels is not None
         }
         self._as_objects = {j for j in self._labels if walk.raw[j].as_objects or not maps.is_numeric(self._labels[j])}
-        self._outputs = {
+        self._model_columns = {
             j: np.flatnonzero(source == j) for j in range(len(walk.raw))
         }  # the forest's columns by raw one
-        self._numbers = [j for j in self._outputs if j not in self._labels and len(self._outputs[j])]
+        self._numbers = [j for j in self._model_columns if j not in self._labels and len(self._model_columns[j])]
         self._transformation = self._accepting_transformation(steps)
         if walk.has_function:
             self._check_columns_apart()
@@ -250,9 +250,9 @@ class _RawForest:
         alone = {j: self._transformation.answers({j: numbers})[j] for j in self._numbers}
         together = self._transformation.answers(dict.fromkeys(self._numbers, numbers))
         for j in self._numbers:
-            outputs = self._outputs[j]
-            in_one_row = self._transformation.answers({j: numbers[-1:]})[j].values[0, outputs]
-            by_itself, with_others = alone[j].values[:, outputs], together[j].values[:, outputs]
+            model_columns = self._model_columns[j]
+            in_one_row = self._transformation.answers({j: numbers[-1:]})[j].values[0, model_columns]
+            by_itself, with_others = alone[j].values[:, model_columns], together[j].values[:, model_columns]
             keeps_columns_apart = np.array_equal(by_itself, with_others, equal_nan=True)
             if not keeps_columns_apart or not np.array_equal(in_one_row, by_itself[-1], equal_nan=True):
                 raise maps.refused("a function that mixes columns or rows")
@@ -261,13 +261,17 @@ class _RawForest:
         """Return the forest on raw columns: splits on transformed columns become thresholds or category sets."""
         nodes = Nodes(self._forest, self._source)
         nan_nulls = {j for j in self._labels if self._walk.raw[j].null_is_nan}
-        categories = maps.category_maps(self._transformation, self._labels, self._as_objects, self._outputs, nan_nulls)
+        categories = maps.category_maps(
+            self._transformation, self._labels, self._as_objects, self._model_columns, nan_nulls
+        )
         for j, mapped in categories.items():
-            for output in self._outputs[j].tolist():
-                nodes_of_output, examples, kind = self._splits_on(output)  # equal splits are one kind, tried once
+            for model_column in self._model_columns[j].tolist():
+                split_nodes, examples, kind = self._splits_on(model_column)  # equal splits are one kind, tried once
                 # Columns of `left`: the categories, an unseen one, and a missing value.
-                left = self._goes_left(examples, np.append(mapped.values[:, output], mapped.missing[output]))
-                nodes.set_categories(nodes_of_output, kind, left[:, :-1], left[:, -1])
+                left = self._goes_left(
+                    examples, np.append(mapped.values[:, model_column], mapped.missing[model_column])
+                )
+                nodes.set_categories(split_nodes, kind, left[:, :-1], left[:, -1])
         accepts_missing = self._set_thresholds(nodes)
         features = tuple(self._feature(j, categories.get(j), accepts_missing) for j in range(len(self._walk.raw)))
         return nodes.forest(
@@ -286,36 +290,44 @@ class _RawForest:
 
     def _set_thresholds(self, nodes: Nodes) -> dict[int, bool]:
         """Split nodes on numeric raw columns; return for each of these whether it accepts missing values."""
-        # An output is a column that the forest sees, j the raw column that it is made of. For each output: its nodes,
-        # an example of each kind of split, and the kind of each node.
-        splits = {output: self._splits_on(output) for j in self._numbers for output in self._outputs[j].tolist()}
-        thresholds = {output: self._thresholds(examples, output) for output, (_, examples, _) in splits.items()}
-        questions = {j: {k: thresholds[k] for k in self._outputs[j].tolist()} for j in self._numbers}
+        # For each of the model's columns, which are made of a raw column j: nodes that split on it, an example of each
+        # kind of split, and the kind of each node.
+        splits = {
+            model_column: self._splits_on(model_column)
+            for j in self._numbers
+            for model_column in self._model_columns[j].tolist()
+        }
+        thresholds = {
+            model_column: self._thresholds(examples, model_column) for model_column, (_, examples, _) in splits.items()
+        }
+        questions = {j: {k: thresholds[k] for k in self._model_columns[j].tolist()} for j in self._numbers}
         raw = {j: self._walk.raw[j] for j in self._numbers}
         ends = maps.breakpoints(self._transformation, raw, questions)  # of intervals of raw numbers with one answer
         answers = self._transformation.answers(ends)
         missing = self._transformation.answers(dict.fromkeys(self._numbers, _ONE_NAN))
         for j in self._numbers:
-            for output in self._outputs[j].tolist():
-                nodes_of_output, examples, kind = splits[output]
-                left = maps.fill_refused(self._goes_left(examples, answers[j].values[:, output]), answers[j].refused)
-                missing_left = self._goes_left(examples, missing[j].values[:, output])[:, 0]
-                nodes.set_thresholds(nodes_of_output, kind, left, missing_left, ends[j][:-1])
+            for model_column in self._model_columns[j].tolist():
+                split_nodes, examples, kind = splits[model_column]
+                left = maps.fill_refused(
+                    self._goes_left(examples, answers[j].values[:, model_column]), answers[j].refused
+                )
+                missing_left = self._goes_left(examples, missing[j].values[:, model_column])[:, 0]
+                nodes.set_thresholds(split_nodes, kind, left, missing_left, ends[j][:-1])
         return {j: self._accepts(j, missing[j].values[0], missing[j].refused[0]) for j in self._numbers}
 
-    def _splits_on(self, output: int) -> tuple[Ints, Ints, Ints]:
+    def _splits_on(self, model_column: int) -> tuple[Ints, Ints, Ints]:
         """Return nodes that split on a column, an example node of each kind of split, and the kind of each node."""
         forest = self._forest
-        nodes = np.flatnonzero(forest.feature == output)
+        nodes = np.flatnonzero(forest.feature == model_column)
         start = forest.category_start[nodes]
         bound = np.where(start >= 0, start, forest.bound[nodes])  # splits by category have no bound
         attributes = np.stack([bound, start, forest.missing_left[nodes], forest.zero_missing[nodes]], axis=1)
         _, first, kind = np.unique(attributes, axis=0, return_index=True, return_inverse=True)
         return nodes, nodes[first], kind.ravel()
 
-    def _thresholds(self, examples: Ints, output: int) -> Floats:
+    def _thresholds(self, examples: Ints, model_column: int) -> Floats:
         """Return where splits on a column of the model, one example of each kind, can change sides."""
-        feature = self._forest.schema.features[output]
+        feature = self._forest.schema.features[model_column]
         if feature.is_category:
             return np.arange(feature.n_categories, dtype=np.float64) if len(examples) else np.empty(0)
         has_zero = self._forest.zero_missing[examples].any()  # a split that takes numbers near zero for missing
@@ -334,7 +346,7 @@ class _RawForest:
             features[k].accepts_missing
             if np.isnan(values[k])
             else features[k].accepts_unseen or not features[k].is_category or values[k] != features[k].n_categories
-            for k in self._outputs[j]
+            for k in self._model_columns[j]
         )
 
     def _feature(self, j: int, mapped: maps.CategoryMap | None, accepts_missing: dict[int, bool]) -> Feature:

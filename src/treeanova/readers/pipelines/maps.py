@@ -239,7 +239,7 @@ def _mapping_of(encoder: Any, name: Hashable) -> Any:
 
 
 def _known_categories(step: Any, name: Hashable) -> npt.NDArray[Any]:
-    """Return the categories of a column that an encoder of category_encoders knows, with those it lumps."""
+    """Return the categories of a column that an encoder of category_encoders knows, with rare ones that it lumps."""
     table = _mapping_of(getattr(step, "ordinal_encoder", None) or step, name)
     categories = np.asarray(getattr(table, "index", list(table)))
     lumped = [*getattr(step, "min_group_lumping_", {}).get(name, ())]
@@ -411,12 +411,12 @@ def is_numeric(labels: Sequence[Hashable]) -> bool:  # whether all categories ar
     return all(isinstance(label, (int, float)) for label in labels)
 
 
-def _meaning_of_none(answer: Answer, outputs: Ints) -> str:
-    """Return `none` of `Labels` by the last two answers, those for NaN and None."""
+def _meaning_of_none(answer: Answer, model_columns: Ints) -> str:
+    """Return the field `none` of `Labels` by the last two answers, those for NaN and None: what None means."""
     nan_is_refused, none_is_refused = answer.refused[-2:]
     if none_is_refused:
         return "missing" if nan_is_refused else "refused"
-    nan, none = answer.values[-2:, outputs]
+    nan, none = answer.values[-2:, model_columns]
     return "missing" if not nan_is_refused and np.array_equal(nan, none, equal_nan=True) else "category"
 
 
@@ -424,10 +424,11 @@ def category_maps(
     transformation: Transformation,
     labels: Mapping[int, Sequence[Hashable]],
     as_objects: Container[int],
-    outputs: Mapping[int, Ints],
+    model_columns: Mapping[int, Ints],
     nan_nulls: Container[int],
 ) -> dict[int, CategoryMap]:
     """Try each label of raw columns, an unseen one, NaN and, in columns of objects, None; return maps by column."""
+    # `model_columns` has those that are made of each raw column; in columns of `nan_nulls`, nulls of files are NaN.
     queries: dict[int, npt.NDArray[Any]] = {}
     for j, names in labels.items():
         unseen = max(names, default=0) + 1 if is_numeric(names) else "no such category"  # type: ignore[type-var, operator]
@@ -441,7 +442,7 @@ def category_maps(
         end, values, is_refused = len(names), answers[j].values, answers[j].refused  # then unseen, NaN, None
         rows, none = [*range(end), end], "category" if None in names else "missing"
         if None not in names and j in as_objects:
-            none = _meaning_of_none(answers[j], outputs[j])
+            none = _meaning_of_none(answers[j], model_columns[j])
         if none == "category" and None not in names:  # None becomes the last category; the unseen row stays last
             rows, names = [*range(end), end + 2, end], [*names, None]
         encoder = Labels(tuple(names), none=none, refuses_na=True, null_is_nan=j in nan_nulls)
@@ -466,7 +467,7 @@ class Changes:
 
     low: Ints  # below x, or x itself
     high: Ints  # above x
-    output: Ints  # the model's column whose value is compared
+    model_column: Ints  # the model's column whose value is compared
     threshold: Floats  # what it is compared with; NaN asks for changes between numbers, missing values and refusals
     side: Ints  # the side at `low`
 
@@ -480,7 +481,7 @@ class Changes:
     def narrow(self, inner: Ints, answer: Answer) -> None:
         """Move `low` and `high` to the two of the inner ranks between which the side changes first."""
         n_ranks = inner.shape[1]
-        sides = _sides(answer, np.repeat(self.output, n_ranks), np.repeat(self.threshold, n_ranks))
+        sides = _sides(answer, np.repeat(self.model_column, n_ranks), np.repeat(self.threshold, n_ranks))
         differs = sides.reshape(inner.shape) != self.side[:, None]
         first = np.where(differs.any(axis=1), differs.argmax(axis=1), n_ranks)
         path = np.column_stack([self.low, inner, self.high])
@@ -493,9 +494,9 @@ _NO_CHANGES = Changes(_NO_INTS, _NO_INTS, _NO_INTS, np.empty(0), _NO_INTS)
 _ASKS_KIND = np.array([np.nan])  # the threshold that asks for changes between numbers, missing values and refusals
 
 
-def _sides(answer: Answer, output: Ints, threshold: Floats) -> Ints:
+def _sides(answer: Answer, model_column: Ints, threshold: Floats) -> Ints:
     """Return the side of each answer: 1 up to the threshold, else 0; for NaN 1 if missing, 2 if refused, else 0."""
-    values = answer.values[np.arange(len(output)), output]
+    values = answer.values[np.arange(len(model_column)), model_column]
     kind = np.where(answer.refused, 2, np.isnan(values))
     return np.where(np.isnan(threshold), kind, values <= threshold)
 
@@ -527,11 +528,11 @@ def _changes(
     questions: Mapping[int, Questions],
     raw: Mapping[int, RawColumn] | None = None,
 ) -> dict[int, Changes]:
-    """Return changes between neighbouring probes; maps of the raw columns given must be monotone at the probes."""
+    """Return changes between neighbouring probes, by raw column; maps must be monotone there for columns of `raw`."""
     answers = transformation.answers({j: floats_at(probes[j]) for j in questions})
     for j in raw or ():
-        for output in questions[j]:
-            values = answers[j].values[~answers[j].refused, output]
+        for model_column in questions[j]:
+            values = answers[j].values[~answers[j].refused, model_column]
             values = values[~np.isnan(values)]
             is_monotone = (values[1:] >= values[:-1]).all() or (values[1:] <= values[:-1]).all()
             if not is_monotone and not raw[j].may_turn:  # type: ignore[index]
@@ -549,16 +550,19 @@ def _probes(raw: RawColumn, ends: Ints) -> Ints:
 
 
 def _changes_at_probes(probes: Ints, answer: Answer, questions: Questions) -> Changes:
-    """Return the changes of sides between neighbouring probes, for all questions."""
+    """Return where the answer to a question changes between neighbouring probes (ranks); `answer` has their values."""
+    # Questions are thresholds by model column: is its value up to it? NaN asks where numbers become missing or refused.
     changes = [_NO_CHANGES]
     for column, thresholds in questions.items():
-        output = np.full(len(probes), column)
-        is_number = _sides(answer, output, np.full(len(probes), np.nan)) == 0
+        model_column = np.full(len(probes), column)
+        is_number = _sides(answer, model_column, np.full(len(probes), np.nan)) == 0
         for threshold in thresholds:
-            sides = _sides(answer, output, np.full(len(probes), threshold))
+            sides = _sides(answer, model_column, np.full(len(probes), threshold))
             comparable = np.isnan(threshold) | (is_number[1:] & is_number[:-1])
             at = np.flatnonzero((sides[1:] != sides[:-1]) & comparable)  # positions of the probes before changes
-            changes.append(Changes(probes[at], probes[at + 1], output[at], np.full(len(at), threshold), sides[at]))
+            changes.append(
+                Changes(probes[at], probes[at + 1], model_column[at], np.full(len(at), threshold), sides[at])
+            )
     names = [field.name for field in dataclasses.fields(Changes)]
     return Changes(**{name: np.concatenate([getattr(part, name) for part in changes]) for name in names})
 
@@ -581,13 +585,16 @@ def _changes_nearby(
     result = dict(changes)
     for j, window in around.items():
         change = changes[j]
-        output, threshold = np.repeat(change.output, len(_OFFSETS)), np.repeat(change.threshold, len(_OFFSETS))
-        sides = _sides(answers[j], output, threshold).reshape(window.shape)
-        is_number = (_sides(answers[j], output, np.full(len(output), np.nan)) == 0).reshape(window.shape)
+        model_column, threshold = (
+            np.repeat(change.model_column, len(_OFFSETS)),
+            np.repeat(change.threshold, len(_OFFSETS)),
+        )
+        sides = _sides(answers[j], model_column, threshold).reshape(window.shape)
+        is_number = (_sides(answers[j], model_column, np.full(len(model_column), np.nan)) == 0).reshape(window.shape)
         differs = (sides[:, 1:] != sides[:, :-1]) & is_number[:, 1:] & is_number[:, :-1]
         row, at = np.nonzero(differs & (window[:, 1:] > window[:, :-1]))
         low, high = window[row, at], window[row, at + 1]
-        result[j] = Changes(low, high, change.output[row], change.threshold[row], sides[row, at])
+        result[j] = Changes(low, high, change.model_column[row], change.threshold[row], sides[row, at])
     return result
 
 

@@ -172,6 +172,7 @@ def _add_copies(document: Element, fields: Fields) -> None:
 
 def _feature_and_field(declared: Element, treatment: str, position: int, used: list[str]) -> tuple[Feature, Field]:
     """Return a DataField as a feature and as a field; `used` are the texts that predicates compare it with."""
+    # `treatment` is its invalidValueTreatment, `position` its place among the features.
     name, kind = declared.get("name"), declared.get("dataType")
     values: dict[str, list[str]] = {"valid": [], "invalid": [], "missing": []}
     for value in declared.all("Value"):
@@ -201,6 +202,7 @@ def _feature_and_field(declared: Element, treatment: str, position: int, used: l
 
 def _number_encoder(declared: Element, values: dict[str, list[str]], treatment: str) -> Encoder:
     """Return the encoder of a numeric field; `values` has its valid, invalid and missing values as texts."""
+    # `treatment` is its invalidValueTreatment: of numbers that are listed as invalid, or not as valid.
     is_single = declared.get("dataType") == "float"
     kind, plain = (np.float32, Numeric(cast="float32")) if is_single else (np.float64, Numeric())
 
@@ -251,7 +253,8 @@ class Values:
         return np.isnan(self.numbers) if categories is None else np.asarray(self.numbers == len(categories) + 1)
 
     def is_in(self, texts: Sequence[str]) -> Bools:
-        """Where values equal one of some texts of the document; a number is an interval, and these do not overlap."""
+        """Whether each value equals one of the texts, which are categories or numbers of the document."""
+        # A number equals an interval of float64, if it is compared in float32; these intervals do not overlap.
         if self.field.categories is not None:
             return np.isin(self.numbers, [self.field.codes.get(text, -1) for text in texts])
         bound = self.field.bound
@@ -647,6 +650,7 @@ def _classes(document: Element, model: Element) -> tuple[str, ...]:
 
 def _leaf_values(node: Element, *, factor: float, is_vote: bool, classes: tuple[str, ...], is_single: bool) -> Floats:
     """Return what a leaf adds to the outputs: its score, its vote or its shares of classes, times a factor."""
+    # Without `classes`, it is a regression, whose scores are float32 if `is_single`.
     if (is_vote or not classes) and "score" not in node.attributes:
         raise refusal("each leaf must have a score, got a Node without")
     if not classes:

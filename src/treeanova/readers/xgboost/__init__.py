@@ -266,7 +266,7 @@ def _booster_of(model: Any) -> Any:
         raise UnsupportedModelError(f"{type(model).__name__} must be fitted, got it unfitted; fit it first.") from error
 
 
-def _ubjson_of(booster: Any) -> bytes:
+def _ubjson_of(booster: Any) -> bytes:  # UnsupportedModelError if it is not fitted
     try:
         return bytes(booster.save_raw("ubj"))
     except ValueError as error:  # XGBoostError

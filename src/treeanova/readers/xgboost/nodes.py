@@ -141,7 +141,7 @@ class _Ubjson:
         return self._length(self.data[self.at - 1])
 
     def _array(self) -> Any:
-        """Decode an array of numbers of one type, as a view on the bytes."""
+        """Decode an array of numbers of one type, as a view on the bytes, of which the next is the mark of a type."""
         dtype = _NUMBERS.get(self.data[self.at + 1])
         self.at += 2
         count = self._count()
@@ -322,6 +322,7 @@ def read_nodes(trees: Sequence[Document]) -> Nodes:
 
 def _joined_arrays(trees: Sequence[Document], key: str, kinds: str = "iu") -> tuple[npt.NDArray[Any], Ints]:
     """Join the field `key` of all trees, as int64 or, if `kinds` has f, as float32; return also the length of each."""
+    # `kinds` are numpy's letters of the kinds that entries may have.
     noun = "numbers" if "f" in kinds else "integers"
     for tree in trees:
         # XGBoost writes 2 as 2E0 where it wants a number, and reads nothing else.
@@ -375,7 +376,7 @@ def _tree_weights(learner: Document, n_trees: int) -> Singles:
     return as_float32(stored[0][:n_trees])
 
 
-def _at_outputs(leaf: Singles, learner: Document, nodes: Nodes, n_outputs: int) -> Singles:
+def _at_outputs(values: Singles, learner: Document, nodes: Nodes, n_outputs: int) -> Singles:
     """Return values of nodes, (nodes, outputs): each at the output of its tree, which the field tree_info has."""
     n_trees = len(nodes.sizes)
     model = tree_model(learner)
@@ -386,7 +387,7 @@ def _at_outputs(leaf: Singles, learner: Document, nodes: Nodes, n_outputs: int) 
         raise damaged(
             f"tree_info must name one of {n_outputs} outputs for each of {n_trees} trees, got {str(output)[:40]}"
         )
-    return in_column(leaf, np.repeat(output, nodes.sizes).astype(np.int64), n_outputs)
+    return in_column(values, np.repeat(output, nodes.sizes).astype(np.int64), n_outputs)
 
 
 def _leaf_vectors(trees: Sequence[Document], nodes: Nodes, n_outputs: int) -> Singles:
