@@ -212,7 +212,7 @@ def cascade(
     def purify_one(key: Key, term: Floats) -> tuple[PureTerm, Projections]:
         """Return a term purified and measured, and the projections that were taken out of it."""
         weights = remembered.pop(key) if key in remembered else weights_of(key)
-        if key in at_once:
+        if key in at_once:  # purified already, with other small pairs
             values, certificate, projections, _ = at_once.pop(key)
             return PureTerm(values, certificate, []), projections  # passed on to the terms below, not kept
         weights = cut_weights(weights)

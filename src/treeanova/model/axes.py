@@ -77,6 +77,7 @@ class Lookup:
         """Return the bin of each value, the number of bounds below it, like numpy.searchsorted; any bin for NaN."""
         codes = np.empty(len(column), dtype=np.int32)
         several = self.has_several if self.has_several.any() else None
+        # The bin is the number of bounds before a value's cell, plus 1 if the value is above the bound in the cell.
         for start in range(0, len(column), _CHUNK):
             values, chunk = column[start : start + _CHUNK], codes[start : start + _CHUNK]
             cells = self.cells(values)

@@ -356,6 +356,7 @@ _READERS: dict[str, tuple[Callable[[Any], Forest], str]] = {
 
 
 def read(model: Any) -> Forest:
+    """Read an estimator of scikit-learn, or of quantile-forest, by the first of its classes that has a reader."""
     if any(cls.__module__.partition(".")[0] == "quantile_forest" for cls in type(model).__mro__):
         _check_quantile_forest(model)
         return checks.read_estimator("quantile_forest", model, _read_quantile_forest)
@@ -365,7 +366,7 @@ def read(model: Any) -> Forest:
         reason = _REFUSED.get(kind or "", "it is not one of " + ", ".join(sorted(_READERS)))
         raise UnsupportedModelError(f"{type(model).__name__} cannot be read: {reason}.")
     check_methods(model)
-    read_kind, evidence = _READERS[kind]
-    if not hasattr(model, evidence):
+    read_kind, fitted_attribute = _READERS[kind]
+    if not hasattr(model, fitted_attribute):
         raise UnsupportedModelError(f"{type(model).__name__} cannot be read before training; fit it first.")
     return checks.read_estimator("sklearn", model, read_kind)

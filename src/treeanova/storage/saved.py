@@ -187,6 +187,7 @@ def _without_copies(arrays: Arrays) -> tuple[dict[str, str], Arrays]:
 
 def _pack_alone(saved: Saved, *, rows: bool) -> tuple[dict[str, Any], Arrays]:
     """Return header and arrays of a decomposition without its past; with `rows`, a sample of rows is among them."""
+    # The module's docstring describes the compact forms of pairs ("rests") and weights ("ratios").
     arrays: Arrays = {}
     effects, leaf_terms = saved.terms.effects, saved.terms.leaf_terms
     grid = effects.grid

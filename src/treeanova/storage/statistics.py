@@ -190,7 +190,7 @@ def _unpack_tables(arrays: Arrays, grid: Grid, requests: Mapping[Key, Request]) 
         return tuple(binning.size for binning in request.binnings)
 
     tables: dict[Key, CountedTable] = {}
-    for name in (name for name in arrays if name.startswith("keys/")):
+    for name in (name for name in arrays if name.startswith("keys/")):  # per order: keys, and their tables, flat
         keys: list[Key] = [tuple(key) for key in codec.checked_integers(arrays[name]).tolist()]
         shapes = [shape_of(key) for key in keys]
         ends = np.cumsum([math.prod(shape) for shape in shapes])

@@ -176,10 +176,10 @@ def star_mesh_projections(values: Floats, weights: Floats) -> Projections:
 def _potentials(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Return potentials of rows and columns, (n_outputs, n_bins) each, that purify a pair with few rows."""
     # Potentials are numbers per bin to be taken out; the module's docstring has the graph of which they are potentials.
-    shares = weights / weights.sum(axis=0)
+    shares = weights / weights.sum(axis=0)  # of a column's mass in its rows
     conductances = shares @ weights.T  # between rows, after eliminating all columns
     np.fill_diagonal(conductances, 0.0)
-    flows = (shares * values) @ weights.T
+    flows = (shares * values) @ weights.T  # conductance times voltage
     flows = flows - flows.swapaxes(1, 2)
     voltages = np.divide(flows, conductances, out=np.zeros_like(flows), where=conductances > 0)
     rows = _row_potentials(conductances, voltages)

@@ -67,7 +67,7 @@ def goes_right_by_ctr(ctr: Ctr, known_hashes: Ints) -> Bools:
     """Whether each category, the last unseen, is above each border of its CTR, shape (borders, categories + 1)."""
     counts = counts_of(ctr)
     row_values, unseen_value = ctr_values(ctr, counts)
-    hashes, is_reachable = category_hashes(counts)
+    hashes, is_reachable = category_hashes(counts)  # some keys of the table are of no category
     values = np.full(len(known_hashes) + 1, unseen_value)
     values[np.searchsorted(known_hashes, hashes[is_reachable])] = row_values[is_reachable]
     return values > ctr.borders[:, None]
@@ -258,6 +258,8 @@ def read_splits(model: Model, position: Mapping[int, int], used: Ints) -> tuple[
         {column.index: position[column.flat] for column in columns} for columns in (model.numeric, model.categorical)
     )
     start, sets = _category_sets(on_categories, known_hashes)
+    # Splits on numeric features come first, then those on categories, last "no split". Features are given by their
+    # places in the schema, -1 for splits on combinations and for those in no tree.
     n_borders = [len(feature.borders) for feature in model.numeric]
     places = [position[feature.flat] for feature in model.numeric]
     places += [-1 if group.goes_right is None else category_position[group.feature] for group in on_categories]

@@ -173,7 +173,7 @@ def _add_jumps(walk: Walk, columns: Sequence[Origin], jumps: Sequence[Iterable[f
         if not column.is_raw:
             raise refused("a transformer whose jumps are at numbers that other steps made")
         walk.raw[column.source].probes.extend(float(number) for number in numbers)
-        walk.raw[column.source].may_turn = True
+        walk.raw[column.source].may_turn = True  # it need not be monotone there
 
 
 def _check_raw(step: Any, columns: Sequence[Origin]) -> None:
@@ -579,16 +579,15 @@ def _bisect(transformation: Transformation, changes: Mapping[int, Changes]) -> N
 def _changes_nearby(
     transformation: Transformation, changes: Mapping[int, Changes], ends: Mapping[int, Ints]
 ) -> dict[int, Changes]:
-    """Return changes among floats around those that were found: rounding may cause several."""
+    """Return all changes among the floats around each change, of which rounding may cause several."""
+    # A window has the ranks to try around one change; `ends` clip it to the ranks that are allowed.
     around = {j: np.clip(change.low[:, None] + _OFFSETS, *ends[j]) for j, change in changes.items() if len(change.low)}
     answers = transformation.answers({j: floats_at(window.ravel()) for j, window in around.items()})
     result = dict(changes)
     for j, window in around.items():
         change = changes[j]
-        model_column, threshold = (
-            np.repeat(change.model_column, len(_OFFSETS)),
-            np.repeat(change.threshold, len(_OFFSETS)),
-        )
+        model_column = np.repeat(change.model_column, len(_OFFSETS))
+        threshold = np.repeat(change.threshold, len(_OFFSETS))
         sides = _sides(answers[j], model_column, threshold).reshape(window.shape)
         is_number = (_sides(answers[j], model_column, np.full(len(model_column), np.nan)) == 0).reshape(window.shape)
         differs = (sides[:, 1:] != sides[:, :-1]) & is_number[:, 1:] & is_number[:, :-1]

@@ -235,12 +235,12 @@ def read_file(path: pathlib.Path) -> Forest:
         best = attributes.get("best_iteration") if "scikit_learn" in attributes else None
         last_iteration = None if best is None else whole_number(best)
 
-        def read_document() -> Forest:
+        def read_document() -> Forest:  # up to the best iteration that the file states
             learner = documents.learner_of(document)
             margin = stored_margin(learner, document["version"])
             return forest_of(learner, document["version"], margin=margin, last_iteration=last_iteration)
 
-        def load(library: Any, _forest: Forest) -> checks.Predict | None:
+        def load(library: Any, _forest: Forest) -> checks.Predict | None:  # None if this XGBoost is older than the file
             if checks.version_numbers(library.__version__) < version:
                 return None
             return functools.partial(_margin_of, library.Booster(model_file=bytearray(data)), last_iteration)

@@ -296,7 +296,7 @@ class Nodes:
 def read_nodes(trees: Sequence[Document]) -> Nodes:
     """Join the nodes of all trees; ModelFileError for children that do not exist."""
     left, sizes = _joined_arrays(trees, "left_children")
-    slot = _joined_of_lengths(trees, "right_children", sizes)
+    slot = _joined_of_lengths(trees, "right_children", sizes)  # at a leaf, the number of its vector if it has one
     size = np.repeat(sizes, sizes)
     check_values("trees must have nodes", sizes, sizes > 0)
     check_values("left_children must be nodes of their tree", left, (left >= -1) & (left < size))
@@ -450,7 +450,7 @@ def features_of(learner: Document, nodes: Nodes, missing: float, *, counts_bytes
     stored = tree_model(learner).get("cats", {}).get("enc", [])
     if len(stored) not in {0, n_features}:
         raise damaged(f"cats must have {n_features} entries, one per feature, got {len(stored)}")
-    single = float(as_float32(missing))
+    single = float(as_float32(missing))  # the number that means missing, as XGBoost compares it
     # The likelier way first: by characters, unless lengths are in bytes.
     readings = [_ways_to_read_names(category_names)[:: -1 if counts_bytes else 1] for category_names in stored]
     features = []
