@@ -211,7 +211,7 @@ def maximal_correlation(weights: Floats) -> float:
         dense -= np.where(labels[:, None] == labels, np.outer(root, root) / component_mass[labels], 0.0)
         return float(np.sqrt(np.clip(scipy.linalg.eigvalsh(dense)[-1], 0.0, 1.0)))
 
-    def without_constants(vector: Floats) -> Floats:
+    def without_constants(vector: Floats) -> Floats:  # takes out functions that are constant on each component
         share = np.bincount(labels, root * vector) / component_mass
         return vector - root * share[labels]
 

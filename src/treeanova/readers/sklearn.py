@@ -292,6 +292,7 @@ def _category_sets(
     predictors: Sequence[Any], nodes: npt.NDArray[Any], tree_of: Ints, set_sizes: Ints, missing_left: Bools
 ) -> tuple[Ints, Bools]:
     """Return arguments `category_start` and `category_left` of `assemble`; `set_sizes` are 0 at other nodes."""
+    # A tree has a bitset per split on categories, of those that go left; `set_sizes` says how many bits a node uses.
     # The last entry of a set is for unseen categories, which go where missing values go.
     sets = [np.asarray(tree.raw_left_cat_bitsets, dtype="<u4") for tree in predictors]
     first_set = block_starts(np.array([len(tree_sets) for tree_sets in sets], dtype=np.int64))

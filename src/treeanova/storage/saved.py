@@ -485,7 +485,7 @@ def _correction_of(purity: Purity, sizes: Sequence[int], n_outputs: int) -> Corr
     if any(table.shape != (*coarse_shape(cells, key), n_outputs) for key, table in purity.tables.items()):
         raise ValueError("tables must fit the coarse bins")
     tables = unpack_tables(cells, purity.faces, purity.tables, n_outputs)
-    return Correction(purity.coarse, purity.limits, tables, {}, 0.0)
+    return Correction(purity.coarse, purity.limits, tables)  # what it moved is in the tables of low orders already
 
 
 def _leftover_of(purity: Purity, sizes: Sequence[int], n_outputs: int) -> Leftover:
@@ -555,10 +555,10 @@ def _packed_pair(key: Key, table: Floats, terms: PureLeafTerms) -> Floats | None
 
 def _coarse_bins(feature: int, terms: PureLeafTerms) -> Ints:
     """Return the correction's coarse bin of each bin of a feature, numbered without gaps; one if there is none."""
-    merging = terms.trees.binnings[feature]
+    merging = terms.trees.binnings[feature]  # from the bins of the trees to those of the tables
     if not terms.correction.binnings:
         return np.zeros(merging.size, dtype=np.int64)
-    first_bins = np.unique(merging.bins, return_index=True)[1]  # of the trees, in each bin of the tables
+    first_bins = np.unique(merging.bins, return_index=True)[1]
     coarse = np.unique(terms.correction.binnings[feature].bins[first_bins], return_inverse=True)[1]
     return coarse.astype(np.int64).ravel()
 
@@ -640,7 +640,8 @@ def _starts_of_groups(ratio: Floats, has_mass: Bools) -> Ints:
 
 
 def _unpacked_weights(flat: Floats, first_mass: Floats, second_mass: Floats) -> Floats:
-    """Return the table of `_packed_ratios`: numbers of groups, their first bins, a ratio for each pair of groups."""
+    """Return a pair's weights from what `_packed_ratios` returned, `flat`, and the masses of its features' bins."""
+    # First the numbers of groups of both features, then the first bins of groups, then a ratio per pair of groups.
     if np.array_equal(flat, _INDEPENDENT):
         return np.multiply.outer(first_mass, second_mass)
     n_first, n_second = flat[:2].astype(np.int64)

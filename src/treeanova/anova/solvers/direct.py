@@ -108,6 +108,7 @@ def _nearest_sum(cells: Floats, shape: tuple[int, ...], heaviest_first: Ints, ra
     basis, matrix = _basis_cells(shape, heaviest_first)
     outside = np.setdiff1d(np.arange(cells.shape[1]), basis)
     ranks, logs = ranks[heaviest_first], logs[heaviest_first]
+    # Ratios w(n) / w(b) of other cells n and basis cells b: zero between ranks.
     is_comparable = (ranks[outside][:, None] == ranks[basis]) & (matrix != 0)
     ratios = np.exp(logs[outside][:, None] - logs[basis], out=np.zeros_like(matrix), where=is_comparable)
     weighted = matrix * ratios

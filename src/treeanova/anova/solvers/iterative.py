@@ -187,7 +187,7 @@ class Product(Solver):
     def can_solve(self, weights: Floats) -> bool:
         return support.is_product(weights)
 
-    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:
+    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # why "auto" takes it, None if not
         if len(sizes) == 1:
             return "one axis: its mean is all there is to move"
         if weights is not None and support.is_product(weights):

@@ -391,6 +391,7 @@ class _Trees:
 
     def add_choice(self, element: Element, start: int) -> int:
         """Append splits that choose among the children of a Node from `start` on, and return the first."""
+        # One field chooses among children up to `end`; where none of these is chosen, later ones follow.
         self.n_choices += 1
         check_size("trees on one field at a time", self.n_choices, self.max_nodes)
         if (id(element), start) not in self.choices:
@@ -413,6 +414,7 @@ class _Trees:
 
     def find_choice(self, element: Element, start: int) -> _Choice:
         """Find which children of a Node, from `start` on, one field alone chooses, and which of them for each value."""
+        # Tried are values between all bounds of predicates, or all categories and an unseen one; and a missing one.
         children = element.all("Node")
         names, end = set[str](), start
         while end < len(children):

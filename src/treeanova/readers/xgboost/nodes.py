@@ -430,6 +430,7 @@ def _category_lists(trees: Sequence[Document], starts: Ints, sizes: Ints) -> tup
 
 def category_sets(nodes: Nodes, features: tuple[Feature, ...]) -> tuple[Ints, Bools]:
     """Return arguments `category_start` and `category_left` of `assemble`, from the nodes' lists of categories."""
+    # Categories of a node's list go right, all others left. A node has an entry per category and one for unseen ones.
     is_split = nodes.is_inner[nodes.listed]
     listed = nodes.listed[is_split]
     sizes = np.zeros(len(nodes.left), dtype=np.int64)
