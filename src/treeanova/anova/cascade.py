@@ -143,7 +143,16 @@ def _purify_stack(values: Floats, weights: Floats, scales: Floats) -> Iterable[P
     empty_shares = 1.0 - np.count_nonzero(weights, axis=(1, 2)) / math.prod(weights.shape[1:])
     least_error = sum(weights.shape[1:]) * EPSILON
     for place, (slice_mean, empty_share) in enumerate(zip(impurities.tolist(), empty_shares.tolist(), strict=True)):
-        certificate = TermCertificate(slice_mean, 0.0, 1, empty_share, "direct", 1, max(slice_mean, least_error))
+        error = max(slice_mean, least_error)
+        certificate = TermCertificate(
+            slice_mean,
+            max_correlation=0.0,
+            n_components=1,
+            empty_share=empty_share,
+            method="direct",
+            iterations=1,
+            error=error,
+        )
         yield PureTerm(values[place], certificate, [over_rows[place], over_columns[place]])
 
 

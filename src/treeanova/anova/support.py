@@ -391,11 +391,11 @@ def _preimage_of_least_norm(target: Floats, support: Ints, bin_masses: Sequence[
     tensor = np.zeros((1, *(len(masses) for masses in bin_masses)))
     flat = tensor.reshape(-1)
 
-    def fill(vector: Floats) -> None:
+    def fill(vector: Floats) -> None:  # the tensor with φ from φ √π on the support
         flat[:] = 0.0
         flat[support] = vector / root
 
-    def apply(vector: Floats) -> Floats:
+    def apply(vector: Floats) -> Floats:  # the matrix, P in the basis φ √π
         fill(vector)
         sweep_product(tensor, bin_masses)  # leaves the pure part, (1 - P) φ
         return vector - flat[support] * root

@@ -117,7 +117,7 @@ def _to_be_quoted(names: Sequence[str]) -> list[str]:
     starts = {start for name in names for start in _starts(name)}
     all_names = set(names)
 
-    def is_ambiguous(name: str) -> bool:
+    def is_ambiguous(name: str) -> bool:  # another name, a separator, and what a third name starts with
         endings = (name.removeprefix(start + SEPARATOR) for start in _starts(name)[:-1] if start in all_names)
         return any(ending in starts or not all_names.isdisjoint(_starts(ending)) for ending in endings)
 

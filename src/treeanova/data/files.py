@@ -213,7 +213,7 @@ def _csv_by_polars(content: bytes, separator: str, names: list[str], text_column
     """Read CSV without its header; `names` are those of its columns, of which `text_columns` stay text."""
     polars = importlib.import_module("polars")
 
-    def read(as_text: list[str]) -> Any:
+    def read(as_text: list[str]) -> Any:  # with these columns as text
         types = dict.fromkeys(as_text, polars.String)
         options = {"has_header": False, "new_columns": names, "schema_overrides": types, "infer_schema_length": None}
         return polars.read_csv(content, separator=separator, **options)

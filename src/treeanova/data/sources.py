@@ -398,7 +398,7 @@ Distributed = DaskTable | SparkTable
 def _spark_worker(work: Work, selection: Selection) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """Return a function for Spark's `mapInArrow`: it counts a partition and yields a row for each named part."""
 
-    def count(batches: Iterator[Any]) -> Iterator[Any]:
+    def count(batches: Iterator[Any]) -> Iterator[Any]:  # takes a partition's batches of Arrow, yields rows of parts
         number = importlib.import_module("pyspark").TaskContext.get().partitionId()
         for name, payload in work(batches_of_part(streams.tables_of_arrow_batches(batches), number, selection)).items():
             yield _part_row(name, payload, number)
@@ -409,7 +409,7 @@ def _spark_worker(work: Work, selection: Selection) -> Callable[[Iterator[Any]],
 def _spark_merger(merge: Merge) -> Callable[[Any], Any]:
     """Return a function for Spark's `applyInArrow`: it merges a table of parts of one name to one row."""
 
-    def merge_group(table: Any) -> Any:
+    def merge_group(table: Any) -> Any:  # takes parts of one name, returns one row
         payloads = (scalar.as_py() for scalar in table["part"])
         row = _part_row(table["name"][0].as_py(), functools.reduce(merge, payloads), table["place"][0].as_py())
         return importlib.import_module("pyarrow").Table.from_batches([row])
@@ -428,7 +428,7 @@ def _part_row(name: str, payload: bytes, partition: int) -> Any:
 def _spark_mapper(work: Map, names: Sequence[str], unused: Sequence[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """Return a function for Spark's `mapInArrow`: it yields the columns of `work`, then `unused` ones unchanged."""
 
-    def explain(batches: Iterator[Any]) -> Iterator[Any]:
+    def explain(batches: Iterator[Any]) -> Iterator[Any]:  # takes a partition's batches of Arrow, yields others
         pyarrow = importlib.import_module("pyarrow")
         for table in streams.tables_of_arrow_batches(batches):
             columns = [*map(pyarrow.array, work(table).values()), *(table[name] for name in unused)]
@@ -442,7 +442,7 @@ def lazy_frame(frame: Any) -> Stream:
     if not hasattr(frame, "collect_batches"):
         raise ImportError("reading a LazyFrame in batches needs polars 1.34 or later; update it, or pass X.collect().")
 
-    def read(columns: Sequence[str] | None) -> Iterable[Any]:
+    def read(columns: Sequence[str] | None) -> Iterable[Any]:  # computes these columns, None for all
         selected = frame if columns is None else frame.select(columns)
         return selected.collect_batches(chunk_size=streams.ROWS_PER_BATCH)
 
@@ -467,7 +467,7 @@ def _scanned_files(frame: Any) -> list[pathlib.Path]:
 def duckdb_relation(relation: Any) -> Stream:
     """Return the rows of a DuckDB relation, whose query runs anew each time."""
 
-    def read(columns: Sequence[str] | None) -> Iterator[Any]:
+    def read(columns: Sequence[str] | None) -> Iterator[Any]:  # runs the query for these columns, None for all
         escaped = (name.replace('"', '""') for name in columns or ())
         selected = relation if columns is None else relation.project(", ".join(f'"{name}"' for name in escaped))
         reader = selected.to_arrow_reader if hasattr(selected, "to_arrow_reader") else selected.fetch_record_batch

@@ -320,7 +320,7 @@ def read_once(tables: Iterable[Any]) -> Stream:
     """Return a stream that can be read once; its preview puts back the tables that it has taken."""
     remaining = [iter(tables)]  # empty once it has been read
 
-    def read(_: Sequence[str] | None = None) -> Iterator[Any]:
+    def read(_: Sequence[str] | None = None) -> Iterator[Any]:  # all columns, whatever is asked for
         if not remaining:
             raise ValueError(
                 "`X` must be readable more than once here, got a stream that has been read; pass a list of frames, or "
@@ -328,7 +328,7 @@ def read_once(tables: Iterable[Any]) -> Stream:
             )
         return remaining.pop()
 
-    def preview() -> Any:
+    def preview() -> Any:  # the first table that has rows
         tables, taken = read(), list[Any]()
         for table in tables:
             taken.append(as_frame(table, f"batch {len(taken) + 1}"))

@@ -337,7 +337,7 @@ def class_probabilities(schema: Schema, score: Floats) -> Floats:
         raise ValueError(
             f"predict_proba() must have a classifier, got a model with the link {schema.link!r}; use predict()."
         )
-    response = respond(schema, score)
+    response = respond(schema, score)  # which refuses classifiers without probabilities
     return np.hstack([1 - response, response]) if response.shape[1] == 1 else response
 
 

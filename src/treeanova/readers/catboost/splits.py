@@ -631,8 +631,8 @@ class _Builder:
 
     def _append_subtree(self, bounds: _Bounds, ends: Sequence[int], subtree: Subtree, classes: _Classes) -> int:
         """Append nodes for what was grown from a table, and return the first."""
-        # `bounds` and `classes` are those of the table, merged further on the way down; `ends` are the nodes of the old
-        # tree that its outcomes stand for.
+        # `bounds` and `classes` are those of the table (a class is its first interval, or the mask of its categories),
+        # with classes merged as the subtree says; `ends` are the nodes of the old tree that outcomes stand for.
         if isinstance(subtree.content, int):
             return self.unfolded(ends[subtree.content])
         merged = {

@@ -140,13 +140,15 @@ class _Expansion:
     def add_tree(self, root: int) -> int:
         """Append the tree below a node of the file, and return the position of its root."""
         start = len(self.trees)
+        # Nodes of the file with the range of each feature there, and where the parent keeps its child's position: in a
+        # list (of left or right children), at the parent's own position.
         waiting: list[_Waiting] = [(root, {}, None, 0)]
         while waiting:
-            node, ranges, parent_side, parent = waiting.pop()
+            node, ranges, children, parent = waiting.pop()
             node = self._first_undecided(node, ranges)
             check_size("trees with equalities", len(self.trees), _MAX_NODES)
-            if parent_side is not None:
-                parent_side[parent] = len(self.trees)
+            if children is not None:
+                children[parent] = len(self.trees)
             waiting += self._append_condition(node, ranges)
         return start
 
@@ -165,6 +167,7 @@ class _Expansion:
 
     def _append_condition(self, node: int, ranges: dict[int, Range]) -> list[_Waiting]:
         """Append a node, with a second one on its left if it is an equality; return its children, to be appended."""
+        # `ranges` has the numbers of each feature that get here, above the first up to the second.
         conditions, mode = self.conditions, int(self.conditions.mode[node])
         if mode < 0:
             self.trees.append(values=self.values[node], label=node)

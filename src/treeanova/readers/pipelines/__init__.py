@@ -238,10 +238,11 @@ class _RawForest:
             for j, labels in self._labels.items():
                 first = next((label for label in labels if label is not None), np.nan)
                 usual[j] = object_column([first]) if j in self._as_objects else np.array([first], dtype=np.float64)
-            result = maps.Transformation(steps, self._forest.schema, self._names, usual)
-            if not result.answers({0: usual[0]})[0].refused[0]:
-                return result
-        error = result.last_error
+            transformation = maps.Transformation(steps, self._forest.schema, self._names, usual)
+            # Asking for one column tries all: the others have their usual values.
+            if not transformation.answers({0: usual[0]})[0].refused[0]:
+                return transformation
+        error = transformation.last_error
         raise maps.refused(f"transformers that accept none of the numbers tried ({type(error).__name__}: {error})")
 
     def _check_columns_apart(self) -> None:
