@@ -391,7 +391,7 @@ def _preimage_of_least_norm(target: Floats, support: Ints, bin_masses: Sequence[
     tensor = np.zeros((1, *(len(masses) for masses in bin_masses)))
     flat = tensor.reshape(-1)
 
-    def fill(vector: Floats) -> None:  # the tensor with φ from φ √π on the support
+    def fill(vector: Floats) -> None:  # sets `tensor` to φ, given φ √π on the support
         flat[:] = 0.0
         flat[support] = vector / root
 

@@ -426,6 +426,7 @@ def _ctr_counts(table: _Table, kind: str) -> Counts:
 
 def _nodes_and_values(trees: _Table) -> tuple[Nodes, Floats]:
     """Return the nodes of all trees, and the values of leaves, shape (leaves, outputs)."""
+    # Numbers of fields are those of CatBoost's model.fbs: 0 outputs, 1 splits, 2 sizes, 8 values, 10 steps, 11 leaves.
     n_outputs, values = int(trees.scalar(0, "i", 1)), trees.array(8, "<f8")
     sizes, splits = trees.array(2, "<i4").astype(np.int64), trees.array(1, "<i4").astype(np.int64)
     if len(steps := trees.array(10, "<u4")):

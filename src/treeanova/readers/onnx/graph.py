@@ -435,6 +435,7 @@ def _input_of_trees(name: str, operators: Sequence[Operator], inputs: dict[str, 
 
 def _constants_of_one(graph: Message) -> set[str]:
     """Return names of constants that are 1, by which LightGBM's converter multiplies probabilities."""
+    # Field 5 of a graph has its constants, TensorProtos: name in field 8, type in 2; 13 says that data are elsewhere.
     tensors = [fields(as_bytes(value)) for value in graph.get(5, [])]
     named = [tensor for tensor in tensors if 8 in tensor and 13 not in tensor]
     numbers = [tensor for tensor in named if integers(tensor.get(2, [0]))[0] in _CODES]
