@@ -59,6 +59,7 @@ def in_turn(solve: Solve[Result], *, n_jobs: int = 1, is_large: Callable[[Key], 
     """Return a solver of all terms of an order, from one of single terms: in turn, or in threads if a term is large."""
 
     def solve_order(keys: Sequence[Key], from_above: FromAbove) -> Iterator[tuple[Result, Sequence[Floats]]]:
+        """Yield what `solve` returns for each key and what it got from above."""
         if n_jobs == 1 or not any(map(is_large, keys)):
             yield from (solve(key, from_above(key)) for key in keys)
             return

@@ -475,7 +475,8 @@ def _score_of(booster: Any, forest: Forest, rows: Floats) -> Floats:
     raw = rows.copy()
     for j, feature in enumerate(forest.schema.features):
         if isinstance(feature.encoder, IntegerCategory):
-            is_code = np.isfinite(rows[:, j])  # positions become codes again, those of unseen ones a code of none
+            # Positions of categories become codes again; the position of unseen ones becomes a code that none has.
+            is_code = np.isfinite(rows[:, j])
             codes = np.append(feature.encoder.code_values, max(feature.encoder.code_values, default=-1) + 1)
             raw[is_code, j] = codes[rows[is_code, j].astype(np.int64)]
     score = np.asarray(booster.predict(raw, raw_score=True), dtype=np.float64).reshape(len(rows), -1)

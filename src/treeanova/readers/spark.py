@@ -270,12 +270,14 @@ def forest_of(trees: Sequence[Sequence[Row]], columns: Sequence[Column], values:
     if (feature < 0).any() or (feature >= len(columns)).any():
         raise ModelFileError("Spark's trees must split on the model's features, got others; folder damaged?")
     columns = _with_codes(columns, feature, splits, is_inner)
+    # Numbers that trees see of a column's categories, the last two of unseen and missing ones; 0 for a numeric column.
     n_seen = np.array([0 if column.seen is None else len(column.seen) for column in columns], dtype=np.int64)
     check_size("category tables", int(n_seen[feature[is_inner]].sum()), _MAX_ENTRIES)
     tables = [
         _left_categories(columns[j], split) if inner and columns[j].seen is not None else np.zeros(0, bool)
         for j, split, inner in zip(feature, splits, is_inner, strict=True)
     ]
+    # The entry of missing values, the last of a table, becomes `missing_left`.
     lengths = np.array([max(len(table) - 1, 0) for table in tables], dtype=np.int64)
     is_number = np.array([inner and not len(table) for inner, table in zip(is_inner, tables, strict=True)])
     forest = assemble(

@@ -528,7 +528,8 @@ def _changes(
     questions: Mapping[int, Questions],
     raw: Mapping[int, RawColumn] | None = None,
 ) -> dict[int, Changes]:
-    """Return changes between neighbouring probes, by raw column; maps must be monotone there for columns of `raw`."""
+    """Return where answers to questions change between neighbouring probes (ranks of floats), by raw column."""
+    # Columns of `raw` are refused unless their maps are monotone at the probes.
     answers = transformation.answers({j: floats_at(probes[j]) for j in questions})
     for j in raw or ():
         for model_column in questions[j]:
