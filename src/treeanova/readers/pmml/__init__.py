@@ -477,7 +477,7 @@ class _Trees:
         self, feature: int, groups: list[tuple[float, int]], missing: int | None, follow: Callable[[int], int]
     ) -> int:
         """Append splits into intervals, given by their upper ends; `missing` is None if no missing value gets here."""
-        # `groups` has the upper end and the outcome of each, `missing` is an outcome, `follow` appends what it leads to.
+        # `groups` has upper ends and outcomes, `missing` is an outcome, and `follow` appends what an outcome leads to.
         if len(groups) == 1 and missing in {None, groups[0][1]}:
             return follow(groups[0][1])
         if len(groups) == 1:
