@@ -54,7 +54,7 @@ class Elimination(Solver):
     def can_solve(self, weights: Floats) -> bool:
         return weights.ndim > 2 and is_affordable(weights.shape)
 
-    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - why "auto" takes it, by size
+    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - for "auto", by size
         if len(sizes) > 2 and math.prod(sizes) <= FEW_CELLS:
             return f"order {len(sizes)} with at most {FEW_CELLS} cells"
         return None
@@ -226,7 +226,7 @@ class Cholesky(SeenBinsSolver):
     def can_solve(self, weights: Floats) -> bool:
         return weights.ndim == 2
 
-    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - why "auto" takes it, by size
+    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - for "auto", by size
         if len(sizes) == 2 and min(sizes) <= MAX_BINS:
             return f"a pair whose shorter axis has {min(sizes):,} bins, at most {MAX_BINS:,}"
         return None

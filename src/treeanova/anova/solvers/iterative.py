@@ -36,7 +36,7 @@ class ConjugateGradients(SeenBinsSolver):
         del weights
         return True
 
-    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - why "auto" takes it, by size
+    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - for "auto", by size
         if len(sizes) == 2:
             return f"a pair whose shorter axis has {min(sizes):,} bins, over {MAX_BINS:,}"
         return f"order {len(sizes)} with over {FEW_CELLS} cells: a factor would be too large"
