@@ -82,7 +82,13 @@ def test_no_terms_at_all():
 
 
 @pytest.mark.parametrize(
-    ("excess", "error", "worst"), [(1.0, 1e-9, "impure"), (1.0, 1.0, "inaccurate"), (np.nan, 1.0, "impure")]
+    ("excess", "error", "worst"),
+    [
+        (1.0, 1e-9, "impure"),
+        (1.0, 1.0, "inaccurate"),
+        (np.nan, 1.0, "impure"),
+        (1.0, np.nan, "inaccurate"),  # not measured
+    ],
 )
 def test_the_least_pure_term_misses_its_limit_by_most(excess, error, worst):
     terms = {

@@ -59,6 +59,7 @@ def in_turn(solve: Solve[Result], *, n_jobs: int = 1, is_large: Callable[[Key], 
     """Return a solver of all terms of an order, from one of single terms: in turn, or in threads if a term is large."""
 
     def solve_order(keys: Sequence[Key], from_above: FromAbove) -> Iterator[tuple[Result, Sequence[Floats]]]:
+        """Yield what `solve` returns for each key and what it got from above."""
         if n_jobs == 1 or not any(map(is_large, keys)):
             yield from (solve(key, from_above(key)) for key in keys)
             return
@@ -97,7 +98,8 @@ def purify_product_pairs(
     terms: Mapping[Key, Floats], weights_of: Callable[[Key], Floats], scales: Floats, least_weight: float
 ) -> dict[Key, PureTerm]:
     """Return, purified in stacks, the small pairs whose weights are products of marginals and none is tiny."""
-    # Terms have outputs first; `scales` are the largest scores of outputs, `least_weight` is relative to the largest.
+    # Terms have outputs first; `scales` are the largest scores of outputs. A weight is tiny below `least_weight` times
+    # the largest of its pair.
     pure: dict[Key, PureTerm] = {}
     for keys in _stacks_of_pairs(terms):
         values, weights = np.stack([terms[key] for key in keys]), np.stack([weights_of(key) for key in keys])
@@ -124,14 +126,15 @@ def _are_products(weights: Floats, least_weight: float) -> Bools:
     rows, columns = weights.sum(axis=2), weights.sum(axis=1)
     product = rows[:, :, None] * columns[:, None, :]
     is_near = (np.abs(weights - product) <= PRODUCT_TOLERANCE * product).all(axis=(1, 2))
-    n_seen = np.count_nonzero(rows, axis=1) * np.count_nonzero(columns, axis=1)
-    is_whole = np.count_nonzero(weights, axis=(1, 2)) == n_seen
+    # Tiny products could round to 0: all cells whose row and column have mass must have mass.
+    n_with_mass = np.count_nonzero(rows, axis=1) * np.count_nonzero(columns, axis=1)
+    is_whole = np.count_nonzero(weights, axis=(1, 2)) == n_with_mass
     least = least_weight * weights.max(axis=(1, 2), keepdims=True)
     return np.asarray(is_near & is_whole & ~((weights > 0) & (weights < least)).any(axis=(1, 2)))
 
 
 def _purify_stack(values: Floats, weights: Floats, scales: Floats) -> Iterable[PureTerm]:
-    """Yield pure pairs with certificates, by one sweep of means; values are (n_pairs, n_outputs, n_rows, n_columns)."""
+    """Yield pure pairs by one sweep, exact for products; values have shape (n_pairs, n_outputs, n_rows, n_columns)."""
     rows, columns = weights.sum(axis=2), weights.sum(axis=1)
     over_rows = _means_over_rows(values, rows)
     values = values - over_rows[:, :, None, :]
@@ -140,8 +143,17 @@ def _purify_stack(values: Floats, weights: Floats, scales: Floats) -> Iterable[P
     impurities = _impurities(values, weights, scales)
     empty_shares = 1.0 - np.count_nonzero(weights, axis=(1, 2)) / math.prod(weights.shape[1:])
     least_error = sum(weights.shape[1:]) * EPSILON
-    for place, (share, empty_share) in enumerate(zip(impurities.tolist(), empty_shares.tolist(), strict=True)):
-        certificate = TermCertificate(share, 0.0, 1, empty_share, "direct", 1, max(share, least_error))
+    for place, (slice_mean, empty_share) in enumerate(zip(impurities.tolist(), empty_shares.tolist(), strict=True)):
+        error = max(slice_mean, least_error)
+        certificate = TermCertificate(
+            slice_mean,
+            max_correlation=0.0,
+            n_components=1,
+            empty_share=empty_share,
+            method="direct",
+            iterations=1,
+            error=error,
+        )
         yield PureTerm(values[place], certificate, [over_rows[place], over_columns[place]])
 
 
@@ -195,7 +207,7 @@ def cascade(
     # of the term `below`; it is not called for the intercept.
     scales = np.max([largest(values) for values in terms.values()], axis=0)
     units = _units(scales)
-    pending = _scaled(terms, 1.0 / units)
+    pending = _scaled(terms, 1.0 / units)  # raw terms, to which what is taken out of the orders above is added
     keys = with_subsets(pending)
     remembered: dict[Key, Floats] = {}  # weights of pairs, which are asked for twice and computed once
 
@@ -208,19 +220,21 @@ def cascade(
         at_once = purify_product_pairs(pending, remembered_weights, scales / units, _VANISHING)
 
     def purify_one(key: Key, term: Floats) -> tuple[PureTerm, Projections]:
+        """Return a term purified and measured, and the projections that were taken out of it."""
         weights = remembered.pop(key) if key in remembered else weights_of(key)
-        if key in at_once:
+        if key in at_once:  # purified already, with other small pairs
             values, certificate, projections, _ = at_once.pop(key)
-            return PureTerm(values, certificate, []), projections
+            return PureTerm(values, certificate, []), projections  # passed on to the terms below, not kept
         weights = cut_weights(weights)
         solution, values = solve(term, weights, options), term.copy()
         take_out(values, solution.projections)
         certificate = measure(values, weights, scales / units, solution)
         return PureTerm(values, certificate, [], solution.trace), solution.projections
 
-    def is_large(key: Key) -> bool:
+    def is_large(key: Key) -> bool:  # so that threads pay
         return pending[key].size >= _CELLS_FOR_THREADS
 
+    # A generator of all terms; each stage of the progress takes as many as its order has.
     steps = descend(keys, in_turn(purify_one, n_jobs=n_jobs, is_large=is_large), pending, widen=widen)
     pure: dict[Key, PureTerm] = {}
     for order, n_terms in sorted(collections.Counter(map(len, keys)).items(), reverse=True):
@@ -245,8 +259,8 @@ def _scaled(terms: Mapping[Key, Floats], factors: Floats) -> dict[Key, Floats]:
 def _unscaled(pure: Mapping[Key, PureTerm], intercept: Floats, units: Floats) -> Cascade:
     """Return the result of a cascade in the units of the scores; raise NotPureError if some values are not finite."""
     terms = {key: term.values for key, term in pure.items()}
-    trace = next(iter(pure.values())).trace
-    bad = [key for key, values in terms.items() if not np.isfinite(largest(values)).all()]
+    trace = next(iter(pure.values())).trace  # of the first term, which has the highest order
+    bad = [key for key, values in terms.items() if not np.isfinite(largest(values)).all()]  # lowest order last
     if bad or not np.isfinite(intercept * units).all():
         raise NotPureError(
             f"scores and weights must allow finite pure terms, got NaN or infinity in term {bad[-1] if bad else ()}; "
@@ -269,7 +283,7 @@ def _with_errors_of_higher_orders(measured: Mapping[Key, TermCertificate]) -> di
 
 
 def cut_weights(weights: Floats) -> Floats:
-    """Return weights of sum 1; weights whose products with others would vanish become zero."""
+    """Return weights with zeros for those whose products with others would underflow."""
     is_negligible = weights < _VANISHING * weights.max()
     is_negligible &= weights > 0
     return np.where(is_negligible, 0.0, weights) if is_negligible.any() else weights
@@ -279,8 +293,8 @@ def measure(pure: Floats, weights: Floats, scales: Floats, solution: Solution) -
     """Return the certificate of one pure term, outputs first; `scales` are the largest scores of the outputs."""
     bin_masses = marginals(weights)
     is_complete = all(masses.all() for masses in bin_masses)
-    seen = weights if is_complete else weights[np.ix_(*(masses > 0 for masses in bin_masses))]
-    n_components = bin_components(seen)[0]
+    bins_with_mass = weights if is_complete else weights[np.ix_(*(masses > 0 for masses in bin_masses))]
+    n_components = bin_components(bins_with_mass)[0]
     certificate = TermCertificate(
         impurity=impurity(pure, weights, scales),
         max_correlation=solution.correlation,

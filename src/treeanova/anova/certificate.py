@@ -17,7 +17,7 @@ _MAX_LINES = 24  # of a printed certificate: a screen
 _ERROR_FACTOR = 1e3  # a term whose error is larger than this times the tolerance is not pure
 
 
-def _measured(number: float) -> float | None:  # None, which JSON has, for NaN, which says "not measured"
+def _measured(number: float) -> float | None:  # for JSON, which has no NaN: None instead of it, "not measured"
     return None if math.isnan(number) else number
 
 
@@ -204,7 +204,7 @@ class HigherCertificate:
             return f"accuracy of {tables} not measured, for lack of time: {correction}"
         return f"{tables} accurate to about {100 * self.table_error:.2g}% of the largest score: {correction}"
 
-    def _phrase_of_correction(self) -> str:
+    def _phrase_of_correction(self) -> str:  # which of these terms were purified on coarse cells, in words
         if not self.n_corrected:
             return "not corrected for dependence"
         orders = sorted(self.bins) or self.orders
@@ -411,19 +411,21 @@ class Certificate:
         """The term farthest from the tolerance, and what was measured on it."""
         return max(self.terms.items(), key=lambda item: self._excess(item[1]))
 
-    def _excess(self, term: TermCertificate) -> float:  # how far a term is from the tolerance; above 1 is not pure
-        excess = max(term.impurity / self.tol, (term.error or 0.0) / (_ERROR_FACTOR * self.tol))
-        return np.inf if np.isnan(excess) else excess
+    def _excess(self, term: TermCertificate) -> float:
+        """Return the impurity or the error of a term over what is allowed, the larger; above 1, it is not pure."""
+        excess = _worst([term.impurity / self.tol, (term.error or 0.0) / (_ERROR_FACTOR * self.tol)])
+        return np.inf if np.isnan(excess) else excess  # what was not measured comes before all else
 
     def of_terms(
-        self, names: Collection[tuple[Any, ...]], n_higher: int | None = None, *, has_rests: bool = False
+        self, names: Collection[tuple[Any, ...]], n_higher: int | None = None, *, has_unlisted: bool = False
     ) -> Certificate:
         """Return the certificate of a selection of terms: tables of `names`, `n_higher` terms at rows (None: all)."""
+        # `has_unlisted`: the sums of terms that are not listed stay too.
         terms = {key: term for key, term in self.terms.items() if key in names}
-        higher = self.higher  # `has_rests`: the sums of unlisted terms stay too
+        higher = self.higher
         if higher is not None and n_higher is not None:
             higher = dataclasses.replace(higher, n_terms=n_higher)
-        if higher is not None and not has_rests:
+        if higher is not None and not has_unlisted:
             higher = dataclasses.replace(higher, n_left_out=0, largest_missed=0.0)
         features = {name for key in names for name in key}
         aliases = tuple(group for group in self.aliases if len(features & set(group)) > 1)
@@ -440,10 +442,10 @@ class Certificate:
         split = [key for key in disconnected if not any(set(key) <= set(group) for group in self.aliases)]
         if not split:
             return aliased
-        which = f"{len(split):,} pairs, such as {label_of(split[0])}," if len(split) > 1 else label_of(split[0])
-        several = f"the support of {which} has several parts that no cell with mass connects"
-        unique = "differences between these parts are unique in the sum of the two main effects only"
-        return (*aliased, f"{several}: {unique}")
+        pairs = f"{len(split):,} pairs, such as {label_of(split[0])}," if len(split) > 1 else label_of(split[0])
+        fact = f"the support of {pairs} has several parts that no cell with mass connects"
+        consequence = "differences between these parts are unique in the sum of the two main effects only"
+        return (*aliased, f"{fact}: {consequence}")
 
     def __str__(self) -> str:
         of_sum = f"; sum of terms within {self.reconstruction_error:.1e} of the scores"
@@ -472,8 +474,8 @@ class Certificate:
     def _lines_of_table(self) -> list[str]:  # one line per term, at most a screen of the least pure
         shown = self.terms
         if len(shown) > _MAX_LINES:
-            worst = sorted(shown, key=lambda key: -self._excess(shown[key]))[:_MAX_LINES]
-            shown = {key: term for key, term in shown.items() if key in set(worst)}
+            least_pure = sorted(shown, key=lambda key: -self._excess(shown[key]))[:_MAX_LINES]
+            shown = {key: term for key, term in shown.items() if key in set(least_pure)}
         width = max([14, *(2 + len(label_of(key)) for key in shown)])
         header = f"{'term':<{width}}{'impurity':>10}{'max corr':>12}{'error':>10}{'parts':>7}{'empty':>8}  method"
         rows = [
@@ -484,21 +486,21 @@ class Certificate:
         if len(shown) < (n_terms := len(self.terms)):
             rows.append(f"the {len(shown)} least pure of {n_terms:,} terms with tables; `terms` has all of them")
         if self.higher is not None and not (self.higher.is_exact or self.higher.is_raw):
-            more = self.higher.table_error
-            above = "was not measured" if math.isnan(more) else f"adds up to about {more:.1e}"
-            rows.append(f"error: of purification alone; what the correction of higher orders leaves {above}")
+            table_error = self.higher.table_error
+            verdict = "was not measured" if math.isnan(table_error) else f"adds up to about {table_error:.1e}"
+            rows.append(f"error: of purification alone; what the correction of higher orders leaves {verdict}")
         return [header, *rows]
 
 
 def impurity(values: Floats, weights: Floats, scales: Floats) -> float:
-    """Return a term's largest weighted slice mean over the scale of its output; values have outputs first."""
-    worst = np.zeros(len(values))  # 0 for a scale of 0, NaN if a value is NaN
+    """Return a term's largest weighted slice mean over the largest score of its output, `scales`; outputs first."""
+    worst = np.zeros(len(values))  # per output; in the end 0 for a scale of 0, NaN if a value is NaN
     for axis in range(weights.ndim):
         worst = np.maximum(worst, largest(means_of_all_slices(values, weights, axis)))
     return float((worst * safe_inverse(scales)).max(initial=0.0)) + 0.0  # never -0.0
 
 
-def sentence_of_aliases(group: Sequence[str]) -> str:
+def sentence_of_aliases(group: Sequence[str]) -> str:  # for names of features that determine each other in the rows
     names = f"{', '.join(group[:-1])} and {group[-1]}"
     return (
         f"{names} determine each other in these data: the sum of their terms is unique, but its split between them "
@@ -511,6 +513,6 @@ def _worst(numbers: Iterable[float]) -> float:
     return float(np.max(np.fromiter(numbers, dtype=float), initial=0.0))
 
 
-def text_of_orders(orders: Sequence[int]) -> str:
+def text_of_orders(orders: Sequence[int]) -> str:  # from the first to the last, such as "orders 1 and 2"
     first, last = orders[0], orders[-1]
     return f"order {first}" if first == last else f"orders {first} {'and' if last == first + 1 else 'to'} {last}"

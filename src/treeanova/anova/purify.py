@@ -81,7 +81,7 @@ def _real_array(name: str, value: object) -> Floats:  # a copy in float64; raise
     return array.astype(np.float64, order="C")
 
 
-def checked_options(method: str, tol: object, max_iterations: object) -> Options:
+def checked_options(method: str, tol: object, max_iterations: object) -> Options:  # ValueError for a bad argument
     check_method(method)
     if not isinstance(tol, Real) or not 0.0 < float(tol) < np.inf:
         raise ValueError(f"`tol` must be a positive number, got {tol!r}; the default is 1e-10.")
@@ -231,7 +231,8 @@ def purify(
     result = cascade({all_axes: values}, lambda axes: marginal(cell_weights, axes), options)
     residual = values - result.intercept.reshape(-1, *[1] * len(all_axes))
     for axes, term in result.terms.items():
-        residual -= np.expand_dims(term, tuple(axis + 1 for axis in all_axes if axis not in axes))
+        missing_axes = tuple(axis + 1 for axis in all_axes if axis not in axes)  # after that of outputs
+        residual -= np.expand_dims(term, missing_axes)
     error = float((largest(residual) * safe_inverse(largest(values))).max())
     certificate = Certificate(result.measured, error, options.tol)
     if not certificate.tables_are_pure:

@@ -40,7 +40,7 @@ def marginals(weights: Floats) -> list[Floats]:  # masses of the bins, axis by a
     return [marginal(weights, [axis]) for axis in range(weights.ndim)]
 
 
-def outer(vectors: Sequence[Floats]) -> Floats:
+def outer(vectors: Sequence[Floats]) -> Floats:  # the product of one vector per axis, over all cells
     return functools.reduce(np.multiply.outer, vectors)
 
 
@@ -211,7 +211,7 @@ def maximal_correlation(weights: Floats) -> float:
         dense -= np.where(labels[:, None] == labels, np.outer(root, root) / component_mass[labels], 0.0)
         return float(np.sqrt(np.clip(scipy.linalg.eigvalsh(dense)[-1], 0.0, 1.0)))
 
-    def without_constants(vector: Floats) -> Floats:
+    def without_constants(vector: Floats) -> Floats:  # takes out functions that are constant on each component
         share = np.bincount(labels, root * vector) / component_mass
         return vector - root * share[labels]
 
@@ -305,7 +305,7 @@ def smallest_ritz_value(steps: Sequence[tuple[Any, Any]]) -> float:
 
 
 def sweep(values: Floats, projections: Projections, means_along: MeansAlong) -> float:
-    """Move all slice means from values to the projections, axis by axis, in place; return the largest mean moved."""
+    """Move all slice means (of `means_along`) from values to the projections, in place; return the largest moved."""
     moved = 0.0
     for axis, projection in enumerate(projections):
         means = means_along(values, axis=axis)
@@ -374,9 +374,10 @@ def _tie_projections(scores: Floats, projections: Projections, weights: Floats) 
             projection[output] += more[0]
     pure = scores.copy()
     take_out(pure, tied)
-    for output, scale in enumerate(largest(scores)):
-        one, means_along = slice(output, output + 1), functools.partial(means_of_all_slices, weights=weights)
-        polish(pure[one], [projection[one] for projection in tied], means_along, scale)
+    means_along = functools.partial(means_of_all_slices, weights=weights)
+    for i, scale in enumerate(largest(scores)):
+        this_output = slice(i, i + 1)  # a view, which is polished in place
+        polish(pure[this_output], [projection[this_output] for projection in tied], means_along, scale)
     for projection, tied_projection in zip(projections, tied, strict=True):
         projection[...] = tied_projection
 
@@ -390,11 +391,11 @@ def _preimage_of_least_norm(target: Floats, support: Ints, bin_masses: Sequence[
     tensor = np.zeros((1, *(len(masses) for masses in bin_masses)))
     flat = tensor.reshape(-1)
 
-    def fill(vector: Floats) -> None:
+    def fill(vector: Floats) -> None:  # sets `tensor` to φ, given φ √π on the support
         flat[:] = 0.0
         flat[support] = vector / root
 
-    def apply(vector: Floats) -> Floats:
+    def apply(vector: Floats) -> Floats:  # the matrix, P in the basis φ √π
         fill(vector)
         sweep_product(tensor, bin_masses)  # leaves the pure part, (1 - P) φ
         return vector - flat[support] * root
@@ -410,7 +411,8 @@ def extend_to_unseen(scores: Floats, projections: Projections, bin_masses: Seque
     seen = [np.flatnonzero(masses) for masses in bin_masses]
     unseen = [np.flatnonzero(masses == 0) for masses in bin_masses]
     for group in itertools.chain.from_iterable(itertools.combinations(axes, n) for n in axes[1:]):
-        # Over the cells whose bins in the group are unseen, projections of the axes outside the group are to be filled.
+        # In cells whose bins along the axes of a group are unseen, the projections along these axes are known; those
+        # along the other axes are filled.
         bins = [unseen[axis] if axis in group else seen[axis] for axis in axes]
         if not all(len(indices) for indices in bins):
             continue
@@ -443,24 +445,26 @@ class ObservedCells:
     shapes: tuple[tuple[int, ...], ...]  # of the projections
 
     @classmethod
-    def of(cls, weights: Floats) -> ObservedCells:  # the cells that have weight
+    def of(cls, weights: Floats) -> ObservedCells:
+        """Return the cells that have weight; slices are numbered axis by axis, in the order of their projections."""
         order = weights.ndim
         positions = np.flatnonzero(weights)
         masses = weights.ravel()[positions]
         roots = np.sqrt(masses)
         shapes = tuple(weights.shape[:axis] + weights.shape[axis + 1 :] for axis in range(order))
         slices_of_cells = np.empty((len(positions), order), dtype=np.int64)  # numbers of a cell's slices, one per axis
-        start, stride = 0, weights.size
+        start, stride = 0, weights.size  # the number of the axis's first slice; the step from bin to bin in memory
         for axis, size in enumerate(weights.shape):
             outer_stride, stride = stride, stride // size
+            # A slice's number is the position of its cells without the bin of this axis.
             slices_of_cells[:, axis] = start + positions // outer_stride * stride + positions % stride
             start += weights.size // size
-        has_mass = np.zeros(sum(map(math.prod, shapes)), dtype=bool)
+        has_mass = np.zeros(sum(map(math.prod, shapes)), dtype=bool)  # of each slice
         has_mass[slices_of_cells] = True
         columns = (np.cumsum(has_mass, dtype=np.int32) - 1)[slices_of_cells].ravel()
         scales = 1 / np.sqrt(np.bincount(columns, np.repeat(masses, order)))
         entries = np.repeat(roots, order) * scales[columns]
-        ends = np.arange(0, len(columns) + 1, order, dtype=np.int32)
+        ends = np.arange(0, len(columns) + 1, order, dtype=np.int32)  # each row of the matrix has one entry per axis
         matrix = scipy.sparse.csr_array((entries, columns, ends), shape=(len(positions), len(scales)))
         return cls(positions, roots, matrix, np.flatnonzero(has_mass), scales, shapes)
 
@@ -525,10 +529,10 @@ def slice_impurity(values: Floats, cells: Ints, weights: Floats, *, are_drawn: b
     squares = weights @ values**2
     worst = np.zeros(values.shape[1])
     for axis in range(cells.shape[1]):
-        numbers = np.zeros(len(cells), dtype=np.int64)  # of the rows' slices
-        for column in np.delete(cells, axis, axis=1).T:
-            numbers = numbers * (int(column.max(initial=0)) + 1) + column
-        slices = np.unique(numbers, return_inverse=True)[1].ravel()
+        slice_numbers = np.zeros(len(cells), dtype=np.int64)  # of each row, from its bins along the other axes
+        for bins in np.delete(cells, axis, axis=1).T:
+            slice_numbers = slice_numbers * (int(bins.max(initial=0)) + 1) + bins
+        slices = np.unique(slice_numbers, return_inverse=True)[1].ravel()  # without gaps
         worst = np.maximum(worst, _mean_square(values, slices, weights, are_drawn=are_drawn))
     return float(np.sqrt(np.divide(worst, squares, out=np.zeros_like(worst), where=squares > 0)).max(initial=0.0))
 

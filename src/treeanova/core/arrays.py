@@ -72,7 +72,7 @@ def single_threaded() -> contextlib.AbstractContextManager[Any]:  # a context in
 def number_cells(columns: Iterable[npt.NDArray[np.integer]], sizes: Sequence[int], n_rows: int) -> Ints:
     """Return the cell number of each row from its bins, a column per axis of a table; the last axis runs fastest."""
     cells = np.zeros(n_rows, dtype=np.int64)
-    for axis, (bins, size) in enumerate(zip(columns, sizes, strict=True)):
+    for axis, (bins, size) in enumerate(zip(columns, sizes, strict=True)):  # in place, for many rows
         if axis:
             cells *= size
             cells += bins
@@ -117,7 +117,7 @@ def _to_be_quoted(names: Sequence[str]) -> list[str]:
     starts = {start for name in names for start in _starts(name)}
     all_names = set(names)
 
-    def is_ambiguous(name: str) -> bool:
+    def is_ambiguous(name: str) -> bool:  # another name, a separator, and what a third name starts with
         endings = (name.removeprefix(start + SEPARATOR) for start in _starts(name)[:-1] if start in all_names)
         return any(ending in starts or not all_names.isdisjoint(_starts(ending)) for ending in endings)
 
@@ -157,13 +157,13 @@ def _where_it_differs(label: str, ordered: Sequence[str], n_characters: int) -> 
     """Return a label without the start and end that it shares with similar ones; empty if its start is unique."""
     # `ordered` are all labels, sorted: the neighbours of a label share the longest start with it.
     place = bisect.bisect_left(ordered, label)
-    alike = [*ordered[max(place - 1, 0) : place], *ordered[place + 1 : place + 2]]
-    start = max((_n_shared([label, other]) for other in alike), default=0)
+    neighbours = [*ordered[max(place - 1, 0) : place], *ordered[place + 1 : place + 2]]
+    start = max((_n_shared([label, other]) for other in neighbours), default=0)
     if len(label) <= n_characters or start < len(shortened(label, n_characters).partition("…")[0]):
         return ""
-    start -= _n_of_word(label[:start][::-1])
+    start -= _n_of_word(label[:start][::-1])  # reversed: the word in which the shared start ends is shown whole
     group = [other for other in ordered if other.startswith(label[:start])]
-    end = min(_n_shared([other[::-1] for other in group]), min(map(len, group)) - start)
+    end = min(_n_shared([other[::-1] for other in group]), min(map(len, group)) - start)  # reversed: the shared end
     distinctive = label[start : len(label) - end + _n_of_word(label[len(label) - end :])]
     n_shown = min(start, max(0, n_characters - 2 - len(distinctive)))
     return shortened(f"{label[:n_shown].rstrip()}…{distinctive}{'…' if end else ''}", n_characters)
@@ -171,8 +171,8 @@ def _where_it_differs(label: str, ordered: Sequence[str], n_characters: int) -> 
 
 def _n_of_word(text: str) -> int:
     """Return the length of the word that the text starts in, so that words are shown whole; 0 for a very long word."""
-    word = len(next(iter(re.findall(r"^[^\W_]*", text))))
-    return word if word <= _LONGEST_WORD else 0
+    length = len(next(iter(re.findall(r"^[^\W_]*", text))))
+    return length if length <= _LONGEST_WORD else 0
 
 
 def _n_shared(texts: Sequence[str]) -> int:  # characters at the start that all texts share

@@ -75,7 +75,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def _is_about(error: OSError, temporary: pathlib.Path) -> bool:
-    """Whether an error names the temporary file, or is a failed write, which names no file."""
+    """Whether an error is of writing the temporary file: it names that, or is a failed write, which names none."""
     return error.filename == os.fspath(temporary) or (error.filename is None and error.errno in _OF_WRITING)
 
 
@@ -99,7 +99,7 @@ def _lock(descriptor: int) -> bool:
         return True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:  # others come from some network file systems
+    except OSError as error:  # some network file systems have no locks, and raise other errors
         return not isinstance(error, BlockingIOError)
     return True
 
@@ -161,5 +161,5 @@ def is_same_file(first: pathlib.Path, second: pathlib.Path) -> bool:
     if first.exists() or second.exists():
         return first.is_file() and second.is_file() and first.samefile(second)
     # Some file systems cannot hold two files whose names differ only in case.
-    one, other = (unicodedata.normalize("NFC", os.path.realpath(path)).casefold() for path in (first, second))
-    return one == other
+    names = {unicodedata.normalize("NFC", os.path.realpath(path)).casefold() for path in (first, second)}
+    return len(names) == 1

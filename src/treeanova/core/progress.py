@@ -63,8 +63,8 @@ class Bar:
         with tqdm.get_lock():
             if self._is_closed:
                 return
-            name, last, last_total = self._stage
-            if (name, last_total) != (stage, total) or done < last or last >= last_total:
+            last_stage, last_done, last_total = self._stage
+            if (last_stage, last_total) != (stage, total) or done < last_done or last_done >= last_total:
                 self._begin_stage(stage, total)
             self._stage = (stage, done, total)
             if self._line is not None:
@@ -75,7 +75,7 @@ class Bar:
             if done >= total:
                 self._end_stage()
 
-    def _begin_stage(self, stage: str, total: int) -> None:
+    def _begin_stage(self, stage: str, total: int) -> None:  # starts its clock, and its line on a terminal
         if self._line is not None:  # a stage that did not come to its end
             self._end_stage()
         self._stage_start = self._clock()
@@ -86,7 +86,7 @@ class Bar:
             size = {"ncols": _width(self._stream), "nrows": 20}
             self._line = _Line(total=total, desc=text, file=self._stream, bar_format=form, leave=False, **size)
 
-    def _end_stage(self) -> None:
+    def _end_stage(self) -> None:  # clears its line or lets it stay, or writes that it is done to a log
         seconds = self._clock() - self._stage_start
         if self._line is not None:
             self._line.leave = self._keeps_lines and seconds >= _SLOW and not self._is_closed
@@ -107,7 +107,7 @@ class Bar:
         if self._line is not None:
             self._line.clear()
 
-    def close(self, *, is_done: bool = False) -> None:
+    def close(self, *, is_done: bool = False) -> None:  # clears the line; `is_done` if the work ended without an error
         if self._is_log and is_done and self._logged > _SLOW / 2:
             self._log("done")
         self._is_closed = True

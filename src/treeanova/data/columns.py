@@ -41,7 +41,7 @@ def encode(X: Any, schema: Schema) -> Floats:
                 f"column {feature.name!r} must have no missing values, got {is_missing.sum()} in {n_rows} rows; "
                 "the model's prediction for them is not defined."
             )
-        is_unseen = encoded == feature.n_categories
+        is_unseen = encoded == feature.n_categories  # the code after those of all categories
         if feature.is_category and not feature.accepts_unseen and is_unseen.any():
             raise ValueError(
                 f"column {feature.name!r} must hold categories of the model, got {column[is_unseen][0]!r}; the model's "
@@ -132,7 +132,7 @@ def as_table(data: Any) -> nw.DataFrame[Any]:
     return nw.from_native(data, eager_only=True)
 
 
-def rows_at(X: Any, row_index: npt.NDArray[np.int64]) -> Any:
+def rows_at(X: Any, row_index: npt.NDArray[np.int64]) -> Any:  # rows of a table or matrix by number, of the same type
     if scipy.sparse.issparse(X):
         return X.tocsr()[row_index]
     return nw.to_native(as_table(X)[row_index]) if nw.dependencies.is_into_dataframe(X) else np.asarray(X)[row_index]
@@ -142,7 +142,7 @@ def n_rows_of(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
-def _check_width(n_columns: int, schema: Schema) -> None:
+def _check_width(n_columns: int, schema: Schema) -> None:  # ValueError unless as many as the model has features
     if n_columns != len(schema.features):
         raise ValueError(
             f"`X` must have {len(schema.features)} columns, as the model was trained on, got {n_columns}; "
@@ -150,7 +150,7 @@ def _check_width(n_columns: int, schema: Schema) -> None:
         )
 
 
-def _not_in_memory_error(data: Any) -> TypeError:
+def _not_in_memory_error(data: Any) -> TypeError:  # for a path, a stream or a lazy frame
     kind = f"a {type(data).__name__} of batches" if isinstance(data, (list, tuple)) else type(data).__name__
     return TypeError(
         f"`X` must be rows in memory, a table or a matrix, got {kind}; make a data frame of it first, or write the "
@@ -455,17 +455,17 @@ def aligned(columns: Mapping[str, Sequence[Any]]) -> str:
     """Return columns as text, one line per row; columns of numbers are aligned to the right."""
     if not any(map(len, columns.values())):
         return "(no rows)"
-    padded = []
+    padded_columns = []
     for name, column in columns.items():
         cells = [_cell(name), *map(_cell, column)]
         width = max(map(len, cells))
         to_right = all(map(is_number, cells[1:]))
-        padded.append([cell.rjust(width) if to_right else cell.ljust(width) for cell in cells])
-    return "\n".join("  ".join(line).rstrip() for line in zip(*padded, strict=True))
+        padded_columns.append([cell.rjust(width) if to_right else cell.ljust(width) for cell in cells])
+    return "\n".join("  ".join(line).rstrip() for line in zip(*padded_columns, strict=True))
 
 
 def _cell(value: Any) -> str:
-    """Return a value as text, a dash for none; long names are cut in the middle."""
+    """Return a value as text, a dash for None and NaN; long texts are cut in the middle."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "–"
     if isinstance(value, float):
@@ -500,6 +500,7 @@ def as_rows(rows: Any, schema: Schema, *, name: str, backend: str | None = None)
                 f"{blanks_around(missing, named) or 'add them'}."
             )
         table = frame({key: [named[key]] for key in spelling}, backend)
+        # Without a data frame library, a list of one row, in the order of the model.
         return [[named[key] for key in spelling]] if isinstance(table, Table) else table
     data = _two_axes(rows, name)
     if not data.shape[0]:

@@ -57,7 +57,7 @@ def _as_dates(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.array([_utc_datetime(value) for value in values])
 
 
-def _utc_datetime(value: Any) -> np.datetime64:
+def _utc_datetime(value: Any) -> np.datetime64:  # of a date object of Python, pandas or numpy; not a time for None
     if value is None:
         return np.datetime64("NaT", "us")
     if getattr(value, "tzinfo", None) is not None:
@@ -147,7 +147,7 @@ def _contains_thresholds(column: npt.NDArray[Any], unit: str, thresholds: Floats
         return True
     ends = np.array([dates.min(), dates.max()], dtype="datetime64[us]").astype(np.int64) / _MICROSECONDS[unit]
     low, high = ends + (_DAYS_BEFORE_1970 if unit == "ordinal" else 0)
-    margin = max(high - low, _DAY / _MICROSECONDS[unit])
+    margin = max(high - low, _DAY / _MICROSECONDS[unit])  # at least a day
     return bool(((thresholds >= low - margin) & (thresholds <= high + margin)).all())
 
 

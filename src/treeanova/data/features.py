@@ -83,7 +83,7 @@ class Encoder(_Value, abc.ABC):
         """Return the column as float64; `name` is used in error messages."""
 
 
-def _check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:
+def _check_choice(field: str, value: str, choices: tuple[str, ...]) -> None:  # ValueError for a wrong option
     if value not in choices:
         raise ValueError(f"`{field}` of an encoder must be one of {', '.join(map(repr, choices))}, got {value!r}.")
 
@@ -96,15 +96,15 @@ def _as_float(column: npt.NDArray[Any], name: str, *, takes_underscores: bool = 
         column = column.copy()
         column[[is_missing(value) for value in column]] = None
     has_text = column.dtype.kind in "OSU"
-    sample = next((value for value in column if not _is_number(value, takes_underscores)), None) if has_text else None
-    if sample is not None:
-        raise TypeError(f"column {name!r} must hold numbers, got {sample!r}; {_remedy_for([sample])}.")
+    wrong = next((value for value in column if not _is_number(value, takes_underscores)), None) if has_text else None
+    if wrong is not None:
+        raise TypeError(f"column {name!r} must hold numbers, got {wrong!r}; {_remedy_for([wrong])}.")
     return np.asarray(column, dtype=np.float64)
 
 
-def _remedy_for(sample: Sequence[Any]) -> str:
+def _remedy_for(values: Sequence[Any]) -> str:
     """Return the remedy for an error about values that are not numbers; dates have one more."""
-    is_date = any(isinstance(value, dt.date | np.datetime64) for value in sample)
+    is_date = any(isinstance(value, dt.date | np.datetime64) for value in values)
     return f"convert it as for training{', or name it in `dates` of decompose()' if is_date else ''}"
 
 
@@ -152,11 +152,11 @@ def _column_as_float32(column: npt.NDArray[Any], name: str) -> npt.NDArray[np.fl
     """Cast a raw column to float32; TypeError for text and other objects unless all are missing."""
     if column.dtype.kind in "biuf":
         return as_float32(column)
-    sample = [value for value in column if not is_missing(value)]
-    if sample:
+    present = [value for value in column if not is_missing(value)]
+    if present:
         # XGBoost would use the codes of a category column as numbers, whatever its labels; they are unknown here.
         raise TypeError(
-            f"column {name!r} must hold numbers, because the model has no labels for it, got {sample[0]!r}; convert "
+            f"column {name!r} must hold numbers, because the model has no labels for it, got {present[0]!r}; convert "
             "it (categories to the codes used in training)."
         )
     return np.full(len(column), np.nan, dtype=np.float32)
@@ -194,6 +194,7 @@ class Numeric(Encoder):
         return _as_float(column, "") if is_numbers else column
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """Return the numbers as float64, NaN if missing; TypeError for others than `cast` allows."""
         if self.cast == "float32":
             single = _column_as_float32(column, name)
             # Large integers would be rounded twice if they were cast to float64 first.
@@ -249,7 +250,7 @@ class IntegerCategory(Encoder):
         else:
             sorted_codes = np.array(self.codes, dtype=np.float64)
             position = np.searchsorted(sorted_codes, truncated)
-            is_code &= np.append(sorted_codes, np.nan)[position] == truncated
+            is_code &= np.append(sorted_codes, np.nan)[position] == truncated  # NaN: above the largest code
         return np.where(is_absent, np.nan, np.where(is_code, position, float(self.n_categories)))
 
 
@@ -324,12 +325,13 @@ class Labels(Encoder):
         return np.where(is_null, np.nan, column)
 
     @property
-    def _has_float_labels(self) -> bool:
+    def _has_float_labels(self) -> bool:  # as values; scikit-learn then compares all numbers as floats
         is_float = (isinstance(label, float) for label in self.names)
         return self.spelling == "value" and not self.numbers_are_codes and any(is_float)
 
     def _check_large_integers(self, pairs: Sequence[tuple[Any, bool]], name: str) -> None:
-        """Raise TypeError for integers that scikit-learn may turn into other floats; pairs say which are missing."""
+        """Raise TypeError for integers that scikit-learn may turn into other floats."""
+        # `pairs` are distinct values, and whether they mean missing.
         if self.numbers_are_codes or not any(isinstance(label, (int, float)) for label in self.names):
             return
         lost = next((value for value, is_absent in pairs if not is_absent and _is_changed_by_float(value)), None)
@@ -341,7 +343,7 @@ class Labels(Encoder):
             )
 
     def _check_types(self, unseen: Sequence[Any], name: str) -> None:
-        """Raise TypeError if a value differs from a label only in its type: "3" and 3 are the same number."""
+        """Raise TypeError if an unseen value differs from a label only in its type: "3" and 3 are the same number."""
         labels = {_spelled_number(label): label for label in self.names}
         for value in unseen:
             number = _spelled_number(value)
@@ -381,14 +383,14 @@ def _is_changed_by_float(value: Any) -> bool:
     return is_large and int(float(value)) != int(value)
 
 
-def _ambiguous_numbers_error(column: npt.NDArray[Any], name: str) -> TypeError:
+def _ambiguous_numbers_error(column: npt.NDArray[Any], name: str) -> TypeError:  # for codes, or labels, in a table
     return TypeError(
         f"column {name!r} must hold categories, got plain numbers ({column.dtype}), which could be codes or labels; "
         "pass it as a category column of a table, as in training."
     )
 
 
-def _check_numbers_or_text(column: npt.NDArray[Any], name: str) -> None:
+def _check_numbers_or_text(column: npt.NDArray[Any], name: str) -> None:  # TypeError for dates and others
     if column.dtype.kind not in "biufOSU":
         raise TypeError(f"column {name!r} must hold numbers or text, got {column.dtype}; convert it as in training.")
 
@@ -465,7 +467,7 @@ def is_missing(value: object) -> bool:
     """Whether a raw value is None, NaN, pandas' NA or NaT."""
     if value is None or type(value).__name__ in {"NAType", "NaTType"}:
         return True
-    differs = value != value  # noqa: PLR0124  an array if the value is one
+    differs = value != value  # noqa: PLR0124  only NaN does; an array if the value is one
     return isinstance(differs, (bool, np.bool_)) and bool(differs)
 
 
@@ -546,11 +548,11 @@ def check_texts(schema: Schema) -> None:
 def have_same_categories(old: Schema, new: Schema) -> bool:
     """Whether the categories of all features have the same codes in two schemas."""
     pairs = zip(old.features, new.features, strict=True)
-    return all(_have_same_codes(one.encoder.labels, other.encoder.labels) for one, other in pairs)
+    return all(_have_same_codes(feature.encoder.labels, renewed.encoder.labels) for feature, renewed in pairs)
 
 
 def _have_same_codes(labels: Sequence[Hashable] | None, other_labels: Sequence[Hashable] | None) -> bool:
-    """Whether categories have the same codes by both lists of labels: equal ones, or the codes as one of them."""
+    """Whether categories have the same codes by both lists of labels: they are equal, or one only has the codes."""
     if labels is None or other_labels is None or labels == other_labels:
         return True
     return len(labels) == len(other_labels) and tuple(range(len(labels))) in (labels, other_labels)
@@ -563,6 +565,7 @@ def recoded_column(column: Floats, old: Feature, new: Feature, *, unseen_by_both
     if old_labels is None or new_labels is None or _have_same_codes(old_labels, new_labels):
         return column
     positions = {label: float(code) for code, label in enumerate(new_labels)}
+    # What was unseen by `old`, whose code comes after all categories, may be one of the new labels: NaN if not known.
     unseen = np.nan if set(new_labels) - set(old_labels) and not unseen_by_both else float(len(new_labels))
     new_codes = np.array([*(positions.get(label, float(len(new_labels))) for label in old_labels), unseen])
     is_present = ~np.isnan(column)

@@ -78,20 +78,20 @@ def _kind_of(path: pathlib.Path) -> str:
     return kind
 
 
-def _unpacked_bytes(path: pathlib.Path) -> bytes:
+def _unpacked_bytes(path: pathlib.Path) -> bytes:  # of a file, unpacked if its suffix is that of a compression
     content, unpack = path.read_bytes(), _PACKED.get(path.suffix.lower())
     return content if unpack is None else unpack(content)
 
 
-def _is_utf8(path: pathlib.Path) -> bool:
+def _is_utf8(path: pathlib.Path) -> bool:  # or cannot be unpacked, which is another fault
     try:
         _unpacked_bytes(path).decode("utf-8")
-    except Exception as error:  # noqa: BLE001  if it cannot be unpacked, that is another fault
+    except Exception as error:  # noqa: BLE001  each compression has errors of its own
         return not isinstance(error, UnicodeDecodeError)
     return True
 
 
-def _unpack_zstandard(content: bytes) -> bytes:
+def _unpack_zstandard(content: bytes) -> bytes:  # by the first library that is installed
     for name in ("compression.zstd", "zstandard", "pyarrow"):
         try:
             module = importlib.import_module(name)
@@ -213,18 +213,19 @@ def _csv_by_polars(content: bytes, separator: str, names: list[str], text_column
     """Read CSV without its header; `names` are those of its columns, of which `text_columns` stay text."""
     polars = importlib.import_module("polars")
 
-    def read(words: list[str]) -> Any:
-        types = dict.fromkeys(words, polars.String)
+    def read(as_text: list[str]) -> Any:  # with these columns as text
+        types = dict.fromkeys(as_text, polars.String)
         options = {"has_header": False, "new_columns": names, "schema_overrides": types, "infer_schema_length": None}
         return polars.read_csv(content, separator=separator, **options)
 
     try:
         return read(text_columns)
     except polars.exceptions.ComputeError:  # it took a column for whole numbers that it cannot read, such as 40 digits
-        return read(names)
+        return read(names)  # all columns as text
 
 
 def _csv_by_pyarrow(content: bytes, separator: str, names: list[str], text_columns: list[str]) -> Any:
+    """Read CSV without its header, like `_csv_by_polars`."""
     pyarrow, module = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.csv")
     block = min(max(len(content), 1 << 20), 2**31 - 1)  # types are guessed from the first block
     return module.read_csv(
@@ -238,7 +239,7 @@ def _csv_by_pyarrow(content: bytes, separator: str, names: list[str], text_colum
 
 
 def _csv_by_pandas(content: bytes, separator: str, names: list[str], text_columns: list[str]) -> Any:
-    del text_columns  # all of it: pandas would read words such as NA as missing in text too
+    del text_columns  # all columns stay text: pandas would read words such as NA as missing in text too
     return importlib.import_module("pandas").read_csv(
         io.BytesIO(content), sep=separator, header=None, names=names, index_col=False, dtype=object, na_filter=False
     )
@@ -251,7 +252,7 @@ _CSV_READERS: dict[str, Callable[[bytes, str, list[str], list[str]], Any]] = {
 }
 
 
-def _read_jsonl(path: pathlib.Path, library: str, _: Callable[[str], bool]) -> Any:
+def _read_jsonl(path: pathlib.Path, library: str, _: Callable[[str], bool]) -> Any:  # a row of JSON per line
     content = io.BytesIO(_unpacked_bytes(path))
     if library == "polars":
         return importlib.import_module("polars").read_ndjson(content, infer_schema_length=None)
@@ -261,7 +262,7 @@ def _read_jsonl(path: pathlib.Path, library: str, _: Callable[[str], bool]) -> A
     return importlib.import_module("pandas").DataFrame(rows)
 
 
-def _read_feather(path: pathlib.Path, library: str, _: Callable[[str], bool]) -> Any:
+def _read_feather(path: pathlib.Path, library: str, _: Callable[[str], bool]) -> Any:  # as a data frame of the library
     if library == "polars":
         return importlib.import_module("polars").read_ipc(path)
     if library == "pyarrow":
@@ -301,7 +302,7 @@ def _has_labels(feature: Feature) -> bool:
     return feature.is_category or getattr(feature.encoder, "names", None) is not None
 
 
-def some_names(names: Sequence[str], max_names: int = 12) -> str:
+def some_names(names: Sequence[str], max_names: int = 12) -> str:  # for messages; the number of all if cut short
     shown = ", ".join(names[:max_names])
     return f"{shown}, … ({len(names)} in all)" if len(names) > max_names else shown
 
@@ -349,13 +350,14 @@ def _feature_column(column: nw.Series[Any], feature: Feature, library: str) -> n
             return dates
         words = [(cell, str(cell).strip()) for cell in raw_column(column)]
         cells = [None if is_missing(cell) or word in MISSING_WORDS else cell for cell, word in words]
-        parsings = (read(cells) for read in (_as_floats, _as_booleans))
+        parsings = (parse(cells) for parse in (_as_floats, _as_booleans))  # None for one that does not fit
         values = next((values for values in parsings if values is not None), None)
         if values is not None:
             return _series(column.name, _with_nan(values), library)
         return _series(column.name, cells, library) if column.dtype == nw.String else column  # no missing words
     cells = raw_column(column).tolist()
     texts = {cell for cell in cells if isinstance(cell, str)}
+    # A word such as NA means missing unless the model has it as a label.
     not_labels = [word for word in MISSING_WORDS if word in texts and _share_known([word], feature) < 1]
     with_none = [None if is_missing(cell) or cell in not_labels else cell for cell in cells]
     reading = _best_reading(with_none, feature)
@@ -400,10 +402,10 @@ def _iso_dates(column: nw.Series[Any], library: str) -> nw.Series[Any] | None:
         dates = [None if cell is None else dt.datetime.fromisoformat(cell) for cell in cells]
     except ValueError:
         return None
-    plain = [
+    dates_in_utc = [
         date if date is None or date.tzinfo is None else date.astimezone(dt.UTC).replace(tzinfo=None) for date in dates
     ]
-    return nw.new_series(column.name, plain, nw.Datetime("us"), backend=library)  # type: ignore[arg-type]
+    return nw.new_series(column.name, dates_in_utc, nw.Datetime("us"), backend=library)  # type: ignore[arg-type]
 
 
 def _readings(cells: list[Any]) -> Iterator[Reading]:
@@ -419,7 +421,7 @@ def _readings(cells: list[Any]) -> Iterator[Reading]:
         yield _with_nan(floats)
 
 
-def _with_nan(numbers: Sequence[float | None]) -> Floats:
+def _with_nan(numbers: Sequence[float | None]) -> Floats:  # in place of None
     return np.array([np.nan if number is None else number for number in numbers], dtype=np.float64)
 
 
@@ -442,10 +444,10 @@ def _as_booleans(cells: list[Any]) -> list[bool | None] | None:
 
 
 def _share_known(reading: Reading, feature: Feature) -> float:
-    """Return the share of distinct values that a feature's encoder knows; -1 if it refuses them."""
+    """Return the share of distinct values that a feature's encoder knows, 1 without values; -1 if it refuses them."""
     if isinstance(reading, np.ndarray):
         column: npt.NDArray[Any] = np.unique(reading[~np.isnan(reading)])
-    else:
+    else:  # the type is part of the key, because True == 1
         column = object_column(list({(type(cell), cell): cell for cell in reading if cell is not None}.values()))
     try:
         encoded = feature.encoder.encode(feature.encoder.of_table(column, feature.name), feature.name)
@@ -525,6 +527,7 @@ def _check_numbers_in_text(columns: Sequence[nw.Series[Any]], schema: Schema) ->
 
 
 def read_column(path: str | os.PathLike[str], name: str, *, library: str | None = None) -> npt.NDArray[Any]:
+    """Return one column of a file, by its name, as numpy; its type is guessed from its cells."""
     table = nw.from_native(read_table(path, library=library), eager_only=True)
     return raw_column(_column_named(table, name, path))
 
@@ -538,6 +541,7 @@ def read_labels(path: str | os.PathLike[str], name: str, *, library: str | None 
 
 
 def _column_named(table: nw.DataFrame[Any], name: str, path: str | os.PathLike[str]) -> nw.Series[Any]:
+    """Return a column of the table that a file holds; ValueError, which names the file, if it has none."""
     if name not in table.columns:
         remedy = blanks_around([name], table.columns) or "check its name"
         raise ValueError(

@@ -48,7 +48,7 @@ _HEAD_ROWS = 10_000  # of the first rows that an engine is asked for
 _MERGED_AT_ONCE = 64  # neighbouring partitions of Spark, so that no task holds the tables of all
 
 
-def _pyarrow(module: str = "") -> Any:
+def _pyarrow(module: str = "") -> Any:  # pyarrow, or its module such as ".fs"
     try:
         return importlib.import_module(f"pyarrow{module}")
     except ImportError as error:
@@ -78,7 +78,7 @@ class Files(Batches):
     selection: Selection = ALL_COLUMNS
 
     @functools.cached_property
-    def n_rows(self) -> int | None:
+    def n_rows(self) -> int | None:  # of all files; None if the footer of one does not state it
         counts = self._n_rows_by_file
         return None if None in counts else sum(count for count in counts if count is not None)
 
@@ -91,7 +91,7 @@ class Files(Batches):
                 counts.append(int(fragment.count_rows()) if hasattr(fragment, "row_groups") else None)
         return counts
 
-    def reads(self, file: pathlib.Path) -> bool:
+    def reads(self, file: pathlib.Path) -> bool:  # whether `file` is one of them, or would be once it is written
         systems = ((fragment, getattr(fragment, "filesystem", None)) for fragment in self.fragments)
         local = (fragment for fragment, system in systems if getattr(system, "type_name", "") == "local")
         is_fragment = any(is_same_file(file, pathlib.Path(fragment.path)) for fragment in local)
@@ -111,14 +111,14 @@ class Files(Batches):
         table = _pyarrow().concat_tables(tables, promote_options="permissive")
         return nw.from_native(table.column(name), series_only=True)
 
-    def _file_name(self, number: int) -> str:
+    def _file_name(self, number: int) -> str:  # for messages
         return str(getattr(self.fragments[number], "path", "") or f"part {number + 1}")
 
-    def _first_table(self) -> Any:
+    def _first_table(self) -> Any:  # with rows and all columns; None without
         all_tables = (self._read_tables(number, self._schema_of(number)[1]) for number in range(len(self.fragments)))
         return next((table for tables in all_tables for table in tables if n_rows_of(table)), None)
 
-    def _read_batches(self) -> Iterator[Batch]:
+    def _read_batches(self) -> Iterator[Batch]:  # file by file, with the columns that the selection needs
         first_row = 0
         for number, n_rows in enumerate(self._n_rows_by_file):
             if n_rows == 0:
@@ -164,7 +164,7 @@ class Files(Batches):
 def parquet_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Files:
     """Return the rows of Parquet files: a path, a folder, a pattern such as ``year/*.parquet``, or a list of these."""
     locations = [os.fspath(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
-    files = [path for each in locations for path in _parquet_paths(each)]
+    files = [path for location in locations for path in _parquet_paths(location)]
     pyarrow, dataset = _pyarrow(), _pyarrow(".dataset")
     texts: dict[str, list[str]] = {}
     folders = (folder.partition("=") for path in files for folder in path.parts[:-1] if "=" in folder)
@@ -172,13 +172,14 @@ def parquet_files(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str
         texts.setdefault(urllib.parse.unquote(name), []).append(urllib.parse.unquote(text))
     partitions = []
     for name, name_texts in texts.items():
-        stated = (text for text in name_texts if text != _NO_VALUE)
+        stated = (text for text in name_texts if text != _NO_VALUE)  # which stands for a missing value
         is_whole = all(text.removeprefix("-").isdecimal() and str(int(text)) == text for text in stated)
         partitions.append(pyarrow.field(name, pyarrow.int64() if is_whole else pyarrow.string()))
     partitioning = dataset.partitioning(pyarrow.schema(partitions), flavor="hive")
     filesystem, file_format = _pyarrow(".fs").LocalFileSystem(), dataset.ParquetFileFormat()
-    make, parse = file_format.make_fragment, partitioning.parse
-    fragments = [make(str(path), filesystem, parse(path.as_posix())) for path in files]
+    expressions = (partitioning.parse(path.as_posix()) for path in files)  # the values that names of folders state
+    pairs = zip(files, expressions, strict=True)
+    fragments = [file_format.make_fragment(str(path), filesystem, expression) for path, expression in pairs]
     return Files(fragments, partitions=partitions, locations=locations)
 
 
@@ -205,7 +206,7 @@ def would_read(location: str, file: pathlib.Path) -> bool:
     return is_same_file(file, source)
 
 
-def _is_pattern(path: str) -> bool:
+def _is_pattern(path: str) -> bool:  # rather than a file that has such a character in its name
     return glob.has_magic(path) and not pathlib.Path(path).exists()
 
 
@@ -297,7 +298,7 @@ class DaskTable(Batches):
             return list(self.table.to_delayed())
         return list(self.table[[self.table.columns[names.index(name)] for name in columns]].to_delayed())
 
-    def _read_batches(self) -> Iterator[Batch]:
+    def _read_batches(self) -> Iterator[Batch]:  # partition by partition, computed one at a time
         for number, partition in enumerate(self.partitions()):
             yield from streams.cut_into_batches([partition.compute()], f"partition {number}", number)
 
@@ -310,7 +311,8 @@ class DaskTable(Batches):
         merge_two = delayed(functools.partial(merge_by_name, merge=merge))
         while len(results) > 1:
             pairs = itertools.zip_longest(results[::2], results[1::2])
-            results = [one if two is None else merge_two(one, two) for one, two in pairs]
+            # Of an odd number, the last one waits for the next level.
+            results = [first if second is None else merge_two(first, second) for first, second in pairs]
         return results[0].compute()
 
     def mapped(self, work: Map, names: Iterable[str]) -> Any:
@@ -327,6 +329,7 @@ class DaskTable(Batches):
 
 
 def _work_on_partition(shared: tuple[Work, Selection], table: Any, number: int) -> Mapping[str, bytes]:
+    """Return the named parts that `work` counts in one Dask partition; runs in a worker."""
     work, selection = shared
     return work(batches_of_part([table], number, selection))
 
@@ -352,14 +355,15 @@ class SparkTable(Batches):
     def _first_table(self) -> Any:
         return self.table.limit(_HEAD_ROWS).toArrow()
 
-    def _selected_table(self) -> Any:
+    def _selected_table(self) -> Any:  # the same rows with the columns to read, lazily
         escaped = (name.replace("`", "``") for name in self.selection.names_to_read(self.table.columns))
         return self.table.select(*(f"`{name}`" for name in escaped))
 
-    def _read_batches(self) -> Iterator[Batch]:
+    def _read_batches(self) -> Iterator[Batch]:  # of rows that come through the driver
         pyarrow = importlib.import_module("pyarrow")
         rows = self._selected_table().toLocalIterator()
         schema = self._selected_table().limit(0).toArrow().schema
+        # Lists of rows until one is empty.
         chunks = iter(lambda: [row.asDict() for row in itertools.islice(rows, ROWS_PER_BATCH)], [])
         return streams.cut_into_batches(pyarrow.Table.from_pylist(chunk, schema) for chunk in chunks)
 
@@ -394,7 +398,7 @@ Distributed = DaskTable | SparkTable
 def _spark_worker(work: Work, selection: Selection) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """Return a function for Spark's `mapInArrow`: it counts a partition and yields a row for each named part."""
 
-    def count(batches: Iterator[Any]) -> Iterator[Any]:
+    def count(batches: Iterator[Any]) -> Iterator[Any]:  # takes a partition's batches of Arrow, yields rows of parts
         number = importlib.import_module("pyspark").TaskContext.get().partitionId()
         for name, payload in work(batches_of_part(streams.tables_of_arrow_batches(batches), number, selection)).items():
             yield _part_row(name, payload, number)
@@ -405,7 +409,7 @@ def _spark_worker(work: Work, selection: Selection) -> Callable[[Iterator[Any]],
 def _spark_merger(merge: Merge) -> Callable[[Any], Any]:
     """Return a function for Spark's `applyInArrow`: it merges a table of parts of one name to one row."""
 
-    def merge_group(table: Any) -> Any:
+    def merge_group(table: Any) -> Any:  # takes parts of one name, returns one row
         payloads = (scalar.as_py() for scalar in table["part"])
         row = _part_row(table["name"][0].as_py(), functools.reduce(merge, payloads), table["place"][0].as_py())
         return importlib.import_module("pyarrow").Table.from_batches([row])
@@ -424,7 +428,7 @@ def _part_row(name: str, payload: bytes, partition: int) -> Any:
 def _spark_mapper(work: Map, names: Sequence[str], unused: Sequence[str]) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """Return a function for Spark's `mapInArrow`: it yields the columns of `work`, then `unused` ones unchanged."""
 
-    def explain(batches: Iterator[Any]) -> Iterator[Any]:
+    def explain(batches: Iterator[Any]) -> Iterator[Any]:  # takes a partition's batches of Arrow, yields others
         pyarrow = importlib.import_module("pyarrow")
         for table in streams.tables_of_arrow_batches(batches):
             columns = [*map(pyarrow.array, work(table).values()), *(table[name] for name in unused)]
@@ -438,7 +442,7 @@ def lazy_frame(frame: Any) -> Stream:
     if not hasattr(frame, "collect_batches"):
         raise ImportError("reading a LazyFrame in batches needs polars 1.34 or later; update it, or pass X.collect().")
 
-    def read(columns: Sequence[str] | None) -> Iterable[Any]:
+    def read(columns: Sequence[str] | None) -> Iterable[Any]:  # computes these columns, None for all
         selected = frame if columns is None else frame.select(columns)
         return selected.collect_batches(chunk_size=streams.ROWS_PER_BATCH)
 
@@ -463,7 +467,7 @@ def _scanned_files(frame: Any) -> list[pathlib.Path]:
 def duckdb_relation(relation: Any) -> Stream:
     """Return the rows of a DuckDB relation, whose query runs anew each time."""
 
-    def read(columns: Sequence[str] | None) -> Iterator[Any]:
+    def read(columns: Sequence[str] | None) -> Iterator[Any]:  # runs the query for these columns, None for all
         escaped = (name.replace('"', '""') for name in columns or ())
         selected = relation if columns is None else relation.project(", ".join(f'"{name}"' for name in escaped))
         reader = selected.to_arrow_reader if hasattr(selected, "to_arrow_reader") else selected.fetch_record_batch

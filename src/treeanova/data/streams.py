@@ -53,7 +53,7 @@ class Batch(NamedTuple):
     def n_rows(self) -> int:
         return n_rows_of(self.table)
 
-    def encoded(self, schema: Schema) -> Floats:
+    def encoded(self, schema: Schema) -> Floats:  # errors name the batch's source
         with naming(self.source):
             return encode(self.table, schema)
 
@@ -143,7 +143,7 @@ class Batches(abc.ABC):
 
     def head(self, schema: Schema | None = None) -> Any:
         """Return the first table that has rows, with all columns that may be the model's; None without rows."""
-        table, reserved = self._first_table(), self.selection.reserved
+        table, reserved = self._first_table(), self.selection.reserved  # columns with another role are left out
         if table is None or not n_rows_of(table):
             return None
         if not reserved or not nw.dependencies.is_into_dataframe(table):
@@ -210,7 +210,7 @@ def _check_kinds(batch: Batch, schema: Schema | None, kinds: dict[str, tuple[str
         first_kind, source = kinds.get(feature.name, ("", ""))
         if kind == first_kind:
             continue
-        values = raw_column(column)
+        values = raw_column(column)  # all missing: of any kind
         if np.isnan(values).all() if values.dtype.kind == "f" else all(map(is_missing, values)):
             continue
         if first_kind:
@@ -255,7 +255,7 @@ class Stream(Batches):
     def reads(self, file: pathlib.Path) -> bool:
         return any(is_same_file(file, source) for source in self.files())
 
-    def _first_table(self) -> Any:
+    def _first_table(self) -> Any:  # with rows; None without
         if self.preview is not None:
             return self.preview()
         return next((table for table in self.read(None) if n_rows_of(table)), None)
@@ -266,6 +266,7 @@ class Stream(Batches):
 
 def cut_into_batches(tables: Iterable[Any], source: str = "batch {}", partition: int = 0) -> Iterator[Batch]:
     """Yield tables as batches, long ones in pieces; `source` names each in errors, with {} for its number."""
+    # `partition` is the number of the part of the data in which rows are counted; 0 if these are all.
     frames = (as_frame(table, source.format(i)) for i, table in enumerate(tables, start=1))
     first_row = 0
     for i, table in enumerate(itertools.chain.from_iterable(map(_pieces_of_table, frames)), start=1):
@@ -273,12 +274,12 @@ def cut_into_batches(tables: Iterable[Any], source: str = "batch {}", partition:
         first_row += n_rows_of(table)
 
 
-def is_frame_or_matrix(entry: Any) -> bool:
+def is_frame_or_matrix(entry: Any) -> bool:  # an item of a user's list or iterator
     is_matrix = scipy.sparse.issparse(entry) or (isinstance(entry, np.ndarray) and entry.ndim == 2)
     return is_matrix or nw.dependencies.is_into_dataframe(entry) or _is_arrow_batch(entry)
 
 
-def _is_arrow_batch(entry: Any) -> bool:
+def _is_arrow_batch(entry: Any) -> bool:  # without an import of pyarrow: if it is one, that is there
     pyarrow = sys.modules.get("pyarrow")
     return pyarrow is not None and isinstance(entry, pyarrow.RecordBatch)
 
@@ -305,7 +306,7 @@ def _pieces_of_table(table: Any) -> Iterator[Any]:
         yield some_rows(table, start, min(start + ROWS_PER_BATCH, n_rows))
 
 
-def some_rows(table: Any, start: int, stop: int) -> Any:
+def some_rows(table: Any, start: int, stop: int) -> Any:  # of any table or matrix, by position
     if hasattr(table, "iloc"):
         return table.iloc[start:stop]
     return table.slice(start, stop - start) if hasattr(table, "slice") else table[start:stop]
@@ -317,9 +318,9 @@ def frames_in_list(frames: Sequence[Any]) -> Stream:
 
 def read_once(tables: Iterable[Any]) -> Stream:
     """Return a stream that can be read once; its preview puts back the tables that it has taken."""
-    remaining = [iter(tables)]
+    remaining = [iter(tables)]  # empty once it has been read
 
-    def read(_: Sequence[str] | None = None) -> Iterator[Any]:
+    def read(_: Sequence[str] | None = None) -> Iterator[Any]:  # all columns, whatever is asked for
         if not remaining:
             raise ValueError(
                 "`X` must be readable more than once here, got a stream that has been read; pass a list of frames, or "
@@ -327,7 +328,7 @@ def read_once(tables: Iterable[Any]) -> Stream:
             )
         return remaining.pop()
 
-    def preview() -> Any:
+    def preview() -> Any:  # the first table that has rows
         tables, taken = read(), list[Any]()
         for table in tables:
             taken.append(as_frame(table, f"batch {len(taken) + 1}"))

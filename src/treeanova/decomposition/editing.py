@@ -679,7 +679,7 @@ class Editing(Answers):
 
     def _certificate_of(self, terms: TermSet) -> Certificate:
         names = {self._names(key) for key in terms.effects.terms}
-        return self.certificate.of_terms(names, len(terms.keys_at_rows), has_rests=bool(terms.unlisted_orders))
+        return self.certificate.of_terms(names, len(terms.keys_at_rows), has_unlisted=bool(terms.unlisted_orders))
 
     def _after(
         self,

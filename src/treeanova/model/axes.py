@@ -77,6 +77,7 @@ class Lookup:
         """Return the bin of each value, the number of bounds below it, like numpy.searchsorted; any bin for NaN."""
         codes = np.empty(len(column), dtype=np.int32)
         several = self.has_several if self.has_several.any() else None
+        # The bin is the number of bounds before a value's cell, plus 1 if the value is above the bound in the cell.
         for start in range(0, len(column), _CHUNK):
             values, chunk = column[start : start + _CHUNK], codes[start : start + _CHUNK]
             cells = self.cells(values)
@@ -263,14 +264,15 @@ class IntervalAxis(Axis):
 
     @functools.cached_property
     def labels(self) -> tuple[str, ...]:
+        # ≤ 1, (1, 2], > 2; if the bounds are the last floats before these numbers, < 1, [1, 2), ≥ 2.
         dates = date_texts(self.bounds, self.date_unit) if self.date_unit else None
         ends = short_ends(self.bounds) if dates is None else [End(text, excluded=False) for text in dates]
         inner = [f"{low.as_lower}, {high.as_upper}" for low, high in itertools.pairwise(ends)]
-        signs = [("<", "≥") if end.excluded else ("≤", ">") for end in ends]
+        signs = [("<", "≥") if end.excluded else ("≤", ">") for end in ends]  # of values below and above each end
         names = [f"{signs[0][0]} {ends[0].text}", *inner, f"{signs[-1][1]} {ends[-1].text}"] if ends else ["all"]
         return _with_extra(names, self.missing_bin, "missing")
 
-    def index(self, column: Floats) -> BinIndices:
+    def index(self, column: Floats) -> BinIndices:  # the bin of each value; a lookup table pays for many values only
         table = self._lookup if len(column) >= FEWEST_VALUES else None
         codes = np.searchsorted(self.bounds, column).astype(np.int32) if table is None else table.index(column)
         missing = np.isnan(column)
@@ -285,14 +287,14 @@ class IntervalAxis(Axis):
     def examples(self) -> Floats:
         return np.concatenate([self.bounds, [np.inf], np.full(self.n_extra, np.nan)])
 
-    def coarsened(self, bins: Ints) -> IntervalAxis:
+    def coarsened(self, bins: Ints) -> IntervalAxis:  # `bins` has the merged bin of each bin
         if not np.isin(np.diff(bins[: self.n_regular]), [0, 1]).all():
             raise ValueError(f"neighbouring intervals of {self.name!r} must be merged in order, got bins {bins}.")
-        ends = np.flatnonzero(np.diff(bins[: self.n_regular]))
+        ends = np.flatnonzero(np.diff(bins[: self.n_regular]))  # of the merged intervals
         missing_bin = self.missing_bin if self.missing_bin < 0 else int(bins[self.missing_bin])
         return IntervalAxis(self.name, missing_bin, self.bounds[ends], self.date_unit)
 
-    def has_bins_of(self, other: Axis) -> bool:
+    def has_bins_of(self, other: Axis) -> bool:  # the same intervals, and missing values in the same bin
         is_same_kind = other.is_ordered and self.missing_bin == other.missing_bin
         return is_same_kind and np.array_equal(self.bounds, other.thresholds)
 
@@ -336,20 +338,20 @@ class CategoryAxis(Axis):
         names = _with_extra([str(category) for category in self.categories], self.unseen_bin, "unseen")
         return _with_extra(list(names), self.missing_bin, "missing")
 
-    def index(self, column: Floats) -> BinIndices:
+    def index(self, column: Floats) -> BinIndices:  # the bin of each code; NaN is missing
         missing = np.isnan(column)
         codes = np.where(missing, 0, column).astype(np.int32)
-        codes[codes == len(self.categories)] = self.unseen_bin  # the code of all unseen values
+        codes[codes == len(self.categories)] = self.unseen_bin  # all unseen values have the code after the last
         codes[missing] = self.missing_bin
         return codes
 
-    def examples(self) -> Floats:
+    def examples(self) -> Floats:  # a code that falls in each bin
         n_categories = len(self.categories)
-        values = np.arange(self.size, dtype=np.float64)
+        values = np.arange(self.size, dtype=np.float64)  # the codes of categories are their bins
         if self.missing_bin >= n_categories:
             values[self.missing_bin] = np.nan
         if self.unseen_bin >= n_categories:
-            values[self.unseen_bin] = n_categories
+            values[self.unseen_bin] = n_categories  # the code of unseen values
         return values
 
     def coarsened(self, bins: Ints) -> CategoryAxis:  # itself: categories are never merged

@@ -161,7 +161,7 @@ class Effects:
     def binnings_of(self, key: Key) -> tuple[Binning, ...]:  # from the bins of the grid to those of the term
         return self.binnings[key] if key in self.binnings else tuple(unmerged(self.grid.sizes[j]) for j in key)
 
-    def axes_of(self, key: Key) -> tuple[Axis, ...]:
+    def axes_of(self, key: Key) -> tuple[Axis, ...]:  # the axes of the term, which may be coarser than the grid's
         axes = tuple(self.grid.axes[j] for j in key)
         if key not in self.binnings:
             return axes
@@ -200,11 +200,11 @@ class Effects:
             bins = [binning.bins[fine] for fine, binning in zip(bins, self.binnings[key], strict=True)]
         return self.terms[key][tuple(bins)]
 
-    def keep(self, is_kept: Callable[[Key], bool]) -> Effects:  # the intercept and some of the terms
+    def keep(self, is_kept: Callable[[Key], bool]) -> Effects:  # the intercept, and the terms whose key passes
         terms = {key: values for key, values in self.terms.items() if is_kept(key)}
         return Effects(self.grid, self.intercept, terms, self.binnings)
 
-    def with_schema(self, schema: Schema) -> Effects:
+    def with_schema(self, schema: Schema) -> Effects:  # the same tables; names of axes and units of dates follow it
         axes = tuple(of_feature(axis, feature) for axis, feature in zip(self.grid.axes, schema.features, strict=True))
         return dataclasses.replace(self, grid=Grid(schema, axes))
 
@@ -220,8 +220,9 @@ class Effects:
         terms = {}
         for key, values in self.terms.items():
             bins = [old_bins[j] for j in key]
-            if key in binnings:  # those of the term's own bins that are still there
-                bins = [np.unique(b.bins[old]) for b, old in zip(self.binnings[key], bins, strict=True)]
+            if key in binnings:  # the term has bins of its own: those that some new bin lies in
+                pairs = zip(self.binnings[key], bins, strict=True)
+                bins = [np.unique(binning.bins[axis_bins]) for binning, axis_bins in pairs]
             terms[key] = take_bins(values, bins)
         return Effects(grid, self.intercept, terms, binnings)
 
@@ -262,8 +263,8 @@ def _bins_of_table(
 
 
 def take_bins(values: Floats, bins: Sequence[Ints]) -> Floats:
-    """Return a table with some bins along each of its first axes, taken in turn, which is faster than np.ix_."""
-    for axis, axis_bins in enumerate(bins):
+    """Return a table at the given bins of each of its first axes."""
+    for axis, axis_bins in enumerate(bins):  # in turn, which is faster than np.ix_
         values = values.take(axis_bins, axis=axis)
     return np.ascontiguousarray(values)
 
@@ -275,11 +276,11 @@ def weighted_sum(summands: Sequence[Effects], factors: Sequence[float]) -> Effec
     keys = dict.fromkeys(key for summand in summands for key in summand.terms)
     terms, binnings = {}, {}
     for key in keys:
-        pairs = [(f, summand) for f, summand in zip(factors, summands, strict=True) if key in summand.terms]
-        binnings[key] = common_refinements([summand.binnings_of(key) for _, summand in pairs])
-        tensors = [factor * summand.on_binnings(key, binnings[key]) for factor, summand in pairs]
-        sizes = np.sum([_largest(tensor) for tensor in tensors], axis=0)
-        terms[key] = _zero_if_rounding(np.sum(tensors, axis=0), ROUNDING * sizes)
+        having = [(factor, summand) for factor, summand in zip(factors, summands, strict=True) if key in summand.terms]
+        binnings[key] = common_refinements([summand.binnings_of(key) for _, summand in having])
+        tensors = [factor * summand.on_binnings(key, binnings[key]) for factor, summand in having]
+        magnitudes = np.sum([_largest(tensor) for tensor in tensors], axis=0)  # of what is added, per output
+        terms[key] = _zero_if_rounding(np.sum(tensors, axis=0), ROUNDING * magnitudes)
     return Effects(grid, intercept, terms, binnings)
 
 
@@ -290,7 +291,7 @@ def without_rounding(effects: Effects, rounding: Floats) -> Effects:
 
 
 def _zero_if_rounding(tensor: Floats, rounding: Floats) -> Floats:
-    """Return a tensor with zeros for outputs whose largest value is rounding."""
+    """Return a tensor with zeros for outputs in which it is nowhere larger than rounding, shape (n_outputs,)."""
     is_real = _largest(tensor) > rounding
     return tensor if is_real.all() else np.where(is_real, tensor, 0.0)
 
@@ -336,7 +337,7 @@ def class_probabilities(schema: Schema, score: Floats) -> Floats:
         raise ValueError(
             f"predict_proba() must have a classifier, got a model with the link {schema.link!r}; use predict()."
         )
-    response = respond(schema, score)
+    response = respond(schema, score)  # which refuses classifiers without probabilities
     return np.hstack([1 - response, response]) if response.shape[1] == 1 else response
 
 
@@ -356,8 +357,8 @@ def is_classifier(schema: Schema) -> bool:  # whether its scores give probabilit
 
 def class_labels(schema: Schema, score: Floats) -> npt.NDArray[Any]:
     """Return the most probable class, numbered from 0 without labels; 0 or 1 per output of multi-label models."""
-    # Of several with the same probability, it is the first.
-    if schema.link == "logit" and score.shape[1] > 1 and not schema.classes:
+    # Of several with the same probability, it is the first. One output is the score of the second of two classes.
+    if schema.link == "logit" and score.shape[1] > 1 and not schema.classes:  # multi-label: 0 or 1 per output
         return (score > 0).astype(np.int64)
     if schema.threshold != 0.5 and score.shape[1] == 1 and schema.link in {"logit", "probability"}:
         with np.errstate(divide="ignore"):

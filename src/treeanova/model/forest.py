@@ -124,13 +124,14 @@ class Forest:
     @property
     def tree_of_leaves(self) -> Ints:
         """Number of the tree of each leaf, found level by level from all roots at once."""
-        tree, nodes, numbers = np.zeros(self.n_leaves, dtype=np.int64), self.roots, np.arange(self.n_trees)
+        tree_of_leaf = np.zeros(self.n_leaves, dtype=np.int64)
+        nodes, tree_of_node = self.roots, np.arange(self.n_trees)  # of one level of all trees
         while len(nodes):
             is_leaf = self.feature[nodes] < 0
-            tree[self.leaf[nodes[is_leaf]]] = numbers[is_leaf]
-            inner, numbers = nodes[~is_leaf], np.tile(numbers[~is_leaf], 2)
+            tree_of_leaf[self.leaf[nodes[is_leaf]]] = tree_of_node[is_leaf]
+            inner, tree_of_node = nodes[~is_leaf], np.tile(tree_of_node[~is_leaf], 2)
             nodes = np.concatenate([self.left[inner], self.right[inner]])
-        return tree
+        return tree_of_leaf
 
     @property
     def n_library_leaves(self) -> int:
@@ -192,7 +193,7 @@ class Forest:
             yield rows, leaves_reached(encoded[rows], nodes, NEAR_ZERO) if nodes else self.leaves(encoded[rows])
 
     def leaves(self, encoded: Floats) -> Ints:
-        """Return the leaf that each row reaches in each tree, shape (n_rows, n_trees)."""
+        """Return the leaf that each row reaches in each tree, shape (n_rows, n_trees), without compiled code."""
         node = np.repeat(self.roots[None], len(encoded), axis=0)
         rows = np.arange(len(encoded))[:, None]
         while True:
@@ -206,9 +207,9 @@ class Forest:
         """Return whether each value goes left at its node; both arrays have the same shape."""
         missing = np.isnan(values)
         goes = values <= self.bound[node]
-        start = self.category_start[node]
+        start = self.category_start[node]  # -1 at numeric nodes
         if len(self.category_left):
-            code = np.where(missing | (start < 0), 0, values).astype(np.int64)
+            code = np.where(missing | (start < 0), 0, values).astype(np.int64)  # 0 stands in where there is no code
             goes = np.where(start >= 0, self.category_left[np.maximum(start, 0) + code], goes)
         if self.zero_missing.any():
             missing |= self.zero_missing[node] & (np.abs(values) <= NEAR_ZERO)
@@ -327,16 +328,16 @@ class TreeBuilder:
         self.left[node], self.right[node] = left, right
 
     def forest(self, schema: Schema, intercept: npt.ArrayLike, roots: npt.ArrayLike) -> Forest:  # of all nodes so far
-        sizes = np.array([len(categories) for categories in self._categories], dtype=np.int64)
+        n_categories = np.array([len(categories) for categories in self._categories], dtype=np.int64)  # of each node
         zero = np.zeros(len(schema.outputs))
-        values = [zero if row is None else row for row in self._columns["values"]] or np.zeros((0, len(zero)))
+        values = [zero if leaf is None else leaf for leaf in self._columns["values"]] or np.zeros((0, len(zero)))
         return assemble(
             schema,
             intercept,
             roots=roots,
             left=self.left,
             right=self.right,
-            category_start=np.where(sizes > 0, np.cumsum(sizes) - sizes, -1),
+            category_start=np.where(n_categories > 0, np.cumsum(n_categories) - n_categories, -1),
             category_left=np.concatenate([np.zeros(0, dtype=bool), *self._categories]),
             **self._columns | {"values": values},
         )
@@ -408,33 +409,36 @@ def weighted_sum(forests: Sequence[Forest], factors: Sequence[float]) -> Forest:
     first = forests[0]
     for forest in forests[1:]:
         # Labels of classes may differ, since files do not store them.
-        schema, other = (dataclasses.replace(one.schema, classes=()) for one in (first, forest))
-        if schema != other:
-            # By text, because NaN does not equal itself.
+        schema, other_schema = (dataclasses.replace(summand.schema, classes=()) for summand in (first, forest))
+        if schema != other_schema:
+            # The first field that differs; by text, because NaN does not equal itself.
             names = [field.name for field in dataclasses.fields(schema)]
-            different = next(name for name in names if repr(getattr(schema, name)) != repr(getattr(other, name)))
+            different = next(name for name in names if repr(getattr(schema, name)) != repr(getattr(other_schema, name)))
             raise ValueError(
                 "models must have the same features, categories, outputs and link to be combined, got different "
                 f"{different}; train them on the same columns."
             )
+    # Where the nodes, leaves and category sets of each forest start among those of all.
     nodes = np.cumsum([0, *(len(forest.feature) for forest in forests)])
     leaves = np.cumsum([0, *(forest.n_leaves for forest in forests)])
     sets = np.cumsum([0, *(len(forest.category_left) for forest in forests)])
     starts = {"roots": nodes, "left": nodes, "right": nodes, "leaf": leaves, "category_start": sets}
-    shifted: dict[str, Any] = {name: _shifted([getattr(f, name) for f in forests], starts[name]) for name in starts}
+    shifted: dict[str, Any] = {
+        name: _shifted([getattr(forest, name) for forest in forests], starts[name]) for name in starts
+    }
     plain = ("feature", "bound", "missing_left", "zero_missing", "category_left", "leaf_label")
     return Forest(
         schema=first.schema,
-        intercept=np.sum([f * forest.intercept for f, forest in zip(factors, forests, strict=True)], axis=0),
+        intercept=np.sum([factor * forest.intercept for factor, forest in zip(factors, forests, strict=True)], axis=0),
         **shifted,
-        values=np.concatenate([f * forest.values for f, forest in zip(factors, forests, strict=True)]),
+        values=np.concatenate([factor * forest.values for factor, forest in zip(factors, forests, strict=True)]),
         **{name: np.concatenate([getattr(forest, name) for forest in forests]) for name in plain},
     )
 
 
 def _shifted(positions: Sequence[Ints], starts: Ints) -> Ints:
     """Return positions in several lists as positions in their concatenation, where each list starts; -1 stays."""
-    pairs = zip(positions, starts, strict=False)
+    pairs = zip(positions, starts, strict=False)  # the last start is the end of all
     return np.concatenate([np.where(array >= 0, array + start, array) for array, start in pairs])
 
 

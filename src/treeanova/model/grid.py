@@ -70,9 +70,9 @@ class Grid:
         columns = [axis.examples()[codes[:, j]] for j, axis in enumerate(self.axes)]
         return np.stack(columns, axis=1) if columns else np.empty(codes.shape)
 
-    def has_bins_of(self, other: Grid) -> bool:
+    def has_bins_of(self, other: Grid) -> bool:  # whether features have the same names and bins in both grids
         pairs = zip(self.axes, other.axes, strict=False)
-        return self.schema.names == other.schema.names and all(ours.has_bins_of(theirs) for ours, theirs in pairs)
+        return self.schema.names == other.schema.names and all(axis.has_bins_of(of_other) for axis, of_other in pairs)
 
 
 def grid_of(forest: Forest) -> Grid:
@@ -109,17 +109,18 @@ def grid_of(forest: Forest) -> Grid:
 def _interval_axis(feature: Feature, forest: Forest, nodes: Ints) -> IntervalAxis:
     """Return intervals between the bounds of nodes; missing values share one that goes their way at every node."""
     bound, zero_missing, missing_left = forest.bound[nodes], forest.zero_missing[nodes], forest.missing_left[nodes]
-    zero = [np.nextafter(-NEAR_ZERO, -np.inf), NEAR_ZERO] if zero_missing.any() else []
-    bounds = np.unique(np.concatenate([bound, zero]))
+    # If some nodes take values near zero for missing, the bin of zero is the only one that missing values can share.
+    ends_of_zero = [np.nextafter(-NEAR_ZERO, -np.inf), NEAR_ZERO] if zero_missing.any() else []
+    bounds = np.unique(np.concatenate([bound, ends_of_zero]))
     bounds = bounds[bounds < np.inf]
     if not feature.accepts_missing:
         return IntervalAxis(feature.name, -1, bounds, feature.encoder.date_unit)
     last_left = np.searchsorted(bounds, bound, side="left")  # bins up to this one go left
     first, last = 0, len(bounds)
-    if zero:
+    if ends_of_zero:
         first = last = int(np.searchsorted(bounds, 0.0))
         last_left, missing_left = last_left[~zero_missing], missing_left[~zero_missing]
-    # The first bin that goes where missing values go at every node, if there is one.
+    # Bins from `first` to `last` go where missing values go at every node; if there are none, these get their own.
     first = int((last_left[~missing_left] + 1).max(initial=first))
     last = min(last, int(last_left[missing_left].min(initial=last)))
     missing_bin = first if first <= last else len(bounds) + 1
@@ -129,27 +130,29 @@ def _interval_axis(feature: Feature, forest: Forest, nodes: Ints) -> IntervalAxi
 def _category_axis(feature: Feature, forest: Forest, nodes: Ints) -> CategoryAxis:
     """Return an axis of categories; unseen and missing values share a bin that goes their way at every node, if any."""
     n_categories = feature.n_categories
-    sets = forest.category_left[forest.category_start[nodes][:, None] + np.arange(n_categories + 1)]
-    goes_left = [sets[:, code] for code in range(n_categories)]  # for each bin, at each node
-    unseen_bin, missing_bin = -1, -1
+    # Whether each code goes left at each node; the code after those of categories is that of unseen values.
+    code_goes_left = forest.category_left[forest.category_start[nodes][:, None] + np.arange(n_categories + 1)]
+    goes_left = [code_goes_left[:, code] for code in range(n_categories)]  # for each bin, at each node
+    unseen_bin, missing_bin = -1, -1  # without such a bin
     if feature.accepts_unseen:
-        unseen_bin = _first_equal(goes_left, sets[:, n_categories])
-        goes_left += [sets[:, n_categories]] * (unseen_bin == len(goes_left))
+        unseen_bin = _first_equal(goes_left, code_goes_left[:, n_categories])
+        if unseen_bin == len(goes_left):
+            goes_left.append(code_goes_left[:, n_categories])
     if feature.accepts_missing:
         missing_bin = _first_equal(goes_left, forest.missing_left[nodes])
     return CategoryAxis(feature.name, missing_bin, feature.encoder.labels or (), unseen_bin)
 
 
-def _first_equal(arrays: Sequence[Bools], array: Bools) -> int:  # its position; their number if none is equal
+def _first_equal(arrays: Sequence[Bools], array: Bools) -> int:  # the position; the number of arrays if none is equal
     return next((position for position, other in enumerate(arrays) if (other == array).all()), len(arrays))
 
 
 def union(grids: Sequence[Grid]) -> tuple[Grid, list[list[Ints]]]:
     """Return the common refinement of grids, and per grid and axis the old bin of each new one."""
     schema = common_schema([grid.schema for grid in grids])
-    columns = zip(*(grid.axes for grid in grids), strict=True)
-    unions = [_union_axis(feature, axes) for feature, axes in zip(schema.features, columns, strict=True)]
-    maps = zip(*(old for _, old in unions), strict=True)
+    axes_by_feature = zip(*(grid.axes for grid in grids), strict=True)
+    unions = [_union_axis(feature, axes) for feature, axes in zip(schema.features, axes_by_feature, strict=True)]
+    maps = zip(*(old_bins for _, old_bins in unions), strict=True)  # from lists per axis to lists per grid
     return Grid(schema, tuple(axis for axis, _ in unions)), list(map(list, maps))
 
 
@@ -204,12 +207,12 @@ def _common_feature(features: Sequence[Feature]) -> Feature:
                 f"feature {feature.name!r} must have the same kind and categories to be combined, got {kinds}; train "
                 "the models on the same columns."
             )
-    readings: dict[tuple[str, object], None] = {}
+    readings: dict[tuple[str, object], None] = {}  # values that mean missing, and names of codes, each once
     for feature in features:
         names = None if feature.is_category else getattr(feature.encoder, "names", None)
         missing = getattr(feature.encoder, "missing", ())
-        others = missing if isinstance(missing, tuple) else () if np.isnan(missing) else (float(missing),)
-        readings[", ".join(map(repr, others)) or "nan", names] = None  # what else means missing, besides NaN
+        besides_nan = missing if isinstance(missing, tuple) else () if np.isnan(missing) else (float(missing),)
+        readings[", ".join(map(repr, besides_nan)) or "nan", names] = None
     if len(readings) > 1:
         raise ValueError(
             f"feature {widest.name!r} must have the same missing value and labels to be combined, got "
@@ -233,7 +236,7 @@ def _union_axis(feature: Feature, axes: Sequence[Axis]) -> tuple[Axis, list[Ints
     labels, missing_bins = feature.encoder.labels, [axis.missing_bin for axis in axes]
     if labels is None:
         bounds = np.unique(np.concatenate([axis.thresholds for axis in axes]))
-        maps = [np.searchsorted(axis.thresholds, [*bounds, np.inf]) for axis in axes]
+        maps = [np.searchsorted(axis.thresholds, [*bounds, np.inf]) for axis in axes]  # by the upper ends of new bins
         missing_bin, maps = _extra_bin(maps, missing_bins)
         return IntervalAxis(feature.name, missing_bin, bounds, feature.encoder.date_unit), maps
     maps = [_category_map(axis, labels) for axis in axes if isinstance(axis, CategoryAxis)]
@@ -269,7 +272,7 @@ def _category_map(axis: CategoryAxis, labels: Sequence[Hashable]) -> Ints:
 def first_unresolved(fine: Grid, coarse: Grid) -> str | None:
     """Return a feature of which some bin of `fine` lies in several bins of `coarse`, or None."""
     pairs = zip(fine.axes, coarse.axes, strict=True)
-    return next((ours.name for ours, theirs in pairs if bins_within(ours, theirs) is None), None)
+    return next((axis.name for axis, coarse_axis in pairs if bins_within(axis, coarse_axis) is None), None)
 
 
 def bins_within(fine: Axis, coarse: Axis) -> Ints | None:
@@ -277,18 +280,19 @@ def bins_within(fine: Axis, coarse: Axis) -> Ints | None:
     if not fine.is_ordered and getattr(fine, "categories", ()) != getattr(coarse, "categories", ()):
         return None
     # Probes are encoded values that fall in every intersection of bins.
-    missing = [np.nan] * (min(fine.missing_bin, coarse.missing_bin) >= 0)
+    missing = [np.nan] if min(fine.missing_bin, coarse.missing_bin) >= 0 else []
     if fine.is_ordered:
         bounds = np.concatenate([fine.thresholds, coarse.thresholds])
         probes = np.concatenate([bounds, np.nextafter(bounds, np.inf), [-np.inf, np.inf], missing])
     else:
-        probes = np.array([*range(fine.n_regular + (min(fine.unseen, coarse.unseen) >= 0)), *missing], dtype=np.float64)
-    pairs = np.unique(np.stack([fine.index(probes), coarse.index(probes)]), axis=1)
+        unseen = [fine.n_regular] if min(fine.unseen, coarse.unseen) >= 0 else []  # the code after all categories
+        probes = np.array([*range(fine.n_regular), *unseen, *missing], dtype=np.float64)
+    pairs = np.unique(np.stack([fine.index(probes), coarse.index(probes)]), axis=1)  # fine and coarse bin that meet
     if len(np.unique(pairs[0])) < pairs.shape[1]:
         return None
-    places = np.full(fine.size, -1, dtype=np.int64)
-    places[pairs[0]] = pairs[1]
-    return places
+    coarse_bins = np.full(fine.size, -1, dtype=np.int64)
+    coarse_bins[pairs[0]] = pairs[1]
+    return coarse_bins
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -391,10 +395,10 @@ def common_refinements(options: Sequence[Sequence[Binning]]) -> tuple[Binning, .
 
 def common_refinement(binnings: Sequence[Binning]) -> Binning:
     """Return the coarsest binning that refines all binnings of an axis."""
-    first, *finer = binnings
-    if first.is_identity or all(first.equals(other) for other in finer):
+    first, *others = binnings
+    if first.is_identity or all(first.equals(other) for other in others):
         return first
-    identity = next((other for other in finer if other.is_identity), None)
+    identity = next((other for other in others if other.is_identity), None)  # it refines all
     if identity is not None:
         return identity
     # Fine bins stay together if they are in one bin of every binning; new bins are numbered by their first fine bin.

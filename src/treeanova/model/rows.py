@@ -65,7 +65,7 @@ class Rows:
         return self.known_bins[grid] if grid in self.known_bins else self._computed_bins(grid)
 
     @memo
-    def _computed_bins(self, grid: Grid) -> BinIndices:
+    def _computed_bins(self, grid: Grid) -> BinIndices:  # from encoded values, remembered per grid
         codes = np.empty(self.values.shape, dtype=np.int32, order="F")
         for j, axis in enumerate(grid.axes):
             codes[:, j] = axis.index(self.values[:, j])

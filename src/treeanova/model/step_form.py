@@ -129,18 +129,18 @@ class StepAxis:
 
     def code(self, value: Any) -> int:
         """Return the code of a plain value; ValueError if the model refuses it."""
-        known = dict(self.reading.codes) if isinstance(self.reading, LabelCodes) else {}
-        is_absent = is_missing(value) and not (value is None and None in known)
+        code_of_label = dict(self.reading.codes) if isinstance(self.reading, LabelCodes) else {}
+        is_absent = is_missing(value) and not (value is None and None in code_of_label)  # None may be a category
         code = self.missing if is_absent or self._means_missing(value) else self.reading.code(value)
         if code is None:
             kind = "missing values" if is_absent else repr(value)
             raise ValueError(f"column {self.name!r} must hold values that the model takes, got {kind}.")
         return code
 
-    def _means_missing(self, value: Any) -> bool:
+    def _means_missing(self, value: Any) -> bool:  # a number such as -999, or a label such as "?"
         if isinstance(self.reading, Cuts):
             return any(low <= value <= high for low, high in self.reading.missing)
-        return (value, None) in self.reading.codes
+        return (value, None) in self.reading.codes  # None as code means missing
 
     def is_active(self, code: int, k: int) -> bool:
         """Whether the indicator of code k is 1 at a code; that of 0 always is."""
@@ -230,11 +230,11 @@ class StepForm:
         >>> treeanova.model.StepForm.of(effects).axes[0].reading
         Cuts(cuts=(0.5,), codes=(0, 1), missing=())
         """
-        used = sorted({j for key in effects.terms for j in key})
-        position = {j: i for i, j in enumerate(used)}
-        groups = {j: _Groups.of(effects, j) for j in used}
+        columns = sorted({j for key in effects.terms for j in key})  # features that some term has
+        position = {j: i for i, j in enumerate(columns)}
+        groups = {j: _Groups.of(effects, j) for j in columns}
         features = effects.schema.features
-        axes = tuple(_step_axis(features[j], effects.grid.axes[j], groups[j]) for j in used)
+        axes = tuple(_step_axis(features[j], effects.grid.axes[j], groups[j]) for j in columns)
         scale = max([np.abs(table).max(initial=0.0) for table in effects.terms.values()], default=0.0)
         terms = [
             StepTerm(tuple(position[j] for j in key), *_coefficients(_table(effects, key, groups), axes_of_key, scale))
@@ -289,15 +289,15 @@ class StepForm:
         >>> form.merged().score({"a": 2.0})
         [1.0]
         """
-        sums: dict[tuple[tuple[int, int], ...], Floats] = {}
+        sums: dict[tuple[tuple[int, int], ...], Floats] = {}  # by column and code of each indicator in a product
         for term in self.terms:
             for codes, value in zip(term.codes.tolist(), term.values, strict=True):
-                atoms = tuple((i, k) for i, k in zip(term.key, codes, strict=True) if k)
-                sums[atoms] = sums.get(atoms, 0.0) + value
+                indicators = tuple((i, k) for i, k in zip(term.key, codes, strict=True) if k)  # code 0 has none
+                sums[indicators] = sums.get(indicators, 0.0) + value
         intercept = self.intercept + sums.pop((), 0.0)
         by_key: dict[Key, list[tuple[list[int], Floats]]] = {}
-        for atoms, value in sums.items():
-            by_key.setdefault(tuple(i for i, _ in atoms), []).append(([k for _, k in atoms], value))
+        for indicators, value in sums.items():
+            by_key.setdefault(tuple(i for i, _ in indicators), []).append(([k for _, k in indicators], value))
         terms = [
             StepTerm(key, np.array([codes for codes, _ in pairs]), np.array([value for _, value in pairs]))
             for key, pairs in sorted(by_key.items(), key=lambda item: (len(item[0]), item[0]))
@@ -352,8 +352,8 @@ class StepForm:
         codes = [axis.code(row[axis.name]) for axis in self.axes]
         values = np.zeros((len(self.terms), len(self.outputs)))
         for place, term in enumerate(self.terms):
-            for ks, value in zip(term.codes.tolist(), term.values, strict=True):
-                if all(self.axes[i].is_active(codes[i], k) for i, k in zip(term.key, ks, strict=True)):
+            for indicators, value in zip(term.codes.tolist(), term.values, strict=True):
+                if all(self.axes[i].is_active(codes[i], k) for i, k in zip(term.key, indicators, strict=True)):
                     values[place] += value
         return values
 
@@ -437,7 +437,7 @@ def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _reading_to_dict(reading: Cuts | LabelCodes) -> dict[str, Any]:
+def _reading_to_dict(reading: Cuts | LabelCodes) -> dict[str, Any]:  # how a column's values become codes, for JSON
     if isinstance(reading, Cuts):
         return {"cuts": list(reading.cuts), "codes": list(reading.codes), "missing_numbers": list(reading.missing)}
     labels = [label.item() if isinstance(label, np.generic) else label for label, _ in reading.codes]
@@ -453,15 +453,18 @@ class _Groups:
 
     @classmethod
     def of(cls, effects: Effects, j: int) -> _Groups:
+        """Return the codes of the bins of feature j, which some term has."""
         axis = effects.grid.axes[j]
+        # Bins have the same kind if their slices are equal in every term.
         kinds = np.unique(np.stack(list(_slice_numbers(effects, j)), axis=1), axis=0, return_inverse=True)[1].ravel()
         codes = _ordered_codes(kinds, axis) if axis.is_ordered else _category_codes(kinds)
-        numbers, first_bins = np.unique(codes, return_index=True)
-        return cls(codes, np.roll(first_bins, -1) if numbers[0] == MISSING else first_bins)
+        distinct_codes, first_bins = np.unique(codes, return_index=True)
+        # np.unique puts MISSING, -1, first; it belongs last.
+        return cls(codes, np.roll(first_bins, -1) if distinct_codes[0] == MISSING else first_bins)
 
 
 def _slice_numbers(effects: Effects, j: int) -> Iterator[Ints]:
-    """Yield for each term of a feature numbers of the feature's bins that are equal where the term is equal."""
+    """Yield, for each term of feature j, a number per bin of j; bins in which the term is equal share a number."""
     for key, table in effects.terms.items():
         if j in key:
             place = key.index(j)
@@ -471,16 +474,16 @@ def _slice_numbers(effects: Effects, j: int) -> Iterator[Ints]:
 
 
 def _ordered_codes(kinds: Ints, axis: Axis) -> Ints:
-    """Number runs of equal neighbours; missing values with a bin of their own share a code, or have `MISSING`."""
+    """Return codes that number runs of neighbouring bins of one kind; a missing bin shares one, or has `MISSING`."""
     regular = np.concatenate([[0], np.cumsum(np.diff(kinds[: axis.n_regular]) != 0)])
     if axis.n_extra == 0:
         return regular
-    same = np.flatnonzero(kinds[: axis.n_regular] == kinds[axis.missing_bin])
-    return np.append(regular, regular[same[0]] if len(same) else MISSING)
+    alike = np.flatnonzero(kinds[: axis.n_regular] == kinds[axis.missing_bin])
+    return np.append(regular, regular[alike[0]] if len(alike) else MISSING)
 
 
 def _category_codes(kinds: Ints) -> Ints:
-    """Number groups of equal categories, the largest group first."""
+    """Return codes that number the kinds of categories, the kind of most categories first."""
     order = np.argsort(-np.bincount(kinds), kind="stable")
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order))
@@ -488,7 +491,7 @@ def _category_codes(kinds: Ints) -> Ints:
 
 
 def _table(effects: Effects, key: Key, groups: Mapping[int, _Groups]) -> Floats:
-    """Return the table of a term over codes instead of bins."""
+    """Return the table of a term over codes instead of bins; `groups` has the code of each bin, by feature."""
     table = effects.terms[key]
     for place, (j, binning) in enumerate(zip(key, effects.binnings_of(key), strict=True)):
         table = table.take(binning.bins[groups[j].first_bins], axis=place)
@@ -496,7 +499,8 @@ def _table(effects: Effects, key: Key, groups: Mapping[int, _Groups]) -> Floats:
 
 
 def _coefficients(table: Floats, axes: Sequence[StepAxis], scale: float) -> tuple[Ints, Floats]:
-    """Return codes and coefficients of a table over codes, without those that are rounding."""
+    """Return codes and coefficients of a table over codes, without those that are rounding; `_table_of` reverses it."""
+    # Along each axis, a coefficient is the step from the code before (ordered columns), or from code 0 (all others).
     differences = table
     for place, axis in enumerate(axes):
         rows = np.moveaxis(differences, place, 0)
@@ -504,8 +508,8 @@ def _coefficients(table: Floats, axes: Sequence[StepAxis], scale: float) -> tupl
         steps = np.concatenate([rows[:1], np.diff(rows[:n_steps], axis=0), rows[n_steps:] - rows[:1]])
         differences = np.moveaxis(steps, 0, place)
     code_lists = [np.array(axis.codes) for axis in axes]
-    smallest = _ROUNDING * scale
-    while True:
+    smallest = _ROUNDING * scale  # `scale` is the largest value of all tables
+    while True:  # with a lower limit if what is left out adds up to a visible error
         places = np.argwhere((np.abs(differences) > smallest).any(axis=-1))
         codes = np.stack([code_list[column] for code_list, column in zip(code_lists, places.T, strict=True)], axis=1)
         values = differences[tuple(places.T)]
@@ -527,10 +531,11 @@ def _table_of(codes: Ints, values: Floats, axes: Sequence[StepAxis]) -> Floats:
 
 
 def _step_axis(feature: Feature, axis: Axis, groups: _Groups) -> StepAxis:
+    """Return a feature as a column: its encoder and the codes of its bins say how plain values become codes."""
     encoder = feature.encoder
     number = encoder.number if isinstance(encoder, DateNumber) else encoder
     codes = groups.code_of_bin
-    missing = int(codes[axis.missing_bin]) if axis.missing_bin >= 0 else None
+    missing = int(codes[axis.missing_bin]) if axis.missing_bin >= 0 else None  # None: the model refuses them
     reading: Cuts | LabelCodes
     if isinstance(number, Numeric):
         reading = _number_reading(number, axis, codes)
@@ -548,6 +553,7 @@ def axis_of_bins(feature: Feature, axis: Axis) -> StepAxis:
 
 
 def _number_reading(number: Numeric, axis: Axis, codes: Ints) -> Cuts:
+    """Return cuts at the thresholds between intervals of different codes; `codes` has that of each bin."""
     regular = codes[: axis.n_regular]
     is_cut = np.diff(regular) != 0
     cuts = tuple(axis.thresholds[is_cut].tolist())
@@ -565,7 +571,8 @@ def _numbers_that_mean_missing(encoder: Numeric | IntegerCategory) -> tuple[tupl
 
 
 def _integer_reading(encoder: IntegerCategory, axis: Axis, codes: Ints) -> Cuts:
-    """Return cuts between integer codes; fractions are cut off, numbers that are no codes are unseen."""
+    """Return cuts between the numbers of categories, as the encoder reads them; all other numbers are unseen."""
+    # The encoder cuts off fractions. `codes` has the code of each bin.
     unseen = int(codes[axis.unseen]) if axis.unseen >= 0 else None
     is_single = encoder.cast == "float32"
     values = np.array(encoder.code_values, dtype=np.float64)
@@ -577,11 +584,11 @@ def _integer_reading(encoder: IntegerCategory, axis: Axis, codes: Ints) -> Cuts:
     cuts = np.unique(np.concatenate([below, upto]))
     probes = np.append(cuts, np.inf if np.isinf(encoder.largest) else np.nextafter(cuts[-1], np.inf))
     positions = dataclasses.replace(encoder, missing=np.nan).encode(probes, axis.name).astype(np.int64)
-    is_known = positions < axis.n_regular
-    found = [int(codes[place]) if known else unseen for place, known in zip(positions, is_known, strict=True)]
-    kept = [i for i in range(len(cuts)) if found[i] != found[i + 1]]
-    intervals = [*(found[i] for i in kept), found[-1]]
-    return Cuts(tuple(cuts[kept].tolist()), tuple(intervals), _numbers_that_mean_missing(encoder))
+    is_category = positions < axis.n_regular
+    intervals = [int(codes[bin_]) if seen else unseen for bin_, seen in zip(positions, is_category, strict=True)]
+    changes = [i for i in range(len(cuts)) if intervals[i] != intervals[i + 1]]  # cuts where the code changes
+    codes_between = [*(intervals[i] for i in changes), intervals[-1]]
+    return Cuts(tuple(cuts[changes].tolist()), tuple(codes_between), _numbers_that_mean_missing(encoder))
 
 
 def _label_reading(feature: Feature, axis: Axis, codes: Ints) -> tuple[LabelCodes, int | None]:
@@ -598,8 +605,8 @@ def _label_reading(feature: Feature, axis: Axis, codes: Ints) -> tuple[LabelCode
         if encoded == place:
             pairs.append((label, int(codes[axis.index(np.array([float(place)]))[0]])))
     missing = int(codes[axis.missing_bin]) if axis.missing_bin >= 0 else None
-    other = getattr(encoder, "missing", ())
-    pairs += [(label, None) for label in (other if isinstance(other, tuple) else ()) if not is_missing(label)]
+    as_missing = getattr(encoder, "missing", ())  # labels that mean missing, besides None and NaN
+    pairs += [(label, None) for label in (as_missing if isinstance(as_missing, tuple) else ()) if not is_missing(label)]
     return LabelCodes(tuple(pairs), _unseen_code(feature, axis, codes, labels)), missing
 
 
@@ -623,7 +630,7 @@ def _unseen_code(feature: Feature, axis: Axis, codes: Ints, labels: Sequence[Has
     return int(codes[axis.unseen]) if encoded == len(labels) and axis.unseen >= 0 else None
 
 
-def _not_expressible(feature: Feature, reason: str) -> ValueError:
+def _not_expressible(feature: Feature, reason: str) -> ValueError:  # the error for a column without a step form
     return ValueError(
         f"column {feature.name!r} cannot be exported because {reason}; decompose the model with a table whose columns "
         "have the labels of training, or drop the terms of this column."

@@ -96,7 +96,7 @@ def read_model(model: Any, *, trusted: bool = False) -> Forest | Effects:
 
 
 def read_for_rows(model: Any, X: Any = None) -> Forest | Effects:
-    """Read a model like `read_model`, but a Pipeline on the columns that enter it."""
+    """Read a model like `read_model`, but a Pipeline as a function of the user's columns, not of transformed ones."""
     # With X, scores are compared with those of the final step on transformed rows; UnsupportedModelError if not equal.
     if isinstance(model, (Forest, Effects, str, pathlib.Path)):
         return read_model(model)
@@ -123,6 +123,7 @@ class LibraryReader:
     def recognises(self, model: Any) -> bool:
         """Whether a model, or the file or folder at a path, is of this library."""
         if not isinstance(model, pathlib.Path):
+            # A user's class belongs to the first known library among its base classes.
             names = (cls.__module__.partition(".")[0] for cls in type(model).__mro__)
             return next((name for name in names if name in _NAMES), None) == self.library
         if model.is_dir():
@@ -130,7 +131,7 @@ class LibraryReader:
         suffix = model.suffix.lower()
         return suffix in self.suffixes or (suffix == ".json" and not json_keys(model).isdisjoint(self.names_in_json))
 
-    def read(self, model: Any) -> Forest | Effects:
+    def read(self, model: Any) -> Forest | Effects:  # by the library's module; `model` is an object or a path
         module = importlib.import_module(f"treeanova.readers.{self.module}")
         return module.read_file(model) if isinstance(model, pathlib.Path) else module.read(model)
 
@@ -199,7 +200,7 @@ def unpickled(model: Any, *, trusted: bool) -> Any:
     return content
 
 
-def _missing_module_error(path: pathlib.Path, error: ModuleNotFoundError) -> UnsupportedModelError:
+def _missing_module_error(path: pathlib.Path, error: ModuleNotFoundError) -> UnsupportedModelError:  # of a pickle
     return UnsupportedModelError(
         one_line(f"{path} needs the module {error.name}, which this Python does not have; install it.")
     )
@@ -209,12 +210,12 @@ def _cause_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:200]
 
 
-def _load_pickle(path: pathlib.Path) -> Any:
+def _load_pickle(path: pathlib.Path) -> Any:  # by joblib if the suffix says so; whoever calls trusts the file
     if path.suffix.lower() == ".joblib":
         with contextlib.suppress(ImportError):
             return importlib.import_module("joblib").load(path)
     with path.open("rb") as file:
-        return pickle.load(file)  # noqa: S301  the caller trusts it
+        return pickle.load(file)  # noqa: S301  see above
 
 
 def _load_skops(path: pathlib.Path, *, trusted: bool) -> Any:
@@ -255,7 +256,7 @@ def _check_unpacked_size(path: pathlib.Path) -> None:
         )
 
 
-def is_file_or_folder(path: pathlib.Path) -> bool:
+def is_file_or_folder(path: pathlib.Path) -> bool:  # False also for a text that cannot be a path
     try:
         return path.is_file() or path.is_dir()
     except (OSError, ValueError):
@@ -350,8 +351,8 @@ def register_reader(recognises: Callable[[Any], bool], read: Callable[[Any], For
 
 def read(model: Any, *, for_rows: bool = False, X: Any = None) -> Forest | Effects:
     """Read a model or a file by the first reader that recognises it."""
-    # A Pipeline is read as its final step; if `for_rows`, as a function of the columns that enter it, compared with its
-    # steps at rows of X, if given. Members of wrappers are always read in the second way.
+    # A Pipeline is read as its final step, on transformed columns; if `for_rows`, as a function of the user's columns,
+    # compared with its steps at rows of X, if given. Members of wrappers are always read in the second way.
     for recognises, read_registered in _registered:
         name = repr(read_registered)
         if hasattr(read_registered, "__qualname__"):

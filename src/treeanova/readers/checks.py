@@ -114,14 +114,14 @@ def parsed_json(data: str | bytes, *, allows_nan: bool = False) -> Any:
     )
 
 
-def _finite_number(text: str) -> float:
+def _finite_number(text: str) -> float:  # of a JSON text; ValueError for NaN, Infinity and 1e999
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"{text} is not a number of JSON")
     return number
 
 
-def _dict_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _dict_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:  # a JSON object; ValueError for a name twice
     content = dict(pairs)
     if len(content) < len(pairs):
         raise ValueError(f"one of the names {', '.join(content)!r:.60} occurs twice")
@@ -174,6 +174,7 @@ def stacked_trees(sizes: Ints, left: Ints, right: Ints) -> dict[str, Ints]:
 def category_tables(what: str, n_entries: Ints, node: Ints, code: Ints, max_entries: int) -> tuple[Ints, Bools]:
     """Return `category_start` of `assemble`, and whether each entry of the nodes' tables is in its node's set."""
     # A table has `n_entries`, the last for unseen categories; 0 without a table. `code[i]` is in the set of `node[i]`.
+    # `what` are the tables in words, for the error above `max_entries`.
     check_size(what, int(n_entries.sum()), max_entries)
     start = block_starts(n_entries)
     is_member = np.zeros(n_entries.sum(), dtype=bool)
@@ -204,9 +205,9 @@ def read_live(library: str, read: Callable[[], Read], predict: Callable[[Read], 
     version = version_numbers(str(getattr(importlib.import_module(library), "__version__", "")))
     if not (is_newer(library, version) or is_older(library, version)):
         return read()
-    result = _read_untested(library, version, read)
-    _check_predictions(library, version, result, predict(result))
-    return result
+    model = _read_untested(library, version, read)
+    _check_predictions(library, version, model, predict(model))
+    return model
 
 
 def read_stored(
@@ -221,15 +222,15 @@ def read_stored(
         module = importlib.import_module(library.partition(" ")[0])
     except ImportError as error:
         raise _uncheckable_error(library, version, "it is not installed") from error
-    result = _read_untested(library, version, read)
+    model = _read_untested(library, version, read)
     try:
-        predict = load(module, result)
+        predict = load(module, model)
     except Exception as error:  # libraries have errors of their own
         raise _uncheckable_error(library, version, f"it cannot load the file ({type(error).__name__})") from error
     if predict is None:
         raise _uncheckable_error(library, version, "the installed one is older")
-    _check_predictions(library, version, result, predict)
-    return result
+    _check_predictions(library, version, model, predict)
+    return model
 
 
 def _read_untested(library: str, version: Sequence[int], read: Callable[[], Read]) -> Read:
@@ -270,8 +271,8 @@ def _check_predictions(library: str, version: Sequence[int], model: Forest | Eff
             f"{str(error)[:200]}); {_REMEDY}"
         ) from error
     gap = np.abs(scores - expected).max(initial=0)
-    size = np.abs(model.intercept).max(initial=0) + np.abs(scores).max(initial=0)
-    if not gap <= _TOLERANCE * size:
+    scale = np.abs(model.intercept).max(initial=0) + np.abs(scores).max(initial=0)
+    if not gap <= _TOLERANCE * scale:  # also if the gap is NaN
         raise UnsupportedModelError(
             f"{_untested(library, version)} and has another meaning: scores differ by {gap:.3g}; {_REMEDY}"
         )
@@ -281,14 +282,16 @@ def probe_rows(model: Forest | Effects) -> Floats:
     """Return encoded rows at, above and below thresholds, of all categories and missing, shape (rows, features)."""
     rng = np.random.default_rng(0)
     bounds = [np.unique(model.thresholds_of(j)) for j in range(len(model.schema.features))]
-    columns = [_probe_column(*each, rng) for each in zip(model.schema.features, bounds, strict=True)]
+    pairs = zip(model.schema.features, bounds, strict=True)
+    columns = [_probe_column(feature, feature_bounds, rng) for feature, feature_bounds in pairs]
     return np.stack(columns, axis=1) if columns else np.empty((_N_ROWS, 0))
 
 
 def _probe_column(feature: Feature, bounds: Floats, rng: np.random.Generator) -> Floats:
     """Return random values of one feature: at, above and below its bounds, or codes; a tenth is missing."""
     if feature.is_category:
-        first = feature.n_categories if feature.encoder.wants_labels else 0  # without names, all would be unseen
+        # Codes of all categories, and n_categories for an unseen one; without names, all would be unseen.
+        first = feature.n_categories if feature.encoder.wants_labels else 0
         pool = np.arange(first, feature.n_categories + feature.accepts_unseen, dtype=np.float64)
     else:
         bounds = bounds[np.isfinite(bounds) & (np.abs(bounds) < np.finfo(np.float32).max)]
@@ -313,7 +316,7 @@ def _estimator_score(model: Any, result: Forest | Effects, rows: Floats) -> Any:
         if hasattr(model, "decision_function"):
             return model.decision_function(raw)
         if hasattr(model, "classes_"):
-            return model.predict_proba(raw)[:, -result.n_outputs :]
+            return model.predict_proba(raw)[:, -result.n_outputs :]  # of two classes, that of the second
         scores = model.predict(raw)
     return np.log(scores) if result.schema.link == "log" else scores
 
@@ -323,9 +326,9 @@ def raw_rows(schema: Schema, rows: Floats) -> npt.NDArray[Any]:
     raw = rows.astype(object)
     for j, feature in enumerate(schema.features):
         if feature.encoder.labels is not None:
-            numeric = [label for label in feature.encoder.labels if isinstance(label, (int, float))]
-            are_numbers = numeric and len(numeric) == len(feature.encoder.labels)
-            labels = (*feature.encoder.labels, max(numeric) + 1 if are_numbers else "no such category")
+            numbers = [label for label in feature.encoder.labels if isinstance(label, (int, float))]
+            are_numbers = numbers and len(numbers) == len(feature.encoder.labels)
+            labels = (*feature.encoder.labels, max(numbers) + 1 if are_numbers else "no such category")  # last: unseen
             raw[:, j] = [np.nan if np.isnan(code) else labels[int(code)] for code in rows[:, j]]
     has_text = any(isinstance(value, str) or value is None for value in raw.ravel())
     return raw if has_text else raw.astype(np.float64)

@@ -75,7 +75,7 @@ def _is_continuous(model: Any, feature: int) -> bool:
     return bool(model.feature_types_in_[feature] == "continuous")
 
 
-def _bad_bins_error(feature: int, problem: str) -> UnsupportedModelError:
+def _bad_bins_error(feature: int, problem: str) -> UnsupportedModelError:  # for an EBM that was edited
     return UnsupportedModelError(
         f"bins_[{feature}] must hold bins for the feature's terms, got {problem}; undo the edit."
     )
@@ -91,6 +91,7 @@ def bin_feature(model: Any, j: int, name: str, tensors: Sequence[Floats]) -> Bin
     terms = {term: tuple(features) for term, features in enumerate(model.term_features_) if j in features}
     if not terms:
         return BinnedFeature(Feature(name, IgnoredColumn()), IntervalAxis(name, 0, np.empty(0)), {}, {})
+    # All lists below have an entry per term of the feature.
     slices = [_slice_numbers(tensors[term], features.index(j)) for term, features in terms.items()]
     orders = np.array([len(features) for features in terms.values()])
     bins = [bins_of(model, j, order) for order in orders]
@@ -107,17 +108,19 @@ def bin_feature(model: Any, j: int, name: str, tensors: Sequence[Floats]) -> Bin
         labels = tuple(sorted(unsorted, key=lambda label: bins[0].get(label, np.inf)))
         encoder = Labels(labels, "short text")
         unseen = [n_tensor_bins(term_bins) - 1 for term_bins in bins]
+        # A tensor's index of each category, then of an unseen one, then at missing.
         indexes = [
             np.array([*(term_bins.get(label, last) for label in labels), last, 0], dtype=np.int64)
             for term_bins, last in zip(bins, unseen, strict=True)
         ]
+    # A row for each bin of these indexes; `fine_bins` are the rows that get a bin of the axis.
     slice_numbers = np.column_stack([numbers[index] for numbers, index in zip(slices, indexes, strict=True)])
     if isinstance(encoder, Labels):
         unseen_bin, fine_bins = _bin_of_extra(slice_numbers, np.arange(len(labels)), len(labels))
         missing_bin, fine_bins = _bin_of_extra(slice_numbers, fine_bins, len(labels) + 1)
         axis = CategoryAxis(name, missing_bin, labels, unseen_bin)
     else:
-        is_used = (slice_numbers[1:-1] != slice_numbers[:-2]).any(axis=1)
+        is_used = (slice_numbers[1:-1] != slice_numbers[:-2]).any(axis=1)  # of each cut; the last row is of missing
         missing_bin, fine_bins = _bin_of_extra(slice_numbers, np.flatnonzero(np.append(True, is_used)), len(cuts) + 1)
         axis = IntervalAxis(name, missing_bin, np.nextafter(cuts[is_used], -np.inf))
     tensor_index = {term: index[fine_bins] for term, index in zip(terms, indexes, strict=True)}
@@ -173,7 +176,7 @@ def _read_effects(model: Any) -> Effects:
     return Effects(grid, intercept, terms, binnings)
 
 
-def _check_model(model: Any) -> None:
+def _check_model(model: Any) -> None:  # UnsupportedModelError unless it is a fitted EBM with all attributes
     name = type(model).__qualname__
     if not any(cls.__name__ == "EBMModel" for cls in type(model).__mro__):
         raise UnsupportedModelError(
@@ -190,6 +193,7 @@ def _check_model(model: Any) -> None:
 
 
 def _schema(model: Any, features: Sequence[BinnedFeature], n_outputs: int, *, named: bool) -> Schema:
+    """Return the schema of an EBM; `named` if the names of its features come from the data."""
     classes = plain_labels(getattr(model, "classes_", ()))
     link = _LINKS.get(model.link_, "other")
     stated = getattr(model, "objective", None)  # models that merge_ebms made have none
@@ -234,6 +238,7 @@ def _terms_and_binnings(
     term_features: Sequence[Key], tensors: Sequence[Floats], features: Sequence[BinnedFeature]
 ) -> tuple[dict[Key, Floats], dict[Key, tuple[Binning, ...]]]:
     """Return tables and binnings by key; bins that no term of the key's order distinguishes are merged."""
+    # For each term and feature, the tensor's index at the first fine bin of each of the term's bins.
     indexes: list[list[Ints]] = [
         [features[j].tensor_index[k][np.unique(features[j].binnings[len(key)].bins, return_index=True)[1]] for j in key]
         for k, key in enumerate(term_features)

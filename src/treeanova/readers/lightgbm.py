@@ -179,7 +179,8 @@ def read_splits(text: ModelText, n_splits: Ints, n_sets: Ints, n_features: int) 
     bound = np.where((threshold < 0) & (threshold >= -NEAR_ZERO), np.nextafter(-NEAR_ZERO, -np.inf), bound)
     missing_left = np.where(missing_type == _MISSING_AS_ZERO, threshold >= 0, decision & 2 > 0)
     tree = np.repeat(np.arange(len(text.trees)), n_splits)
-    in_tree, set_number = threshold[is_category], np.full(len(threshold), -1)  # numbers of sets in the tree, in all
+    # At a category split, the threshold is the number of a set among those of its tree; `set_number` is that among all.
+    in_tree, set_number = threshold[is_category], np.full(len(threshold), -1)
     is_valid = (in_tree >= 0) & (in_tree < n_sets[tree[is_category]]) & (np.trunc(in_tree) == in_tree)
     check_values("the model's category splits must name sets that exist", in_tree, is_valid)
     set_number[is_category] = block_starts(n_sets)[tree[is_category]] + in_tree.astype(np.int64)
@@ -197,10 +198,11 @@ def read_splits(text: ModelText, n_splits: Ints, n_sets: Ints, n_features: int) 
 
 def read_members(text: ModelText, splits: Splits, n_sets: Ints) -> Members:
     """Return all members of category sets, bits of the field cat_threshold, as arrays of splits and of codes."""
-    sizes = np.where(n_sets > 0, n_sets + 1, 0)
-    boundaries = text.numbers("cat_boundaries", sizes)
-    first = block_starts(sizes)[n_sets > 0]
-    set_sizes = np.delete(np.diff(boundaries, prepend=0), first)
+    # Where the words of each set begin and the last one ends, by tree; none for a tree without sets.
+    n_boundaries = np.where(n_sets > 0, n_sets + 1, 0)
+    boundaries = text.numbers("cat_boundaries", n_boundaries)
+    first = block_starts(n_boundaries)[n_sets > 0]
+    set_sizes = np.delete(np.diff(boundaries, prepend=0), first)  # in words
     rule = "the model's category sets must follow one another, from word 0"
     check_values(rule, boundaries[first], boundaries[first] == 0)
     check_values(f"{rule}, with 0 to {_MAX_WORDS} words", set_sizes, (set_sizes >= 0) & (set_sizes <= _MAX_WORDS))
@@ -214,7 +216,7 @@ def read_members(text: ModelText, splits: Splits, n_sets: Ints) -> Members:
     word_row, bit = np.nonzero(bits)
     word = nonzero[word_row]
     set_number = np.repeat(np.arange(len(set_sizes)), set_sizes)[word]
-    split_of_set = np.full(len(set_sizes), -1)
+    split_of_set = np.full(len(set_sizes), -1)  # -1 for a set that no split uses
     split_of_set[splits.set_number[splits.is_category]] = np.flatnonzero(splits.is_category)
     split, code = split_of_set[set_number], 32 * (word - block_starts(set_sizes)[set_number]) + bit
     return split[split >= 0], code[split >= 0]
@@ -235,7 +237,7 @@ def encoders_of(text: ModelText, splits: Splits, members: Members, n_features: i
     labels = _pandas_labels(text, columns)
     in_sets = np.bincount(splits.feature[splits.is_category], minlength=n_features) > 0
     in_numbers = np.bincount(splits.feature[~splits.is_category], minlength=n_features) > 0
-    both = np.flatnonzero(in_sets & in_numbers)
+    both = np.flatnonzero(in_sets & in_numbers)  # features with splits of both kinds
     if len(both):
         raise UnsupportedModelError(
             f"the model splits feature {both[0]} as a number in some trees and as a category in others (training was "
@@ -262,8 +264,9 @@ def _training_columns(text: ModelText, n_features: int) -> list[TrainingColumn]:
     columns: list[TrainingColumn] = []
     for j, info in enumerate(infos):
         if info.startswith("[") or info == "none":
+            # "[lowest:highest]", or "none" for a feature that training did not use: an empty range.
             low, high = (0.0, -1.0) if info == "none" else map(decimal_number, info.strip("[]").split(":"))
-            columns.append((() if j in declared else None, low, high))
+            columns.append((() if j in declared else None, low, high))  # (): a category of which none was kept
             continue
         codes = tuple(sorted({whole_number(token) for token in info.split(":")} - {-1}))  # -1: of missing values
         if codes and not 0 <= codes[0] <= codes[-1] < 1 << 31:
@@ -285,11 +288,11 @@ def _pandas_labels(text: ModelText, columns: list[TrainingColumn]) -> dict[int, 
     )
     if not is_sound:
         raise damaged(f"`pandas_categorical` must list labels of categories, got {str(lists)[:40]}")
-    labels: list[tuple[Hashable, ...]] = [tuple(one) for one in lists]
+    labels: list[tuple[Hashable, ...]] = [tuple(column_labels) for column_labels in lists]
     categories = [j for j, (codes, _, _) in enumerate(columns) if codes is not None]
     candidates = categories if len(labels) <= len(categories) else list(range(len(columns)))
     first = _earliest_columns(labels, columns, candidates)
-    last = _earliest_columns(labels[::-1], columns, candidates[::-1])[::-1]
+    last = _earliest_columns(labels[::-1], columns, candidates[::-1])[::-1]  # reversed: the latest columns
     if len(first) < len(labels) or first != last:
         raise UnsupportedModelError(
             f"the model was trained on a table with {len(labels)} category columns and does not tell which they are: "
@@ -354,7 +357,7 @@ def forest_of(text: ModelText, classes: Any) -> Forest:
     )
     left, right = (_child_positions(text, key, splits.tree, n_leaves) for key in ("left_child", "right_child"))
     n_splits = len(splits.tree)
-    at_leaves = np.full(int(n_leaves.sum()), -1)
+    at_leaves = np.full(int(n_leaves.sum()), -1)  # entries of fields that only inner nodes have
     label = np.arange(len(at_leaves)) - np.repeat(block_starts(n_leaves), n_leaves)
     return assemble(
         _schema(text, names, encoders, n_outputs, classes),
@@ -403,6 +406,7 @@ def _positions_of_codes(feature: Ints, code: Ints, encoders: list[Encoder]) -> I
 
 
 def _schema(text: ModelText, names: list[str], encoders: list[Encoder], n_outputs: int, classes: Any) -> Schema:
+    """Return the schema; `classes` are labels from an estimator, None without one."""
     named = names != [f"Column_{j}" for j in range(len(names))]
     names = names if named else [f"x{j}" for j in range(len(names))]
     link, objective = _link_and_objective(text, n_outputs)
@@ -458,7 +462,7 @@ def read_file(path: pathlib.Path) -> Forest:
     with checks.damage_reported("a LightGBM text model", path):
         text = path.read_bytes().decode().replace("\r\n", "\n")
 
-        def load(library: Any, forest: Forest) -> checks.Predict | None:
+        def load(library: Any, forest: Forest) -> checks.Predict | None:  # None if this LightGBM is older than the file
             booster = library.Booster(model_str=text)
             is_older = version_of(booster.model_to_string()) < version_of(text)
             return None if is_older else functools.partial(_score_of, booster, forest)
@@ -471,6 +475,7 @@ def _score_of(booster: Any, forest: Forest, rows: Floats) -> Floats:
     raw = rows.copy()
     for j, feature in enumerate(forest.schema.features):
         if isinstance(feature.encoder, IntegerCategory):
+            # Positions of categories become codes again; the position of unseen ones becomes a code that none has.
             is_code = np.isfinite(rows[:, j])
             codes = np.append(feature.encoder.code_values, max(feature.encoder.code_values, default=-1) + 1)
             raw[is_code, j] = codes[rows[is_code, j].astype(np.int64)]

@@ -39,7 +39,7 @@ def in_column(values: npt.NDArray[_Number], column: Ints, n_columns: int) -> npt
 
 
 def are_shares(leaf_values: Floats, total: float, intercept: Floats) -> bool:
-    """Whether scores are probabilities: leaf values, (leaves, classes), sum to `total`, and there is no intercept."""
+    """Whether scores are probabilities: each leaf's values of all classes sum to `total`, and there is no intercept."""
     return bool(not intercept.any() and np.allclose(leaf_values.sum(axis=1), total, rtol=1e-4, atol=0))
 
 
@@ -68,6 +68,6 @@ def probability_objective(link: str) -> str:
 
 
 def common_objective(objectives: Iterable[str]) -> str:
-    """Return the objective that all members have; empty if they differ."""
+    """Return the objective that all models have; empty if they differ."""
     different = set(objectives)
     return different.pop() if len(different) == 1 else ""

@@ -102,6 +102,7 @@ def _checked_class_outputs(model: Any) -> tuple[str, ...]:
 
 
 def _boosted_schema(model: Any, *, accepts_missing: bool) -> Schema:
+    """Return the schema of GradientBoosting* or HistGradientBoosting*, with all features as numbers."""
     outputs = _checked_class_outputs(model) if hasattr(model, "classes_") else ("score",)
     link = _LINKS.get(type(model._loss.link).__name__, "other")  # noqa: SLF001  predict uses it
     return numeric_schema(model, outputs, link, accepts_missing=accepts_missing, objective=loss_objective(model))
@@ -291,6 +292,7 @@ def _category_sets(
     predictors: Sequence[Any], nodes: npt.NDArray[Any], tree_of: Ints, set_sizes: Ints, missing_left: Bools
 ) -> tuple[Ints, Bools]:
     """Return arguments `category_start` and `category_left` of `assemble`; `set_sizes` are 0 at other nodes."""
+    # A tree has a bitset per split on categories, of those that go left; `set_sizes` says how many bits a node uses.
     # The last entry of a set is for unseen categories, which go where missing values go.
     sets = [np.asarray(tree.raw_left_cat_bitsets, dtype="<u4") for tree in predictors]
     first_set = block_starts(np.array([len(tree_sets) for tree_sets in sets], dtype=np.int64))
@@ -302,7 +304,7 @@ def _category_sets(
     return np.where(set_sizes > 0, block_starts(set_sizes), -1), category_left
 
 
-def _check_quantile_forest(model: Any) -> None:
+def _check_quantile_forest(model: Any) -> None:  # UnsupportedModelError unless its prediction is a mean of trees
     name = type(model).__name__
     if name not in _QUANTILE_FORESTS:
         raise UnsupportedModelError(f"{name} cannot be read: it is not one of {', '.join(sorted(_QUANTILE_FORESTS))}.")
@@ -355,6 +357,7 @@ _READERS: dict[str, tuple[Callable[[Any], Forest], str]] = {
 
 
 def read(model: Any) -> Forest:
+    """Read an estimator of scikit-learn, or of quantile-forest, by the first of its classes that has a reader."""
     if any(cls.__module__.partition(".")[0] == "quantile_forest" for cls in type(model).__mro__):
         _check_quantile_forest(model)
         return checks.read_estimator("quantile_forest", model, _read_quantile_forest)
@@ -364,7 +367,7 @@ def read(model: Any) -> Forest:
         reason = _REFUSED.get(kind or "", "it is not one of " + ", ".join(sorted(_READERS)))
         raise UnsupportedModelError(f"{type(model).__name__} cannot be read: {reason}.")
     check_methods(model)
-    read_kind, evidence = _READERS[kind]
-    if not hasattr(model, evidence):
+    read_kind, fitted_attribute = _READERS[kind]
+    if not hasattr(model, fitted_attribute):
         raise UnsupportedModelError(f"{type(model).__name__} cannot be read before training; fit it first.")
     return checks.read_estimator("sklearn", model, read_kind)

@@ -139,6 +139,7 @@ class Column:
 
 def columns_of(stages: Sequence[Stage], model: Stage) -> tuple[tuple[Column, ...], bool]:
     """Return what the trees see of each feature, and whether the columns have names: those of a pipeline do."""
+    # `stages` are those of the pipeline before the model; none for a model alone.
     n_features = whole_number(model.content.get("numFeatures", 0))
     check_size("columns", n_features, _MAX_COLUMNS)
     if not stages:
@@ -162,11 +163,11 @@ def columns_of(stages: Sequence[Stage], model: Stage) -> tuple[tuple[Column, ...
         if column_name not in indexers:
             continue
         name, labels, keeps_others = indexers[column_name]
-        other = float(len(labels)) if keeps_others else np.nan
+        unseen = float(len(labels)) if keeps_others else np.nan
         feature = Feature(name, Labels(labels, "text"), accepts_missing=keeps_others, accepts_unseen=keeps_others)
-        columns[j] = Column(feature, np.array([*range(len(labels)), other, other], dtype=np.float64))
-    raw = [column.feature.name for column in columns]
-    doubled = sorted({name for name in raw if raw.count(name) > 1})
+        columns[j] = Column(feature, np.array([*range(len(labels)), unseen, unseen], dtype=np.float64))  # last: missing
+    raw_names = [column.feature.name for column in columns]
+    doubled = sorted({name for name in raw_names if raw_names.count(name) > 1})
     if doubled:
         raise _refusal(f"each column must enter its trees once, got {doubled[0]!r} twice")
     if vector_indexer is not None:
@@ -220,21 +221,24 @@ def _indexers(stages: Sequence[Stage]) -> dict[str, _Indexer]:
 
 def _through_vector_indexer(columns: Sequence[Column], indexer: Stage) -> list[Column]:
     """Return columns as a VectorIndexer changes them: it maps numbers of some columns to positions."""
-    keeps = _keeps_invalid(indexer)
+    keeps_others = _keeps_invalid(indexer)
     listed = indexer.rows("data")[0]["categoryMaps"]
-    maps = {key: dict(pairs) for key, pairs in listed}
+    maps = {key: dict(pairs) for key, pairs in listed}  # by column: positions by number
     for (_, pairs), positions in zip(listed, maps.values(), strict=True):
         if len(positions) < len(pairs) or sorted(positions.values()) != list(range(len(pairs))):
             raise ModelFileError("a VectorIndexer must number values from 0 on, got others; folder damaged?")
-    return [_with_positions(column, maps[j], keeps=keeps) if j in maps else column for j, column in enumerate(columns)]
+    return [
+        _with_positions(column, maps[j], keeps_others=keeps_others) if j in maps else column
+        for j, column in enumerate(columns)
+    ]
 
 
-def _with_positions(column: Column, positions: dict[float, int], *, keeps: bool) -> Column:
+def _with_positions(column: Column, positions: dict[float, int], *, keeps_others: bool) -> Column:
     """Let a VectorIndexer replace numbers by positions; if it keeps other numbers, these come after the last."""
-    other = float(len(positions)) if keeps else np.nan
-    if column.seen is not None:
+    other = float(len(positions)) if keeps_others else np.nan
+    if column.seen is not None:  # the numbers are codes of texts
         seen = [np.nan if np.isnan(value) else float(positions.get(float(value), other)) for value in column.seen]
-        if np.isnan(seen[:-2]).any():
+        if np.isnan(seen[:-2]).any():  # all but unseen and missing ones
             raise _refusal(
                 f"its VectorIndexer must know all texts of column {column.feature.name!r}, got one that it refuses; "
                 'fit it with handleInvalid="keep"'
@@ -245,8 +249,8 @@ def _with_positions(column: Column, positions: dict[float, int], *, keeps: bool)
     feature = dataclasses.replace(
         column.feature,
         encoder=Labels(tuple(positions)),
-        accepts_missing=column.feature.accepts_missing and keeps,
-        accepts_unseen=keeps,
+        accepts_missing=column.feature.accepts_missing and keeps_others,
+        accepts_unseen=keeps_others,
     )
     return Column(feature, np.array([*positions.values(), other, other], dtype=np.float64))
 
@@ -266,12 +270,14 @@ def forest_of(trees: Sequence[Sequence[Row]], columns: Sequence[Column], values:
     if (feature < 0).any() or (feature >= len(columns)).any():
         raise ModelFileError("Spark's trees must split on the model's features, got others; folder damaged?")
     columns = _with_codes(columns, feature, splits, is_inner)
+    # Numbers that trees see of a column's categories, the last two of unseen and missing ones; 0 for a numeric column.
     n_seen = np.array([0 if column.seen is None else len(column.seen) for column in columns], dtype=np.int64)
     check_size("category tables", int(n_seen[feature[is_inner]].sum()), _MAX_ENTRIES)
     tables = [
         _left_categories(columns[j], split) if inner and columns[j].seen is not None else np.zeros(0, bool)
         for j, split, inner in zip(feature, splits, is_inner, strict=True)
     ]
+    # The entry of missing values, the last of a table, becomes `missing_left`.
     lengths = np.array([max(len(table) - 1, 0) for table in tables], dtype=np.int64)
     is_number = np.array([inner and not len(table) for inner, table in zip(is_inner, tables, strict=True)])
     forest = assemble(
@@ -329,7 +335,7 @@ def _left_categories(column: Column, split: Row) -> Bools:
     left, n_categories = np.unique(split["leftCategoriesOrThreshold"]), split["numCategories"]
     if not _is_code(left, n_categories).all():
         raise ModelFileError(f"Spark's category splits must hold codes below {n_categories}, got others; damaged?")
-    others_left = len(left) > n_categories // 2
+    others_left = len(left) > n_categories // 2  # Spark keeps the smaller of the set and its complement
     return np.asarray(np.isin(column.seen, left) | (others_left & ~_is_code(column.seen, n_categories)), dtype=bool)
 
 
@@ -359,7 +365,7 @@ def read_file(path: pathlib.Path) -> Forest:
 
 
 def _read(saved: Stage) -> Forest:
-    """Read a model of trees, alone or as the last stage of a pipeline, on the columns that enter it."""
+    """Read a model of trees, alone or as the last stage of a pipeline: then as a function of the pipeline's columns."""
     *earlier_stages, model = [stage for stage in saved.stages() if stage.kind != "IndexToString"]
     if model.kind not in _TREES | _FORESTS | _BOOSTED:
         raise UnsupportedModelError(
@@ -416,7 +422,7 @@ def _node_values(model: Stage, trees: list[list[Row]], weights: Floats) -> Float
     return weight * (counts / np.maximum(counts.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny))
 
 
-def _n_classes(model: Stage) -> int:
+def _n_classes(model: Stage) -> int:  # of a classifier, checked
     n_classes = whole_number(model.content.get("numClasses", 2))
     check_size("classes", n_classes, _MAX_CLASSES)
     if n_classes < 2:

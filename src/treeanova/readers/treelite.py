@@ -120,8 +120,8 @@ def _decoded_tree(stream: _Bytes, value_type: np.dtype[Any]) -> Tree:
     tree = {}
     for name, kind in _TREE_FIELDS:
         tree[name] = stream.array(value_type if kind == "value" else kind, n_nodes if name in _PER_NODE else None)
-    stream.check_no_more_fields()
-    stream.check_no_more_fields()
+    stream.check_no_more_fields()  # of the tree
+    stream.check_no_more_fields()  # of its nodes
     for name in ("leaf_vector", "category_list"):
         begin, end = tree[f"{name}_begin"], tree[f"{name}_end"]
         if not len(begin) == len(end) == n_nodes or (begin > end).any() or (end > len(tree[name])).any():
@@ -213,7 +213,7 @@ def _bounds(nodes: Tree, *, is_double: bool) -> Floats:
 
 def _categories(checkpoint: Checkpoint, nodes: Tree, sizes: Ints) -> tuple[tuple[Feature, ...], Ints, Bools]:
     """Return the features, and arguments `category_start` and `category_left` of `assemble`."""
-    node, code = _category_members(checkpoint, sizes)
+    node, code = _category_members(checkpoint, sizes)  # code[i] is in the list of node[i]
     if not checkpoint.is_double:
         check_values("categories of a float32 model must be up to 2^24", code, code <= 1 << 24)
     feature, inner = nodes["split_index"].astype(np.int64), nodes["cleft"] >= 0
@@ -235,6 +235,7 @@ def _categories(checkpoint: Checkpoint, nodes: Tree, sizes: Ints) -> tuple[tuple
         encoder = IntegerCategory(tuple(codes.tolist()), cast=cast, cuts_negative=False, largest=2.0**32 - 1)
         features[j] = Feature(f"x{j}", encoder)
     start, is_member = checks.category_tables("category tables", n_entries, node, position, _MAX_VALUES)
+    # Listed categories go left, all others right, or the other way round.
     leads_right = np.repeat(nodes["category_list_right_child"].astype(bool), n_entries)
     return tuple(features), start, is_member != leads_right
 
@@ -252,7 +253,7 @@ def _category_members(checkpoint: Checkpoint, sizes: Ints) -> tuple[Ints, Ints]:
 
 def _values_and_base(checkpoint: Checkpoint) -> tuple[Floats, Floats]:
     """Return values of all nodes, shape (nodes, outputs), and base scores; outputs are classes of targets."""
-    shape = (len(checkpoint.num_class), int(checkpoint.num_class.max()))
+    shape = (len(checkpoint.num_class), int(checkpoint.num_class.max()))  # targets, and classes of the largest one
     n_nodes = sum(len(tree["node_type"]) for tree in checkpoint.trees)
     check_size("leaf values", n_nodes * shape[0] * shape[1], _MAX_VALUES)
     n_trees = np.zeros(shape)
@@ -260,13 +261,14 @@ def _values_and_base(checkpoint: Checkpoint) -> tuple[Floats, Floats]:
     for tree, target, label in zip(checkpoint.trees, checkpoint.target_id, checkpoint.class_id, strict=True):
         if not (-1 <= target < shape[0] and -1 <= label < shape[1]):
             raise damaged("trees of a treelite model must be for targets that exist, got others")
+        # -1 stands for all targets, or all classes: the leaves are vectors.
         place = (slice(None) if target < 0 else slice(target, target + 1), slice(None) if label < 0 else [label])
         n_trees[place] += 1
         node_values = np.zeros((len(tree["node_type"]), *shape))
         node_values[:, place[0], place[1]] = _leaf_values(tree, checkpoint.leaf_vector_shape)
         tree_values.append(node_values)
     values = np.concatenate(tree_values)
-    exists = (np.arange(shape[1]) < checkpoint.num_class[:, None]).ravel()
+    exists = (np.arange(shape[1]) < checkpoint.num_class[:, None]).ravel()  # targets may have fewer classes
     if checkpoint.average:
         if (n_trees.ravel()[exists] == 0).any():
             raise UnsupportedModelError(

@@ -131,7 +131,7 @@ def _on_common_columns(wrapper: Any, forests: Sequence[Forest], seen_columns: Co
     for forest, seen in zip(forests, columns, strict=True):
         if len(forest.schema.features) != len(seen) or seen.max(initial=-1) >= n_features:
             raise refusal(wrapper, f"its members must see its {n_features} columns")
-    # Bags may draw a column twice.
+    # By column, the features that read it in members; one may do so twice, because bags may draw a column twice.
     seen_at = [
         [f.schema.features[k] for f, seen in zip(forests, columns, strict=True) for k in np.flatnonzero(seen == j)]
         for j in range(n_features)
@@ -161,6 +161,7 @@ def _common_feature(wrapper: Any, j: int, features: Sequence[Feature]) -> Featur
         return Feature(f"x{j}")
     encoders = [feature.encoder for feature in features]
     if any(encoder != encoders[0] for encoder in encoders):
+        # Numbers may differ in their type only; then the strictest encoder reads them.
         numbers = [e for e in encoders if isinstance(e, Numeric) and e.cast != "text" and np.isnan(e.missing)]
         if len(numbers) < len(encoders):
             raise refusal(
@@ -176,12 +177,12 @@ def _common_feature(wrapper: Any, j: int, features: Sequence[Feature]) -> Featur
     )
 
 
-def _names_of_columns(wrapper: Any, whole: Sequence[Forest], n_features: int) -> tuple[list[str], bool]:
+def _names_of_columns(wrapper: Any, members_with_all: Sequence[Forest], n_features: int) -> tuple[list[str], bool]:
     """Return names of columns, and whether they are known: its own, else of a member that sees all, else x0, x1."""
     if hasattr(wrapper, "feature_names_in_"):
         return feature_names(wrapper)
-    named = [list(forest.schema.names) for forest in whole if forest.schema.named]
-    return named[0] if named else [f"x{j}" for j in range(n_features)], bool(named)
+    known_names = [list(forest.schema.names) for forest in members_with_all if forest.schema.named]
+    return known_names[0] if known_names else [f"x{j}" for j in range(n_features)], bool(known_names)
 
 
 def _read_transformed_target(model: Any, read_member: ReadMember) -> Forest:
@@ -252,10 +253,10 @@ def read(model: Any, read_model: ReadMember) -> Content:
     assert kind is not None  # noqa: S101  is_wrapper() was asked
     if not is_sklearn(type(model)):
         check_methods(model)
-    read_kind, evidence = _READERS[kind]
-    if not hasattr(model, evidence):
-        hint = "fit it first, with refit=True" if evidence == "best_estimator_" else "fit it first"
-        raise refusal(model, f"it must be fitted, got no `{evidence}`; {hint}")
+    read_kind, fitted_attribute = _READERS[kind]
+    if not hasattr(model, fitted_attribute):
+        hint = "fit it first, with refit=True" if fitted_attribute == "best_estimator_" else "fit it first"
+        raise refusal(model, f"it must be fitted, got no `{fitted_attribute}`; {hint}")
     return read_kind(model, read_model)
 
 
@@ -265,11 +266,11 @@ def _wrapper_class(model: Any) -> str | None:
     return next((name for name in names if name in _READERS), None)
 
 
-def _is_instance_of(model: Any, names: set[str]) -> bool:
+def _is_instance_of(model: Any, names: set[str]) -> bool:  # of one of scikit-learn's classes, by name
     return any(cls.__name__ in names for cls in type(model).__mro__ if is_sklearn(cls))
 
 
-def _member_forest(wrapper: Any, member: Any, read_member: ReadMember) -> Forest:
+def _member_forest(wrapper: Any, member: Any, read_member: ReadMember) -> Forest:  # UnsupportedModelError for effects
     content = read_member(member)
     if not isinstance(content, Forest):
         raise refusal(wrapper, f"its members must be of trees, got {type(member).__name__}; decompose them one by one")
@@ -284,10 +285,10 @@ def _check_links(wrapper: Any, forests: Sequence[Forest], link: str) -> None:
     """Refuse members whose predictions are not sums over leaves: these have another link than `link`."""
     other = next((forest.schema.link for forest in forests if forest.schema.link != link), None)
     if other is not None:
-        what = "probabilities" if link == "probability" else "predictions"
+        noun = "probabilities" if link == "probability" else "predictions"
         raise refusal(
             wrapper,
-            f"it averages {what}, and those of a member are not the sum of its leaves (its link is {other!r}), so that "
+            f"it averages {noun}, and those of a member are not the sum of its leaves (its link is {other!r}), so that "
             "their mean is no sum over leaves; decompose the members one by one, they are in `estimators_`",
         )
 
@@ -309,7 +310,7 @@ def _read_calibrated(model: Any, read_member: ReadMember) -> Content:
 
 def _mean_of_calibrated(model: Any, read_member: ReadMember) -> Content:
     """Return the mean score of several calibrated members, with a ScoreWarning: it does not give the probability."""
-    forests = _member_forests(model, [one.estimator for one in model.calibrated_classifiers_], read_member)
+    forests = _member_forests(model, [member.estimator for member in model.calibrated_classifiers_], read_member)
     if len({forest.schema.link for forest in forests}) > 1:
         raise refusal(model, "its members must have the same scale; decompose `calibrated_classifiers_[i].estimator`")
     mean = sum_of_members(model, forests, np.full(len(forests), 1 / len(forests)))

@@ -63,16 +63,16 @@ def _split_of(condition: Any, columns: dict[int, Column]) -> dict[str, Any]:
     if condition.attribute not in columns:
         raise damaged(f"conditions of a ydf model must be on its input features, got column {condition.attribute}")
     position, n_categories, boundaries = columns[condition.attribute]
-    split: dict[str, Any] = {"feature": position, "missing_left": not condition.missing}
+    split: dict[str, Any] = {"feature": position, "missing_left": not condition.missing}  # left if it is false
     if kind == "IsMissingInCondition":
-        split["missing_left"] = False
+        split["missing_left"] = False  # missing values go right, all others left
         return split | ({"categories": [True] * (n_categories + 1)} if n_categories else {"bound": np.inf})
     if kind.endswith("NumericalHigherThanCondition"):
         is_discretized = kind.startswith("Discretized")
         threshold = boundaries[condition.threshold_idx - 1] if is_discretized else condition.threshold
         return split | {"bound": float(bound_below(np.float32(threshold)))}
     if kind == "IsTrueCondition":
-        return split | {"categories": [True, False, True]}
+        return split | {"categories": [True, False, True]}  # False and unseen values go left
     items = set(condition.mask)  # of the dictionary; item 0, for unseen categories, comes last here
     return split | {"categories": [item not in items for item in (*range(1, n_categories + 1), 0)]}
 
@@ -166,11 +166,12 @@ def _texts_of_items(spec: Any) -> tuple[str, ...]:
 def _add_tree(trees: TreeBuilder, root: Any, columns: dict[int, Column], leaf_values: Callable[[Any], Floats]) -> int:
     """Append a tree and return its root; leaves are numbered as ydf does. A condition that is false leads left."""
     start, n_leaves = len(trees), 0
+    # Nodes with the children's list (left or right) and the parent to which they are linked; None for the root.
     waiting: list[tuple[Any, list[int] | None, int]] = [(root, None, 0)]
     while waiting:
-        node, side, parent = waiting.pop()
-        if side is not None:
-            side[parent] = len(trees)
+        node, children, parent = waiting.pop()
+        if children is not None:
+            children[parent] = len(trees)
         if node.is_leaf:
             trees.append(values=leaf_values(node.value), label=n_leaves)
             n_leaves += 1
@@ -184,7 +185,7 @@ def _forest_scores(model: Any, classes: tuple[str, ...]) -> _Scores:
     """Return for a random forest a function for the values of a leaf, the intercept, the link and the objective."""
     n_trees, winner_takes_all = model.num_trees(), bool(classes) and model.winner_takes_all()
 
-    def leaf_values(leaf: Any, *, output: int) -> Floats:  # noqa: ARG001
+    def leaf_values(leaf: Any, *, output: int) -> Floats:  # noqa: ARG001 - each leaf has values for all outputs
         values = np.array(leaf.probability if classes else [leaf.value], dtype=np.float64)
         if winner_takes_all:
             values = (np.arange(len(classes)) == values.argmax()).astype(np.float64)

@@ -94,15 +94,16 @@ def _join_small(arrays: Mapping[str, npt.NDArray[Any]]) -> tuple[dict[str, list[
 
 
 def _least_size(entries: Sequence[zipfile.ZipInfo], n_derived: int) -> int:
-    """Return the fewest bytes that a file of these entries, from which `n_derived` bytes follow, may have."""
-    header, total = (sum(entry.file_size for entry in some) for some in (entries[:1], entries))
-    total += n_derived
-    for_header = header / _MOST_PARSED_PER_BYTE if header > _ALWAYS_PARSED else 0
-    for_all = total / _MOST_PER_BYTE if total > _ALWAYS_UNPACKED else 0
+    """Return the fewest bytes that a file may have whose entries (the header first) unpack to so much."""
+    # `n_derived` bytes more follow from them once they are loaded.
+    n_header = sum(entry.file_size for entry in entries[:1])  # 0 without entries
+    n_total = sum(entry.file_size for entry in entries) + n_derived
+    for_header = n_header / _MOST_PARSED_PER_BYTE if n_header > _ALWAYS_PARSED else 0
+    for_all = n_total / _MOST_PER_BYTE if n_total > _ALWAYS_UNPACKED else 0
     return math.ceil(max(for_header, for_all))
 
 
-def _zip_entry(name: str, *, is_packed: bool = True) -> zipfile.ZipInfo:
+def _zip_entry(name: str, *, is_packed: bool = True) -> zipfile.ZipInfo:  # without the time, so files can be compared
     entry = zipfile.ZipInfo(name)
     entry.compress_type = zipfile.ZIP_DEFLATED if is_packed else zipfile.ZIP_STORED
     return entry
@@ -191,15 +192,15 @@ def check_fields(kind: Any, fields: Mapping[str, Any]) -> None:
 
 
 def fits(value: Any, hint: Any) -> bool:  # noqa: PLR0911  a line per kind of type
-    """Whether a value from a file has an annotated type; booleans are not numbers here."""
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    """Whether a value from a file has the annotated type `hint`; booleans are not numbers here."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)  # of Mapping[K, V]: Mapping, and (K, V)
     if hasattr(origin, "__value__"):  # a `type` alias: numpy's NDArray from 2.5 on
         return fits(value, origin.__value__[inner])
     if origin in (types.UnionType, typing.Union):
         return any(fits(value, option) for option in inner)
     if origin is tuple:
-        each = [inner[0]] * len(value) if inner[-1] is ... and isinstance(value, tuple) else inner
-        return isinstance(value, tuple) and len(value) == len(each) and all(map(fits, value, each))
+        item_hints = [inner[0]] * len(value) if inner[-1] is ... and isinstance(value, tuple) else inner
+        return isinstance(value, tuple) and len(value) == len(item_hints) and all(map(fits, value, item_hints))
     if origin is collections.abc.Mapping:
         return isinstance(value, dict) and all(fits(k, inner[0]) and fits(v, inner[1]) for k, v in value.items())
     if origin is np.ndarray:
@@ -221,6 +222,7 @@ def _fits_scalar(value: Any) -> bool:
 
 
 def whole_in_range(value: Any, low: int = 0, high: int = _LARGEST) -> int:
+    """Return a number from a file; ValueError unless it is an integer from `low` to `high`."""
     if type(value) is not int or not low <= value <= high:
         raise ValueError(f"a number in a file must be whole and from {low} to {high}, got {value!r:.100}")
     return value
@@ -317,7 +319,7 @@ def describe(value: Any, arrays: Arrays | None = None, name: str = "") -> Any:
     )
 
 
-def _key_as_text(key: Any) -> str:
+def _key_as_text(key: Any) -> str:  # the key of a term as 0-3, the empty one as -, others by str
     return "-".join(map(str, key)) or "-" if isinstance(key, tuple) else str(key)
 
 
@@ -340,7 +342,7 @@ def restore(plain: Any, arrays: Mapping[str, Any] | None = None) -> Any:
     if "arrays" in plain:
         below = f"{plain['arrays']}/"
         names = [name for name in arrays if name.startswith(below)]
-        texts = {name: name.removeprefix(below) for name in names}  # a key as 0-3, the empty one as -
+        texts = {name: name.removeprefix(below) for name in names}  # as `_key_as_text` writes keys
         keys = {name: () if text == "-" else tuple(map(int, text.split("-"))) for name, text in texts.items()}
         return {key: as_int64_if_integers(arrays[name]) for name, key in keys.items()}
     if "tuple" in plain:
@@ -356,7 +358,7 @@ def restore(plain: Any, arrays: Mapping[str, Any] | None = None) -> Any:
     return kind(**fields)
 
 
-def as_int64_if_integers(array: Any) -> Any:
+def as_int64_if_integers(array: Any) -> Any:  # undoes `in_few_bytes`
     return checked_integers(array) if array.dtype.kind in "iu" else array
 
 
@@ -376,7 +378,7 @@ def check_schema(schema: Schema) -> None:
             )
 
 
-def _checked_list(plain: Any) -> list[Any]:
+def _checked_list(plain: Any) -> list[Any]:  # from a damaged file, it may be anything
     if not isinstance(plain, list):
         raise TypeError("items in a file must be listed")
     return plain

@@ -151,13 +151,15 @@ class LeafTables:
 
 
 def pack(saved: Saved, *, rows: bool = True) -> tuple[dict[str, Any], Arrays]:
-    """Return a header of plain data and named arrays; `unpack` reverses this. Without `rows`, rows leave sums only."""
-    header, arrays = _pack_one(saved, rows=rows)
+    """Return a header of plain data and named arrays; `unpack` reverses this. Without `rows`, no rows are saved."""
+    # Earlier decompositions are numbered. Of equal arrays one is saved, and `same` has its name for the others;
+    # `derived` are the bytes that loading adds.
+    header, arrays = _pack_alone(saved, rows=rows)
     if not saved.past:
         return header, arrays
     header["past"] = []
     for i, state in enumerate(saved.past):
-        earlier, of_state = _pack_one(state, rows=rows)
+        earlier, of_state = _pack_alone(state, rows=rows)
         header["past"].append(earlier)
         arrays |= {f"{_PAST}{i}/{name}": array for name, array in of_state.items()}
     header["same"], arrays = _without_copies(arrays)
@@ -172,18 +174,20 @@ def _n_derived_of_past(header: Mapping[str, Any], arrays: Arrays) -> int:
 
 
 def _without_copies(arrays: Arrays) -> tuple[dict[str, str], Arrays]:
-    """Return the names of arrays that equal another one, with the name of that, and all other arrays."""
-    first: dict[bytes, str] = {}
-    same: dict[str, str] = {}
+    """Return the arrays without those that equal an earlier one, and before them, by name, the names of the earlier."""
+    name_of_digest: dict[bytes, str] = {}
+    originals: dict[str, str] = {}
     for name, array in arrays.items():
         content = f"{array.dtype.str}{array.shape}".encode() + np.ascontiguousarray(array).tobytes()
-        original = first.setdefault(hashlib.sha256(content).digest(), name)
+        original = name_of_digest.setdefault(hashlib.sha256(content).digest(), name)
         if original != name:
-            same[name] = original
-    return same, {name: array for name, array in arrays.items() if name not in same}
+            originals[name] = original
+    return originals, {name: array for name, array in arrays.items() if name not in originals}
 
 
-def _pack_one(saved: Saved, *, rows: bool) -> tuple[dict[str, Any], Arrays]:
+def _pack_alone(saved: Saved, *, rows: bool) -> tuple[dict[str, Any], Arrays]:
+    """Return header and arrays of a decomposition without its past; with `rows`, a sample of rows is among them."""
+    # The module's docstring describes the compact forms of pairs ("rests") and weights ("ratios").
     arrays: Arrays = {}
     effects, leaf_terms = saved.terms.effects, saved.terms.leaf_terms
     grid = effects.grid
@@ -240,19 +244,21 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
     headers = header.get("past", [])
     n_derived = header["derived"] - _n_derived_of_past(header, arrays)
     arrays = {**arrays, **{name: arrays[original] for name, original in header.get("same", {}).items()}}
-    own = {name: array for name, array in arrays.items() if not name.startswith(_PAST)}
-    saved = _unpack_one({**header, "derived": n_derived}, own)
+    own = {name: array for name, array in arrays.items() if not name.startswith(_PAST)}  # of the last decomposition
+    saved = _unpack_alone({**header, "derived": n_derived}, own)
     past = []
     for i, earlier in enumerate(headers):
         start = f"{_PAST}{i}/"
         of_state = {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
-        past.append(_unpack_one(earlier, of_state))
+        past.append(_unpack_alone(earlier, of_state))
+        # Each edit adds to the history, so decomposition i of the past lacks the last len(headers) - i edits.
         if past[-1].scope.edits != saved.scope.edits[: len(saved.scope.edits) - len(headers) + i]:
             raise ValueError("the decompositions before edits must have the history up to them")
     return saved._replace(past=tuple(past))
 
 
-def _unpack_one(header: Mapping[str, Any], arrays: Arrays) -> Saved:
+def _unpack_alone(header: Mapping[str, Any], arrays: Arrays) -> Saved:
+    """Return a decomposition without its past from what `_pack_alone` returned; ValueError for impossible values."""
     for name, array in arrays.items():
         if array.dtype.kind not in "iub" and not name.startswith(_MAY_BE_INFINITE):
             codec.checked_finite(array)
@@ -280,7 +286,7 @@ def _unpack_one(header: Mapping[str, Any], arrays: Arrays) -> Saved:
             singles: list[Key] = [(j,) for j in range(len(grid.axes))]
             requests = [Request(key) for key in dict.fromkeys([*singles, *effects.terms, *table_keys(row_arrays)])]
         statistics = unpack_statistics(header["rows"], row_arrays, grid, terms.grid, requests)
-    may_have_more = trees is not None or scope.order is not None
+    may_have_more = trees is not None or scope.order is not None  # moments than tables
     return Saved(
         source=source,
         terms=terms,
@@ -311,9 +317,9 @@ def _checked_grid(schema: Schema, saved_axes: tuple[Axis, ...]) -> Grid:
             raise ValueError("thresholds must ascend")
         if axis.date_unit and axis.date_unit not in UNITS:
             raise ValueError("dates must have a known unit")
-        extra = [codec.whole_in_range(bin_, -1) for bin_ in (axis.missing_bin, axis.unseen)]
-        added = sorted({bin_ for bin_ in extra if bin_ >= axis.n_regular})
-        if added != list(range(axis.n_regular, axis.n_regular + len(added))):
+        extra_bins = [codec.whole_in_range(bin_, -1) for bin_ in (axis.missing_bin, axis.unseen)]  # -1: no such bin
+        own_bins = sorted({bin_ for bin_ in extra_bins if bin_ >= axis.n_regular})  # not shared with a regular one
+        if own_bins != list(range(axis.n_regular, axis.n_regular + len(own_bins))):
             raise ValueError("bins of missing and unseen values must follow those of the feature")
         axes.append(axis)
     return Grid(schema, tuple(axes))
@@ -332,6 +338,7 @@ def _effects_of(tables: Tables, grid: Grid, derived: Tensors) -> Effects:
 
 
 def _checked_settings(settings: Settings) -> Settings:
+    """Return settings from a file without threads and time limit; ValueError for impossible ones."""
     options = settings.options
     backend: Any = settings.backend
     check_method(options.method)
@@ -343,7 +350,8 @@ def _checked_settings(settings: Settings) -> Settings:
 
 
 def _checked_moments(moments: Moments | None, effects: Effects, *, may_have_more: bool) -> Moments | None:
-    """Return moments; ValueError if they do not fit terms and outputs. There may be more of them than tables."""
+    """Return moments, arrays (terms, outputs), or None; ValueError if they do not fit the tables and outputs."""
+    # `may_have_more`: there are terms without tables, which have moments too.
     if moments is None:
         return None
     shapes = {array.shape for array in vars(moments).values()}
@@ -355,6 +363,7 @@ def _checked_moments(moments: Moments | None, effects: Effects, *, may_have_more
 
 
 def _checked_certificate(certificate: Certificate, names: Sequence[str]) -> Certificate:
+    """Return a certificate from a file; ValueError if its terms, orders or numbers are impossible."""
     higher = certificate.higher
     if not all(key and set(key) <= set(names) for key in (*certificate.terms, *certificate.aliases)):
         raise ValueError("a certificate must name features")
@@ -386,6 +395,7 @@ def leaf_tables(terms: LeafTerms) -> LeafTables:
 
 
 def _purity_of(terms: PureLeafTerms) -> Purity:
+    """Return what makes leaf terms pure as it is saved; `_correction_of` and `_leftover_of` reverse this."""
     correction, leftover = terms.correction, terms.leftover
     flat_faces, whole_tables = pack_tables((correction.binnings, correction.bins), correction.tables)
     return Purity(
@@ -455,6 +465,7 @@ def _layout_of(tables: LeafTables, grid: Grid, n_outputs: int) -> TermLayout:
 
 
 def _checked_binnings(binnings: tuple[Binning, ...], sizes: Sequence[int]) -> tuple[Binning, ...]:
+    """Return binnings from a file, one per feature; ValueError unless they merge axes of these sizes."""
     for binning, size in zip(binnings, sizes, strict=True):
         bins, shares = binning.bins, codec.checked_finite(binning.shares, (size,))
         is_possible = bins.shape == (size,) and bins.min(initial=0) >= 0 and (shares >= 0).all()
@@ -474,7 +485,7 @@ def _correction_of(purity: Purity, sizes: Sequence[int], n_outputs: int) -> Corr
     if any(table.shape != (*coarse_shape(cells, key), n_outputs) for key, table in purity.tables.items()):
         raise ValueError("tables must fit the coarse bins")
     tables = unpack_tables(cells, purity.faces, purity.tables, n_outputs)
-    return Correction(purity.coarse, purity.limits, tables, {}, 0.0)
+    return Correction(purity.coarse, purity.limits, tables)  # what it moved is in the tables of low orders already
 
 
 def _leftover_of(purity: Purity, sizes: Sequence[int], n_outputs: int) -> Leftover:
@@ -531,30 +542,31 @@ def _packed_pair(key: Key, table: Floats, terms: PureLeafTerms) -> Floats | None
     """Return what a pair's table adds to its closed form: moved cells, then a number per bin of each feature, flat."""
     residual = table - terms.form.tensor(key) - terms.leftover.spread(key, terms.trees.first_bins(key))
     coarse_bins = [_coarse_bins(j, terms) for j in key]
-    firsts = [np.unique(bins, return_index=True)[1] for bins in coarse_bins]
-    moved = residual[np.ix_(*firsts)]
-    first = residual[:, 0] - moved[coarse_bins[0], 0]
-    second = residual[0] - moved[0, coarse_bins[1]]
-    residual -= _sum_of_packed([moved, first, second], coarse_bins)
+    # The module's docstring calls these M, a and b: a and b are zero at the first bin of each coarse one.
+    first_bins = [np.unique(bins, return_index=True)[1] for bins in coarse_bins]
+    moved = residual[np.ix_(*first_bins)]
+    of_first = residual[:, 0] - moved[coarse_bins[0], 0]
+    of_second = residual[0] - moved[0, coarse_bins[1]]
+    residual -= _sum_of_packed([moved, of_first, of_second], coarse_bins)
     if np.abs(residual).max() > _TOLERANCE * np.abs(table).max():
-        return None
-    return np.concatenate([array.ravel() for array in (moved, first, second)])
+        return None  # the table is saved whole
+    return np.concatenate([array.ravel() for array in (moved, of_first, of_second)])
 
 
 def _coarse_bins(feature: int, terms: PureLeafTerms) -> Ints:
     """Return the correction's coarse bin of each bin of a feature, numbered without gaps; one if there is none."""
-    merging = terms.trees.binnings[feature]
+    merging = terms.trees.binnings[feature]  # from the bins of the trees to those of the tables
     if not terms.correction.binnings:
         return np.zeros(merging.size, dtype=np.int64)
-    some_bins = np.unique(merging.bins, return_index=True)[1]
-    coarse = np.unique(terms.correction.binnings[feature].bins[some_bins], return_inverse=True)[1]
+    first_bins = np.unique(merging.bins, return_index=True)[1]
+    coarse = np.unique(terms.correction.binnings[feature].bins[first_bins], return_inverse=True)[1]
     return coarse.astype(np.int64).ravel()
 
 
 def _sum_of_packed(tables: Sequence[Floats], coarse_bins: Sequence[Ints]) -> Floats:
     """Add a table over coarse cells and a number per bin of each feature, spread to all cells."""
-    moved, first, second = tables
-    return moved[np.ix_(*coarse_bins)] + first[:, None] + second
+    moved, of_first, of_second = tables
+    return moved[np.ix_(*coarse_bins)] + of_first[:, None] + of_second
 
 
 def _unpacked_pair(key: Key, flat: Floats, terms: PureLeafTerms) -> Floats:
@@ -578,13 +590,13 @@ def pack_weights(weights: Tensors) -> tuple[dict[Key, Floats], dict[Key, Floats]
     pairs: list[Key] = [key for key in weights if len(key) == 2]
     n_pairs = min(len(pairs) // (8 * _THREADS) + 1, _PAIRS_PER_TASK)
 
-    def pack_some(start: int) -> list[Floats | None]:
+    def pack_from(start: int) -> list[Floats | None]:
         # A task for each pair would take longer than small tables do.
-        some_pairs = pairs[start : start + n_pairs]
-        return [_packed_ratios(weights[key], *(weights.get((j,)) for j in key)) for key in some_pairs]
+        pairs_of_task = pairs[start : start + n_pairs]
+        return [_packed_ratios(weights[key], *(weights.get((j,)) for j in key)) for key in pairs_of_task]
 
     with ThreadPoolExecutor(_THREADS) as pool:
-        lists = pool.map(pack_some, range(0, len(pairs), n_pairs))
+        lists = pool.map(pack_from, range(0, len(pairs), n_pairs))
         flat = itertools.chain.from_iterable(lists)
         packed = {key: ratios for key, ratios in zip(pairs, flat, strict=True) if ratios is not None}
     return packed, {key: table for key, table in weights.items() if key not in packed}
@@ -595,7 +607,7 @@ def unpack_weights(packed: Tensors, whole: Tensors) -> dict[Key, Floats]:
     return {key: _unpacked_weights(flat, *(whole[j,] for j in key)) for key, flat in packed.items()} | dict(whole)
 
 
-def n_cells_of_ratios(packed: Tensors, whole: Tensors) -> int:
+def n_cells_of_ratios(packed: Tensors, whole: Tensors) -> int:  # of the tables that `unpack_weights` adds
     return sum(math.prod(len(whole[j,]) for j in key) for key in packed)
 
 
@@ -620,7 +632,7 @@ def _packed_ratios(table: Floats, first_mass: Floats | None = None, second_mass:
 
 
 def _starts_of_groups(ratio: Floats, has_mass: Bools) -> Ints:
-    """Return the first row of each group: neighbours that have mass and equal ratios, up to rounding."""
+    """Return the first bin of each group along the rows: neighbours with mass whose ratios are equal, to rounding."""
     rows = np.flatnonzero(has_mass)
     before, after = ratio[rows[:-1]], ratio[rows[1:]]
     differ = (np.abs(after - before) > _TOLERANCE_OF_WEIGHT * before + _TOLERANCE_OF_PRODUCT).any(axis=1)
@@ -628,7 +640,8 @@ def _starts_of_groups(ratio: Floats, has_mass: Bools) -> Ints:
 
 
 def _unpacked_weights(flat: Floats, first_mass: Floats, second_mass: Floats) -> Floats:
-    """Return the table of `_packed_ratios`: numbers of groups, their first bins, a ratio for each pair of groups."""
+    """Return a pair's weights from what `_packed_ratios` returned, `flat`, and the masses of its features' bins."""
+    # First the numbers of groups of both features, then the first bins of groups, then a ratio per pair of groups.
     if np.array_equal(flat, _INDEPENDENT):
         return np.multiply.outer(first_mass, second_mass)
     n_first, n_second = flat[:2].astype(np.int64)
@@ -649,13 +662,14 @@ def coarse_shape(cells: CoarseCells, key: Key) -> tuple[int, ...]:
     return tuple(binnings[j].coarser_size(limits[len(key)]) for j in key)
 
 
-def n_cells_of_faces(cells: CoarseCells, packed: Tensors, n_outputs: int) -> int:
+def n_cells_of_faces(cells: CoarseCells, packed: Tensors, n_outputs: int) -> int:  # of the tables that faces become
     return sum(math.prod(coarse_shape(cells, key)) for key in packed) * n_outputs
 
 
 def pack_tables(cells: CoarseCells, tables: Tensors) -> tuple[dict[Key, Floats], dict[Key, Floats]]:
-    """Return tables that are sums of functions of all axes but one (faces) as flat faces, and all other tables."""
-    # Highest orders come first: what a table's faces add to the tables below need not be saved there again.
+    """Return tables that are sums of faces (functions of all features but one) as flat faces, and all other tables."""
+    # Highest orders come first: what a table's faces add to the tables below need not be saved there again. `cells` are
+    # the coarse bins of the correction, whose tables these are.
     if sum(table.size for table in tables.values()) < _LEAST_CELLS:
         return {}, dict(tables)
     largest = max((float(np.abs(table).max()) for table in tables.values()), default=0.0)
@@ -693,18 +707,19 @@ def _taken_from_above(key: Key, from_above: dict[Key, Floats], cells: CoarseCell
     values, above_limit, limit = from_above.pop(key), limits[len(key) + 1], limits[len(key)]
     if above_limit == limit:
         return values
+    # Bins are merged two by two, so a shift of a bin's number gives the bin of the coarser order above.
     pairs = ((np.arange(binnings[j].coarser_size(limit)), binnings[j]) for j in key)
     return values[np.ix_(*(bins >> (binning.shift(above_limit) - binning.shift(limit)) for bins, binning in pairs))]
 
 
 def _pass_down(key: Key, face_tables: Projections, from_above: dict[Key, Floats]) -> None:
-    """Subtract each face from what the term below, which lacks one feature, gets from above."""
+    """Subtract each face, a table without one of a term's features, from what the term below gets from above."""
     for below, face in zip(keys_below(key), face_tables, strict=True):
         from_above[below] = from_above[below] - face if below in from_above else -face
 
 
 def _split_into_faces(values: Floats) -> tuple[Projections, Floats]:
-    """Return slices along the first bins, each taken after the slices before it, and what remains."""
+    """Return the slices of a table along the first bin of each feature in turn, taken out, and what remains."""
     residual = np.array(values)
     face_tables: Projections = []
     for axis in range(values.ndim - 1):
@@ -714,7 +729,7 @@ def _split_into_faces(values: Floats) -> tuple[Projections, Floats]:
 
 
 def _without_first_bins(face: Floats, axis: int) -> Floats:
-    """Drop the cells in the first bins of earlier features, which earlier slices took."""
+    """Drop the cells of a face in the first bins of earlier axes, which earlier slices took and so are zero."""
     return face[(slice(1, None),) * axis]
 
 

@@ -42,15 +42,16 @@ def after_saving(statistics: Statistics | None, fine: Grid, requests: Sequence[R
 def pack_statistics(
     statistics: Statistics, fine: Grid, requests: Sequence[Request], *, rows: bool = True
 ) -> tuple[dict[str, Any], Arrays]:
-    """Return header and arrays; rows are saved on the grid `fine`, which refines that of the statistics."""
+    """Return statistics as header and arrays, with the tables of `requests` if these do not follow from saved rows."""
+    # Rows are saved by their bins on the grid `fine`, which refines that of the statistics.
     header = {
         "totals": codec.describe(statistics.totals),
         "has_weights": statistics.has_weights,
         "copied_excess": statistics.copied_excess,
     }
     n_features = len(fine.axes)
-    size = min(_MAX_ROWS, _MAX_BINS // max(n_features, 1)) if rows else 0
-    sample = statistics.sample.of_smallest_hashes(size)
+    n_saved_rows = min(_MAX_ROWS, _MAX_BINS // max(n_features, 1)) if rows else 0
+    sample = statistics.sample.of_smallest_hashes(n_saved_rows)
     arrays = _pack_sample(sample, fine) | _pack_features(statistics, n_features, rows=rows)
     if len(sample) < statistics.n_rows:
         tables = statistics.counted_tables(requests)
@@ -78,11 +79,11 @@ def _pack_features(statistics: Statistics, n_features: int, *, rows: bool) -> Ar
     totals = statistics.all_feature_totals()
     if not rows:  # sums of bins that have few rows would reveal values
         for j, feature_totals in totals.items():
-            is_enough = statistics.counts((j,)) * statistics.n_rows > _FEW_ROWS - 0.5
+            is_enough = statistics.counts((j,)) * statistics.n_rows > _FEW_ROWS - 0.5  # counts are shares of the rows
             totals[j] = dataclasses.replace(
                 feature_totals, masses=feature_totals.masses * is_enough, sums=feature_totals.sums * is_enough
             )
-    spreads = list(statistics.file_quantiles().values())
+    spreads = list(statistics.file_quantiles().values())  # quantiles of each feature, with their totals
     arrays: Arrays = {
         "masses": np.concatenate([np.zeros(0), *(totals[j].masses for j in range(n_features))]),
         "sums": np.concatenate([np.zeros(0), *(totals[j].sums for j in range(n_features))]),
@@ -107,7 +108,7 @@ def unpack_statistics(
         raise TypeError("statistics of rows must state their weights and copies")
     positive = (totals.n_rows, totals.weight, totals.squares, totals.unit, totals.smallest, totals.largest)
     is_possible = all(0 < number < np.inf for number in positive) and totals.smallest <= totals.largest
-    is_possible = is_possible and len(sample) <= totals.n_rows and 0 <= excess < 1
+    is_possible = is_possible and len(sample) <= totals.n_rows and 0 <= excess < 1  # it adds to a sum of squared shares
     if not is_possible or (sample.weights is not None) != bool(header["has_weights"]):
         raise ValueError("totals of rows must be positive and fit the sample")
     return Statistics(
@@ -182,14 +183,14 @@ def table_keys(arrays: Arrays) -> list[Key]:
 def _unpack_tables(arrays: Arrays, grid: Grid, requests: Mapping[Key, Request]) -> dict[Key, CountedTable]:
     """Return the counted tables that `requests`, by key, asks for; ValueError if one does not fit its bins."""
 
-    def shape_of(key: Key) -> tuple[int, ...]:
+    def shape_of(key: Key) -> tuple[int, ...]:  # of a table, on merged bins if it was requested so
         request = requests.get(codec.checked_key(key, len(grid.axes)))
         if request is None or request.binnings is None:
             return tuple(grid.sizes[j] for j in key)
         return tuple(binning.size for binning in request.binnings)
 
     tables: dict[Key, CountedTable] = {}
-    for name in (name for name in arrays if name.startswith("keys/")):
+    for name in (name for name in arrays if name.startswith("keys/")):  # per order: keys, and their tables, flat
         keys: list[Key] = [tuple(key) for key in codec.checked_integers(arrays[name]).tolist()]
         shapes = [shape_of(key) for key in keys]
         ends = np.cumsum([math.prod(shape) for shape in shapes])
@@ -199,7 +200,7 @@ def _unpack_tables(arrays: Arrays, grid: Grid, requests: Mapping[Key, Request]) 
         wide = codec.checked_finite(flat) if flat.dtype.kind == "f" else codec.checked_integers(flat)
         if (wide < 0).any():
             raise ValueError("tables of rows must not be negative")
-        for key, table, shape in zip(keys, np.split(wide, ends), shapes, strict=False):
+        for key, table, shape in zip(keys, np.split(wide, ends), shapes, strict=False):  # an empty piece is last
             if key in requests:
                 tables[key] = CountedTable(requests[key].binnings, table.reshape(shape))
     return tables
@@ -235,12 +236,12 @@ class SavedDensity(Density):
         return self.kind == Reference.name
 
     @functools.cached_property
-    def population(self) -> Density:
+    def population(self) -> Density:  # of the rows, else uniform, if the density itself is one reference row
         if not self.ranks_on_population:
             return self
         return (Uniform if self.statistics is None else Empirical)(grid=self.grid, statistics=self.statistics)
 
-    def bind(self, grid: Grid, statistics: Statistics | None) -> Any:
+    def bind(self, grid: Grid, statistics: Statistics | None) -> Any:  # anew by its kind, without the saved weights
         if self.kind not in KINDS:
             raise ValueError(
                 f"`density` must be given again, got the saved one of the kind {self.kind!r}, whose weights are "
@@ -263,7 +264,8 @@ class SavedDensity(Density):
             )
         sizes = [self._bound_grid.sizes[j] for j in key]
         target_binnings = [unmerged(size) for size in sizes] if binnings is None else binnings
-        for larger in sorted((other for other in self.saved if set(key) <= set(other)), key=len):
+        saved_keys = [saved_key for saved_key in self.saved if set(key) <= set(saved_key)]
+        for larger in sorted(saved_keys, key=len):  # the smallest tables first
             saved_axes = self.binnings.get(larger) or [unmerged(self._bound_grid.sizes[j]) for j in larger]
             axes = dict(zip(larger, saved_axes, strict=True))
             pairs = [(axes[j], binning) for j, binning in zip(key, target_binnings, strict=True)]
@@ -301,7 +303,7 @@ def restore_density(
         bound = kind(**options).bind(grid, statistics)
         has_rows = len(statistics.sample) > 0
         return bound if has_rows else dataclasses.replace(bound, _was_product=plain["is_product"])
-    if not kind.needs_data and kind is not Table:
+    if not kind.needs_data and kind is not Table:  # it may be computed again, if that gives the saved weights
         restored = kind(**options, grid=grid)
         tables = ((restored.table(key, effects.binnings.get(key)), table) for key, table in weights.items())
         if all(np.array_equal(again, table) for again, table in tables):

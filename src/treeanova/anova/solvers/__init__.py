@@ -26,7 +26,7 @@ def methods() -> list[str]:  # the names that users may give
     return list(dict.fromkeys([AUTO, *(solver.method for solver in SOLVERS)]))
 
 
-def check_method(method: object) -> None:
+def check_method(method: object) -> None:  # ValueError unless users may give it
     if method not in methods():
         names = ", ".join(map(repr, methods()))
         raise ValueError(f"`method` must be one of {names}, got {method!r}; leave it out to let treeanova choose.")
@@ -46,8 +46,9 @@ def solve(term: Floats, weights: Floats, options: Options) -> Solution:
     if solver is reference or solver.method == reference.method:
         return solution
     exact = reference.solve(term, weights, options._replace(method=AUTO))
-    difference = np.zeros_like(term)
-    take_out(difference, [ours - other for ours, other in zip(solution.projections, exact.projections, strict=True)])
+    pairs = zip(solution.projections, exact.projections, strict=True)
+    difference = np.zeros_like(term)  # between what this solver and the reference leave of the term
+    take_out(difference, [projection - exact_projection for projection, exact_projection in pairs])
     error = float((largest(difference) * safe_inverse(largest(term))).max(initial=0.0))
     return dataclasses.replace(solution, error=error + (exact.error or 0.0))
 

@@ -61,7 +61,7 @@ class Solution:
     error: float | None = None  # bound relative to the largest score; None: what slice means and correlation imply
     trace: Floats | None = None  # unpurified mass before the first pass and after each
 
-    def flipped(self) -> Solution:  # that of the transposed pair
+    def flipped(self) -> Solution:  # that of the transposed pair, whose axes are in the other order
         return dataclasses.replace(self, projections=self.projections[::-1])
 
 

@@ -54,7 +54,7 @@ class Elimination(Solver):
     def can_solve(self, weights: Floats) -> bool:
         return weights.ndim > 2 and is_affordable(weights.shape)
 
-    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - any weights will do
+    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - for "auto", by size
         if len(sizes) > 2 and math.prod(sizes) <= FEW_CELLS:
             return f"order {len(sizes)} with at most {FEW_CELLS} cells"
         return None
@@ -71,12 +71,14 @@ def is_affordable(shape: tuple[int, ...]) -> bool:
 
 
 def _n_basis_cells(shape: tuple[int, ...]) -> int:
-    """Return the dimension of the sums of functions of fewer axes."""
+    """Return the number of basis cells: the dimension of the sums of functions of fewer axes."""
     return math.prod(shape) - math.prod(size - 1 for size in shape)
 
 
 def eliminated_projections(values: Floats, weights: Floats) -> Projections:
     """Return projections that make values (outputs first) pure, by the convention for cells without mass."""
+    # Fit the nearest sum of functions of fewer axes (module's docstring), then split it into one projection per axis:
+    # one sweep under uniform weights takes all of it out.
     ranks, logs = graded_weights(weights)
     heaviest_first = np.lexsort((-logs, ranks))
     cells = values.reshape(len(values), -1)[:, heaviest_first]
@@ -106,6 +108,7 @@ def _nearest_sum(cells: Floats, shape: tuple[int, ...], heaviest_first: Ints, ra
     basis, matrix = _basis_cells(shape, heaviest_first)
     outside = np.setdiff1d(np.arange(cells.shape[1]), basis)
     ranks, logs = ranks[heaviest_first], logs[heaviest_first]
+    # Ratios w(n) / w(b) of other cells n and basis cells b: zero between ranks.
     is_comparable = (ranks[outside][:, None] == ranks[basis]) & (matrix != 0)
     ratios = np.exp(logs[outside][:, None] - logs[basis], out=np.zeros_like(matrix), where=is_comparable)
     weighted = matrix * ratios
@@ -145,7 +148,7 @@ def _basis_cells(shape: tuple[int, ...], heaviest_first: Ints) -> tuple[Ints, Fl
 
 
 def _solve_downwards(system: Floats, right: Floats) -> Floats:
-    """Solve system @ x = right in place without pivoting, which the order of the unknowns keeps accurate."""
+    """Solve system @ x = right in place without pivoting; heaviest cells first, that is accurate."""
     size = len(system)
     for k in range(size - 1):
         factors = system[k + 1 :, k] / system[k, k]
@@ -162,7 +165,8 @@ _MAX_STAR_BINS = 1_500  # of the shorter axis: star-mesh elimination takes about
 
 def star_mesh_projections(values: Floats, weights: Floats) -> Projections:
     """Return projections that make a pair (outputs first) pure if every bin has mass, by star-mesh elimination."""
-    # One bin of each component stays at zero. The shorter axis is that of the rows.
+    # One bin of each component stays at zero. The shorter axis is that of the rows. Projection 0 is taken along the
+    # rows' axis, so it has a number per column.
     if weights.shape[0] > weights.shape[1]:
         rows, columns = _potentials(values.swapaxes(1, 2), weights.T)
         return [rows, columns]
@@ -172,10 +176,11 @@ def star_mesh_projections(values: Floats, weights: Floats) -> Projections:
 
 def _potentials(values: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Return potentials of rows and columns, (n_outputs, n_bins) each, that purify a pair with few rows."""
-    shares = weights / weights.sum(axis=0)
+    # Potentials are numbers per bin to be taken out; the module's docstring has the graph of which they are potentials.
+    shares = weights / weights.sum(axis=0)  # of a column's mass in its rows
     conductances = shares @ weights.T  # between rows, after eliminating all columns
     np.fill_diagonal(conductances, 0.0)
-    flows = (shares * values) @ weights.T
+    flows = (shares * values) @ weights.T  # conductance times voltage
     flows = flows - flows.swapaxes(1, 2)
     voltages = np.divide(flows, conductances, out=np.zeros_like(flows), where=conductances > 0)
     rows = _row_potentials(conductances, voltages)
@@ -221,7 +226,7 @@ class Cholesky(SeenBinsSolver):
     def can_solve(self, weights: Floats) -> bool:
         return weights.ndim == 2
 
-    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - any weights will do
+    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - for "auto", by size
         if len(sizes) == 2 and min(sizes) <= MAX_BINS:
             return f"a pair whose shorter axis has {min(sizes):,} bins, at most {MAX_BINS:,}"
         return None
@@ -245,7 +250,7 @@ class Cholesky(SeenBinsSolver):
 
 
 def _cholesky_projections(term: Floats, weights: Floats) -> tuple[Projections, float]:
-    """Return the projections of a pair with at least as many rows as columns, and their error; 1 without a factor."""
+    """Return the projections of a pair with at least as many rows as columns, and their error; 1 if that fails."""
     values, projections = term.copy(), support.zero_projections(term)
     n_components, (_, labels) = support.bin_components(weights)
     by_mass = np.lexsort((weights.sum(axis=0), labels))  # anchors: the heaviest column of each component

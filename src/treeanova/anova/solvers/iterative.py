@@ -36,7 +36,7 @@ class ConjugateGradients(SeenBinsSolver):
         del weights
         return True
 
-    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - any weights will do
+    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # noqa: ARG002 - for "auto", by size
         if len(sizes) == 2:
             return f"a pair whose shorter axis has {min(sizes):,} bins, over {MAX_BINS:,}"
         return f"order {len(sizes)} with over {FEW_CELLS} cells: a factor would be too large"
@@ -54,17 +54,18 @@ class ConjugateGradients(SeenBinsSolver):
     def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:
         return self._solve_in_place(term.copy(), weights, options)
 
-    def _solve_in_place(self, values: Floats, weights: Floats, options: Options) -> Solution:  # values become pure
+    def _solve_in_place(self, values: Floats, weights: Floats, options: Options) -> Solution:
+        """Make values pure in place and return what was taken out; a pair has at least as many rows as columns."""
         if weights.ndim == 2 and weights.shape[0] < weights.shape[1]:
             return self._solve_in_place(values.swapaxes(1, 2), weights.T, options).flipped()
         projections = support.zero_projections(values)
         system = _PairSystem(weights) if weights.ndim == 2 else _TensorSystem(weights)
-        n_iterations, smallest = 0, 1.0
+        n_iterations, smallest = 0, 1.0  # the smallest eigenvalue met; above pairs, it estimates the correlation
         for output in range(len(values)):
-            one = slice(output, output + 1)
-            of_output = [projection[one] for projection in projections]
-            n_steps, ritz_value = _purify_output(values[one], of_output, system, options.max_iterations)
-            n_iterations, smallest = max(n_iterations, n_steps), min(smallest, ritz_value)
+            this_output = slice(output, output + 1)  # a view, which is purified in place
+            of_output = [projection[this_output] for projection in projections]
+            n_steps, eigenvalue = _purify_output(values[this_output], of_output, system, options.max_iterations)
+            n_iterations, smallest = max(n_iterations, n_steps), min(smallest, eigenvalue)
         correlation = support.maximal_correlation(weights) if weights.ndim == 2 else 1.0 - smallest
         return Solution(projections, self.name, n_iterations, correlation)
 
@@ -86,9 +87,9 @@ def _purify_output(
             break
         solution, steps = support.conjugate_gradients(system.apply, rhs, goal**2, max_iterations - n_steps)
         n_steps, smallest = n_steps + len(steps), min(smallest, support.smallest_ritz_value(steps))
-        more = system.projections(solution)
-        support.take_out(values, more)
-        support.add_projections(projections, more)
+        removed = system.projections(solution)
+        support.take_out(values, removed)
+        support.add_projections(projections, removed)
     return n_steps, smallest
 
 
@@ -152,7 +153,8 @@ class MassMoving(SeenBinsSolver):
         del weights
         return True
 
-    def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:  # all bins have mass
+    def solve_seen(self, term: Floats, weights: Floats, options: Options) -> Solution:
+        """Sweep over the axes, moving slice means, until none is above the tolerance; all bins have mass."""
         values, projections, scales = term.copy(), support.zero_projections(term), support.largest(term)
         masses = [unpurified_mass(values, weights)]  # M^t before the first pass and after each pass over an axis
         for _ in range(options.max_iterations):
@@ -185,7 +187,7 @@ class Product(Solver):
     def can_solve(self, weights: Floats) -> bool:
         return support.is_product(weights)
 
-    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:
+    def reason(self, sizes: Sequence[int], weights: Floats | None) -> str | None:  # why "auto" takes it, None if not
         if len(sizes) == 1:
             return "one axis: its mean is all there is to move"
         if weights is not None and support.is_product(weights):

@@ -109,7 +109,7 @@ def forest_of(model: Model) -> Forest:
     flat_indices = sorted(column.flat for column in (*model.numeric, *model.categorical))
     position = {flat: place for place, flat in enumerate(flat_indices)}
     nodes, inner = model.nodes, model.nodes.left >= 0
-    used = np.unique(nodes.split[inner])
+    used = np.unique(nodes.split[inner])  # global positions of splits in trees
     splits, known_hashes = read_splits(model, position, used)
     is_valid = (used >= 0) & (used < len(splits.feature) - 1)
     check_values("the model's trees must use splits that exist", used, is_valid)
@@ -159,6 +159,7 @@ def _schema(model: Model, flat_indices: Sequence[int], known_hashes: Mapping[int
             "read it before drop_unused_features()."
         )
     names = names if named else [f"x{flat}" for flat in flat_indices]
+    # Whether a row has one class; with other losses, each output is a class or target of its own.
     is_one_of = model.loss.get("type") in _ONE_CLASS_LOSSES and len(model.class_names) == max(2, model.values.shape[1])
     return Schema(
         features=tuple(
@@ -188,6 +189,7 @@ def _objective(loss: Mapping[str, Any]) -> str:
 
 
 def _names_of_outputs(model: Model) -> tuple[str, ...]:
+    """Return the names of the outputs: what a loss predicts, or classes, or numbers."""
     n_outputs, loss = model.values.shape[1], model.loss.get("type")
     names: Sequence[object] = ()
     if loss == "RMSEWithUncertainty":
@@ -222,7 +224,7 @@ def read_file(path: pathlib.Path) -> Forest:
     version = checks.version_numbers(match[1].decode().rstrip(".")) if match else ()
     is_json = path.name.lower().endswith(".json")
 
-    def load(library: Any, forest: Forest) -> checks.Predict | None:
+    def load(library: Any, forest: Forest) -> checks.Predict | None:  # None if this CatBoost is older than the file
         if checks.version_numbers(library.__version__) < version:
             return None
         model = library.CatBoost()

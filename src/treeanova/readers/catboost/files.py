@@ -126,7 +126,7 @@ def symmetric_nodes(sizes: Ints, splits: Ints, n_values: int, n_outputs: int) ->
     roots, first_leaf, first_split = (np.cumsum(n) - n for n in (n_nodes, n_leaves, sizes))
     split, left, right = (np.full(n_nodes.sum(), -1, dtype=np.int64) for _ in range(3))
     leaf, label = (np.zeros(n_nodes.sum(), dtype=np.int64) for _ in range(2))
-    for size in np.unique(sizes):
+    for size in np.unique(sizes):  # trees of as many levels at once, level by level
         of_size = sizes == size
         root = roots[of_size][:, None]
         for level in range(size):
@@ -165,7 +165,7 @@ def loss_and_classes(info: Mapping[str, Any]) -> dict[str, Any]:
     return {"loss": loss, "class_names": names, "declared": declared, "threshold": threshold}
 
 
-def text_features_error() -> UnsupportedModelError:
+def text_features_error() -> UnsupportedModelError:  # for models with features that are texts or embeddings
     return UnsupportedModelError(
         "`model` must have numeric and categorical features, got text or embedding features, whose splits are not on "
         "columns; train without them."
@@ -426,6 +426,7 @@ def _ctr_counts(table: _Table, kind: str) -> Counts:
 
 def _nodes_and_values(trees: _Table) -> tuple[Nodes, Floats]:
     """Return the nodes of all trees, and the values of leaves, shape (leaves, outputs)."""
+    # Numbers of fields are those of CatBoost's model.fbs: 0 outputs, 1 splits, 2 sizes, 8 values, 10 steps, 11 leaves.
     n_outputs, values = int(trees.scalar(0, "i", 1)), trees.array(8, "<f8")
     sizes, splits = trees.array(2, "<i4").astype(np.int64), trees.array(1, "<i4").astype(np.int64)
     if len(steps := trees.array(10, "<u4")):
@@ -444,19 +445,19 @@ def _step_nodes(sizes: Ints, splits: Ints, steps: npt.NDArray[np.uint32], leaf_a
             f"the model's trees must have a split and a leaf number for each of {n_nodes} nodes, got {len(splits)} and "
             f"{len(leaf_at)} for {n_trees} trees"
         )
-    step = np.stack([steps & 0xFFFF, steps >> 16]).astype(np.int64)
+    step = np.stack([steps & 0xFFFF, steps >> 16]).astype(np.int64)  # to the left and to the right child
     tree = np.repeat(np.arange(n_trees), sizes)
     ends = np.cumsum(sizes)
     child = np.arange(n_nodes) + step
     last = child.max(axis=0)
     check_values("the model's trees must step to their own nodes", last, last < ends[tree])
-    stops = (step == 0).sum(axis=0)
+    stops = (step == 0).sum(axis=0)  # on how many sides: 2 at leaves, 1 at nodes that are split and leaf
     split_and_leaf = np.flatnonzero(stops == 1)
     stopping_side = np.where(step[0, split_and_leaf] == 0, 0, 1)
-    child[stopping_side, split_and_leaf] = n_nodes + np.arange(len(split_and_leaf))
+    child[stopping_side, split_and_leaf] = n_nodes + np.arange(len(split_and_leaf))  # nodes appended below
     child[:, stops == 2] = -1
     roots, leaf = ends - sizes, leaf_at // n_outputs
-    first = np.minimum.reduceat(np.where(stops > 0, leaf, np.iinfo(np.int64).max), roots)
+    first = np.minimum.reduceat(np.where(stops > 0, leaf, np.iinfo(np.int64).max), roots)  # leaf of each tree
     label = leaf - first[tree]
     left, right = np.concatenate([child, np.full((2, len(split_and_leaf)), -1)], axis=1)
     split, leaf, label = (np.concatenate([array, array[split_and_leaf]]) for array in (splits, leaf, label))
@@ -540,9 +541,10 @@ def _check_tables(ctrs: Sequence[Ctr], params: Mapping[str, Any], n_outputs: int
         notes = params.get("cat_feature_params") or {}
         simple, combined = notes.get("simple_ctrs") or (), notes.get("combinations_ctrs") or ()
         groups = (simple, combined, *(notes.get("per_feature_ctrs") or {}).values())
-        kinds = [[ctr["ctr_type"] for ctr in group or ()] for group in groups]
-        divided = [{(ctr["ctr_type"], str(ctr.get("target_binarization"))) for ctr in group or ()} for group in groups]
-        if simple and all(len(ways) == len(set(kind)) for ways, kind in zip(divided, kinds, strict=True)):
+        kinds = [{ctr["ctr_type"] for ctr in group or ()} for group in groups]
+        # Ways to divide the target into classes: one per kind is allowed.
+        ways = [{(ctr["ctr_type"], str(ctr.get("target_binarization"))) for ctr in group or ()} for group in groups]
+        if simple and all(len(of_group) == len(kind) for of_group, kind in zip(ways, kinds, strict=True)):
             return
     raise UnsupportedModelError(
         "`model` must have CTRs of one target that is divided in one way, got others, or no note of it, in a .json "
@@ -575,6 +577,7 @@ def _symmetric_trees(trees: Sequence[Mapping[str, Any]] | None, n_outputs_withou
     splits = _numbers(list(itertools.chain.from_iterable(splits_by_tree)), whole=True)
     leaves = [tree["leaf_values"] for tree in trees]
     values = _numbers(list(itertools.chain.from_iterable(leaves)))
+    # Values of the first tree over its 2^splits leaves.
     n_outputs = len(leaves[0]) >> min(len(splits_by_tree[0]), MAX_DEPTH) if leaves else n_outputs_without_trees
     nodes = symmetric_nodes(sizes, splits, len(values), n_outputs)
     for tree, (tree_leaves, tree_splits) in enumerate(zip(leaves, splits_by_tree, strict=True)):
@@ -592,14 +595,14 @@ def _nested_trees(trees: Sequence[Mapping[str, Any]]) -> tuple[Nodes, Floats]:
     roots, leaves, n_leaves = list[int](), list[Any](), [0]
     for tree in trees:
         roots.append(len(split))
-        waiting: list[tuple[Mapping[str, Any], int]] = [(tree, -1)]
+        waiting: list[tuple[Mapping[str, Any], int]] = [(tree, -1)]  # with the parent of a right child, else -1
         while waiting:
             node, parent = waiting.pop()
             if parent >= 0:
                 right[parent] = len(split)
             is_inner = "split" in node
             split.append(node["split"]["split_index"] if is_inner else -1)
-            left.append(len(split) if is_inner else -1)
+            left.append(len(split) if is_inner else -1)  # the next node: it is popped next
             right.append(-1)
             if is_inner:
                 waiting += [(node["right"], len(split) - 1), (node["left"], -1)]

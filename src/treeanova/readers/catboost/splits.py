@@ -67,7 +67,7 @@ def goes_right_by_ctr(ctr: Ctr, known_hashes: Ints) -> Bools:
     """Whether each category, the last unseen, is above each border of its CTR, shape (borders, categories + 1)."""
     counts = counts_of(ctr)
     row_values, unseen_value = ctr_values(ctr, counts)
-    hashes, is_reachable = category_hashes(counts)
+    hashes, is_reachable = category_hashes(counts)  # some keys of the table are of no category
     values = np.full(len(known_hashes) + 1, unseen_value)
     values[np.searchsorted(known_hashes, hashes[is_reachable])] = row_values[is_reachable]
     return values > ctr.borders[:, None]
@@ -83,7 +83,7 @@ def ctr_values(ctr: Ctr, counts: Counts) -> tuple[Singles, np.float32]:
 
 
 def _ratio_parts(ctr: Ctr, counts: Counts) -> tuple[Floats, Floats, float]:
-    """Return numerator and denominator for each row of counts, and the denominator for an unseen category."""
+    """Return the CTR's numerator and denominator for each row of counts, and its denominator for an unseen category."""
     rows, n_classes = counts.rows, counts.rows.shape[1]
     if ctr.kind in MEANS:
         return rows[:, 0], rows[:, 1], 0.0
@@ -116,11 +116,12 @@ def known_categories(model: Model, used: Iterable[Ctr]) -> dict[int, Ints]:
         if len(np.unique(values & _HASH)) < len(values):
             raise damaged(f"the model's one-hot values must differ, got {str(values)[:40]} for feature {index}")
         hashes[index].append(values & _HASH)
-    solved: dict[int, Ints] = {}
+    solved: dict[int, Ints] = {}  # hashes of features whose categories some CTR tells
     waiting = sorted(used, key=lambda ctr: len(ctr.categories))
     for index, value in (pair for ctr in waiting for pair in ctr.equal):
         hashes[index].append(np.array([value & _HASH]))
     while waiting:
+        # A table tells the categories of one feature if those of all its other features are known.
         solvable = [place for place, ctr in enumerate(waiting) if len(set(ctr.categories) - set(solved)) <= 1]
         if not solvable:
             raise UnsupportedModelError(
@@ -149,12 +150,12 @@ def _solved_hashes(ctr: Ctr, index: int, solved: Mapping[int, Ints]) -> Ints:
     bits = [np.arange(2)] * (len(ctr.above) + len(ctr.equal))
     options = [solved.get(category, np.zeros(1, np.int64)) for category in ctr.categories] + bits
     place = list(ctr.categories).index(index)
-    options[place] = np.zeros(1, np.int64)
+    options[place] = np.zeros(1, np.int64)  # the unknown one adds nothing to the partial keys
     counts = counts_of(ctr)
     partial_keys = _keys_of_cells(np.ix_(*(_sign_extended(option) for option in options)))
     check_size("combinations of categories", partial_keys.size * len(counts.keys), _MAX_COMBINATIONS)
     differences = counts.keys[counts.keys != EMPTY_KEY][:, None] - partial_keys.reshape(1, -1)
-    power = len(options) - place + 1
+    power = len(options) - place + 1  # of MULTIPLIER, by which the unknown element was multiplied
     numbers = (differences * np.uint64(pow(MULTIPLIER, -power, 1 << 64))).astype(np.int64)
     return np.unique(numbers[(numbers >= -(1 << 31)) & (numbers < 1 << 31)] & _HASH)
 
@@ -168,7 +169,7 @@ def conditions_of(
     ctr: Ctr, borders: Ints, known_hashes: Mapping[int, Ints], numeric_position: Positions, category_position: Positions
 ) -> list[Condition]:
     """Return a CTR's splits on a combination of features, one for each of its borders at the positions `borders`."""
-    axes_of: dict[int, tuple[Floats | None, int]] = {
+    axes_of: dict[int, tuple[Floats | None, int]] = {  # as in `_cell_values`; the last bin is that of unseen categories
         category_position[index]: (None, len(known_hashes[index]) + 1)
         for index in (*ctr.categories, *(index for index, _ in ctr.equal))
     }
@@ -210,7 +211,7 @@ def _cell_values(
         bits = np.append(known_hashes[index] == (value & _HASH), False)
         elements.append(along(category_position[index], bits.astype(np.uint64)))
     row = _rows_with_keys(_keys_of_cells(elements), counts.keys)
-    return np.append(row_values, unseen_value)[np.where(is_unseen, -1, row)]
+    return np.append(row_values, unseen_value)[np.where(is_unseen, -1, row)]  # -1: no such row, the last value
 
 
 def _keys_of_cells(elements: Sequence[npt.NDArray[np.generic]]) -> Words:
@@ -257,6 +258,8 @@ def read_splits(model: Model, position: Mapping[int, int], used: Ints) -> tuple[
         {column.index: position[column.flat] for column in columns} for columns in (model.numeric, model.categorical)
     )
     start, sets = _category_sets(on_categories, known_hashes)
+    # Splits on numeric features come first, then those on categories, last "no split". Features are given by their
+    # places in the schema, -1 for splits on combinations and for those in no tree.
     n_borders = [len(feature.borders) for feature in model.numeric]
     places = [position[feature.flat] for feature in model.numeric]
     places += [-1 if group.goes_right is None else category_position[group.feature] for group in on_categories]
@@ -305,6 +308,7 @@ def _category_splits(model: Model, used: Ints) -> list[_Group]:
         groups.append(_Group(next(iter(ctr.categories), -1), len(ctr.borders), right))
     first = sum(len(feature.borders) for feature in model.numeric)
     ends = np.searchsorted(used, first + np.cumsum([0, *(group.n_splits for group in groups)]))
+    # Splits in no tree, like those on combinations of features, need no sets of categories.
     pairs = zip(groups, np.diff(ends), strict=True)
     return [group if n_used else group._replace(goes_right=None) for group, n_used in pairs]
 
@@ -316,6 +320,7 @@ def _goes_right_by_value(values: Ints, known_hashes: Ints) -> Bools:
 
 def _category_sets(groups: Sequence[_Group], known_hashes: Mapping[int, Ints]) -> tuple[Ints, Bools]:
     """Return the sets of categories that go left, joined, and where each split's begins; -1 for those in no tree."""
+    # A set has an entry per known category and one for unseen ones; splits in no tree have no set.
     widths = [0 if group.goes_right is None else len(known_hashes[group.feature]) + 1 for group in groups]
     n_splits = [group.n_splits for group in groups]
     sizes = np.array(widths, dtype=np.int64) * np.array(n_splits, dtype=np.int64)
@@ -340,9 +345,9 @@ class Table:
 
 @dataclasses.dataclass(frozen=True)
 class Subtree:
-    """What is grown from cells: new classes of the old ones, for features that matter, and a branch or one outcome."""
+    """What is grown from cells: a branch, or the one outcome of all cells."""
 
-    merged: Mapping[int, Sequence[int]]
+    merged: Mapping[int, Sequence[int]]  # the new class of each old one, for features on which the outcome depends
     content: Branch | int
 
     @property
@@ -367,15 +372,16 @@ def tabulate(
     bounds = dict(sorted(bounds.items()))
     refined = {number: _on_common_bounds(condition, bounds) for number, condition in conditions.items()}
     class_numbers = {feature: _class_numbers(feature, conditions, refined, bounds) for feature in bounds}
+    # The first interval or category of each class, by feature.
     first = {j: _merge_classes(range(len(numbers)), numbers, is_category=False) for j, numbers in class_numbers.items()}
     if math.prod(map(len, first.values())) > max_cells:
         return None
-    # Conditions are evaluated at one value of each class, with an axis for each feature of the table.
+    # Conditions are evaluated there, with an axis for each feature of the table, of length 1 if they do not use it.
     on_cells = {}
     for number, array in refined.items():
         features = conditions[number].features
         cells = array[np.ix_(*(first[feature] for feature in features))]
-        on_cells[number] = cells.reshape([len(places) if f in features else 1 for f, places in first.items()])
+        on_cells[number] = cells.reshape([len(places) if j in features else 1 for j, places in first.items()])
     shape = [len(places) for places in first.values()]
     return Table(
         bounds=bounds,
@@ -390,25 +396,27 @@ def tabulate(
 
 
 def _on_common_bounds(condition: Condition, common_bounds: Mapping[int, Floats | None]) -> Bools:
-    """Return whether a condition goes right, in the finer cells with the bounds of all conditions."""
+    """Return whether a condition goes right, in the finer cells of `common_bounds` (by feature, None: categories)."""
     result = condition.goes_right
     for axis, (feature, bounds) in enumerate(zip(condition.features, condition.bounds, strict=True)):
         finer = common_bounds[feature]
         if bounds is not None and finer is not None and len(finer) > len(bounds):
-            result = result.take(np.append(np.searchsorted(bounds, finer), len(bounds)), axis=axis)
+            coarse_intervals = np.append(np.searchsorted(bounds, finer), len(bounds))  # that of each finer one
+            result = result.take(coarse_intervals, axis=axis)
     return result
 
 
 def _class_numbers(
     feature: int, conditions: Mapping[int, Condition], refined: Mapping[int, Bools], bounds: Mapping[int, Floats | None]
 ) -> list[int]:
-    """Number the classes of a feature: intervals or categories between which no condition distinguishes share one."""
+    """Return the class of each interval or category of a feature: one for all that no condition distinguishes."""
+    # `refined` has the answers of `conditions`, by the same numbers, on the common bounds of all.
     slices = [
         np.moveaxis(array, conditions[number].features.index(feature), 0)
         for number, array in refined.items()
         if feature in conditions[number].features
     ]
-    rows = np.concatenate([one.reshape(len(one), -1) for one in slices], axis=1)
+    rows = np.concatenate([answers.reshape(len(answers), -1) for answers in slices], axis=1)  # one per interval
     return _numbers_of_rows(np.packbits(rows, axis=1), in_order=bounds[feature] is not None)
 
 
@@ -459,12 +467,13 @@ class _Growth:
         if key not in self._grown:
             axis = self._best_axis(outcomes)
             slices = np.split(outcomes, outcomes.shape[axis], axis=axis)
-            subtrees = [self.subtree(one, features) for one in slices]
+            subtrees = [self.subtree(slice_, features) for slice_ in slices]
             self._grown[key] = features[axis], subtrees, sum(subtree.n_leaves for subtree in subtrees)
         return self._grown[key]
 
     def _best_axis(self, outcomes: Ints) -> int:
         """Return the axis with the fewest cells after merging equal slices, found by sums with random weights."""
+        # Equal slices have equal sums; if others had too, trees would be larger, not wrong.
         words = self._of_outcome[outcomes]
         n_cells = [np.ones(size) for size in outcomes.shape]
         for pair in itertools.combinations(range(outcomes.ndim), 2):
@@ -478,7 +487,7 @@ class _Growth:
         return int(np.argmin([cells.sum() for cells in n_cells]))
 
 
-def _n_distinct_per_row(rows: Words) -> Floats:
+def _n_distinct_per_row(rows: Words) -> Floats:  # the number of different entries of each row
     ordered = np.sort(rows, axis=1)
     return 1.0 + np.count_nonzero(ordered[:, 1:] != ordered[:, :-1], axis=1)
 
@@ -525,12 +534,13 @@ class _Builder:
         """Return old and new splits; a new one is a feature with a bound, or with a mask of categories that go left."""
         old, new = self._splits, list(self._new_splits)
         features = np.array([feature for feature, _ in new], dtype=np.int64)
-        bounds = [np.nan if feature in self._n_bins else value for feature, value in new]
+        bounds = [np.nan if feature in self._n_bins else value for feature, value in new]  # NaN: by category
         sets = []
         for feature, mask in new:
             if (size := self._n_bins.get(feature, 0)) == 0:
                 continue
-            data = np.frombuffer(int(mask).to_bytes(-(-size // 8), "little"), dtype=np.uint8)
+            n_bytes = -(-size // 8)  # rounded up
+            data = np.frombuffer(int(mask).to_bytes(n_bytes, "little"), dtype=np.uint8)
             sets.append(np.unpackbits(data, count=size, bitorder="little").astype(bool))
         sizes = np.array([self._n_bins.get(feature, 0) for feature, _ in new], dtype=np.int64)
         starts = np.where(sizes > 0, len(old.category_left) + np.cumsum(sizes) - sizes, -1)
@@ -579,7 +589,7 @@ class _Builder:
         self._check_n_leaves(subtree.n_leaves)
         return self._append_subtree(table.bounds, ends, subtree, table.classes)
 
-    def _check_n_leaves(self, n_leaves: int) -> None:
+    def _check_n_leaves(self, n_leaves: int) -> None:  # before so many more are appended
         if self._n_leaves + n_leaves > _MAX_LEAVES:
             raise _size_error()
 
@@ -590,7 +600,7 @@ class _Builder:
             return None
         conditions = {split: self._condition(split) for split in below}
         table = tabulate(conditions, functools.partial(self._leaf_in_cells, node), _MAX_CELLS)
-        if table is None:
+        if table is None:  # too many cells: only the first split is replaced, if it is on a combination
             split, left, right = self._split[node], self._left[node], self._right[node]
             if split not in self._splits.conditions:
                 return None
@@ -621,6 +631,8 @@ class _Builder:
 
     def _append_subtree(self, bounds: _Bounds, ends: Sequence[int], subtree: Subtree, classes: _Classes) -> int:
         """Append nodes for what was grown from a table, and return the first."""
+        # `bounds` and `classes` are those of the table (a class is its first interval, or the mask of its categories),
+        # with classes merged as the subtree says; `ends` are the nodes of the old tree that outcomes stand for.
         if isinstance(subtree.content, int):
             return self.unfolded(ends[subtree.content])
         merged = {
@@ -628,7 +640,7 @@ class _Builder:
             for feature, new in subtree.merged.items()
         }
         feature, subtrees, _ = subtree.content
-        branched, borders = merged.pop(feature), bounds[feature]
+        branched, borders = merged.pop(feature), bounds[feature]  # classes that get a subtree each
 
         def halves(low: int, high: int) -> int:
             """Append splits that separate classes from `low` to `high`, halving them; return the first."""
@@ -636,7 +648,7 @@ class _Builder:
                 return self._append_subtree(bounds, ends, subtrees[low], merged)
             middle = (low + high) // 2
             left, right = halves(low, middle), halves(middle, high)
-            if borders is None:
+            if borders is None:  # the mask of categories that go left
                 value: float = functools.reduce(operator.or_, branched[low:middle])
             else:
                 value = float(borders[branched[middle] - 1])
@@ -656,16 +668,16 @@ class _Builder:
 
 
 def _merge_classes(old: Sequence[int], new: Sequence[int], *, is_category: bool) -> Sequence[int]:
-    """Merge classes whose `new` numbers are equal: unite masks of categories, or take the first of the intervals."""
-    size = max(new) + 1
-    if size == len(new):
+    """Merge old classes whose `new` numbers are equal: unite masks of categories, or take the first interval of all."""
+    n_new = max(new) + 1
+    if n_new == len(new):
         return old
-    merged = [0] * size
+    merged = [0] * n_new
     if is_category:
         for mask, number in zip(old, new, strict=True):
             merged[number] |= mask
     else:
-        for first, number in zip(reversed(old), reversed(new), strict=True):
+        for first, number in zip(reversed(old), reversed(new), strict=True):  # so that the first is set last
             merged[number] = first
     return merged
 
@@ -675,7 +687,7 @@ def _before_last(old: npt.NDArray[_Item], new: npt.ArrayLike) -> npt.NDArray[_It
     return np.concatenate([old[:-1], np.asarray(new, dtype=old.dtype), old[-1:]])
 
 
-def _size_error() -> UnsupportedModelError:
+def _size_error() -> UnsupportedModelError:  # for trees that become too large when they are unfolded
     return UnsupportedModelError(
         f"`model` must have at most {_MAX_LEAVES:,} leaves with splits on one feature at a time, got CTRs of "
         "combinations of features that need more; train with a smaller max_ctr_complexity, fewer trees or fewer "

@@ -72,6 +72,7 @@ class Ensemble:
 
 def forest_of(kind: str, attributes: dict[str, Any], *, is_double: bool, n_columns: int | None) -> Forest:
     """Read the attributes of a tree operator of this kind, by name; `is_double` if it compares in float64."""
+    # `n_columns` is None if the graph does not state it: then trees tell the last column that they use.
     unknown = [name for name in attributes if name.removesuffix("_as_tensor") not in _ATTRIBUTES]
     if unknown:
         raise damaged(f"ONNX trees must have known attributes, got {unknown[0]!r:.60}")
@@ -94,8 +95,8 @@ def forest_of(kind: str, attributes: dict[str, Any], *, is_double: bool, n_colum
     if kind == "TreeEnsembleClassifier":
         return _classifier_of(dataclasses.replace(schema, classes=_class_labels(attributes)), ensemble, values)
     # onnxruntime applies neither LOGISTIC nor SOFTMAX to a single target, which other runtimes may.
-    several = {"NONE": "identity", "LOGISTIC": "logit", "SOFTMAX": "softmax"}
-    links = {"NONE": "identity"} if ensemble.n_outputs == 1 else several
+    links_of_several = {"NONE": "identity", "LOGISTIC": "logit", "SOFTMAX": "softmax"}
+    links = {"NONE": "identity"} if ensemble.n_outputs == 1 else links_of_several
     link = links.get(ensemble.transform, "other")
     outputs = output_names(ensemble.n_outputs)
     schema = dataclasses.replace(schema, outputs=outputs, link=link, predicts_share=link != "identity")
@@ -133,6 +134,7 @@ def _check_weights_of_outputs(ensemble: Ensemble, values: Floats, *, is_classifi
     is_leaf, (_, tree_number) = ensemble.conditions.mode < 0, np.unique(ensemble.trees, return_inverse=True)
     n_weights = np.zeros((tree_number.max() + 1, ensemble.n_outputs), dtype=np.int64)
     np.add.at(n_weights, (tree_number[ensemble.weight_node], ensemble.weight_output), 1)
+    # Outputs that have a weight at every leaf in no tree; `matters` says where onnxruntime treats these differently.
     lacks_score = ~(n_weights == np.bincount(tree_number[is_leaf])[:, None]).any(axis=0)
     if len(ensemble.base) == 1 and ensemble.n_outputs <= 2:
         matters = is_classifier & (ensemble.base != 0)
@@ -153,13 +155,14 @@ def _check_weights_of_outputs(ensemble: Ensemble, values: Floats, *, is_classifi
         )
 
 
-def _class_labels(attributes: dict[str, Any]) -> tuple[Hashable, ...]:
+def _class_labels(attributes: dict[str, Any]) -> tuple[Hashable, ...]:  # texts or integers; none if it has none
     texts = [label.decode(errors="replace") for label in attributes.get("classlabels_strings") or ()]
     return tuple(texts or attributes.get("classlabels_int64s") or ())
 
 
 def _classifier_of(schema: Schema, ensemble: Ensemble, values: Floats) -> Forest:
     """Return the forest of a classifier; link and outputs are such that it has onnxruntime's probabilities."""
+    # `values` has a row for each node and a column for each class; `schema` lacks outputs and link.
     if ensemble.n_outputs < 2:
         raise UnsupportedModelError("an ONNX classifier must have two or more classes, got fewer; train it on more.")
     if ensemble.n_outputs == 2 and not ensemble.weight_output.any():  # one score, of the second class
@@ -242,7 +245,7 @@ def _read_newer(attributes: dict[str, Any], *, is_double: bool) -> Ensemble:
     weights = _as_floats(attributes["leaf_weights"], is_double=is_double)
     targets = _integers(attributes, "leaf_targetids", len(weights))
     children, leaf_of = [], []
-    n_all = n_nodes
+    n_all = n_nodes  # inner nodes, and the leaves appended so far
     for side in ("true", "false"):
         child = _integers(attributes, f"nodes_{side}nodeids", n_nodes)
         is_leaf = _checked_flags(_integers(attributes, f"nodes_{side}leafs", n_nodes))
@@ -291,7 +294,7 @@ def _mode_numbers(names: Sequence[str]) -> Ints:
     return np.array([numbers[name] for name in names], dtype=np.int64)
 
 
-def _n_targets(attributes: dict[str, Any]) -> int:
+def _n_targets(attributes: dict[str, Any]) -> int:  # of a regressor, checked; 1 by default
     n_targets = int(attributes.get("n_targets") or 1)
     check_size("outputs", n_targets, _MAX_COLUMNS)
     if n_targets < 1:
@@ -322,20 +325,20 @@ def _as_floats(values: npt.ArrayLike, *, is_double: bool) -> Floats:
     return array.astype(np.float64)
 
 
-def _checked_size(array: npt.NDArray[_Number], size: int | None) -> npt.NDArray[_Number]:
+def _checked_size(array: npt.NDArray[_Number], size: int | None) -> npt.NDArray[_Number]:  # None: any size
     if size is not None and len(array) != size:
         raise damaged(f"attributes of ONNX trees must have {size} entries, got {len(array)}")
     return array
 
 
-def _nan_counts_as_true(attributes: dict[str, Any], n_nodes: int) -> Bools:
+def _nan_counts_as_true(attributes: dict[str, Any], n_nodes: int) -> Bools:  # at each node; by default at none
     tracks = attributes.get("nodes_missing_value_tracks_true")
     if tracks is None or not len(tracks):
         return np.zeros(n_nodes, dtype=bool)
     return _checked_flags(_checked_size(np.array(tracks), n_nodes))
 
 
-def _checked_flags(numbers: npt.NDArray[Any]) -> Bools:
+def _checked_flags(numbers: npt.NDArray[Any]) -> Bools:  # ModelFileError unless they are 0 or 1
     check_values("flags of ONNX trees must be 0 or 1", numbers, (numbers == 0) | (numbers == 1))
     return np.asarray(numbers == 1)
 
@@ -362,7 +365,7 @@ def _roots_of(conditions: Conditions, trees: Ints) -> Ints:
     return roots
 
 
-def read(model: Any) -> Forest:
+def read(model: Any) -> Forest:  # a ModelProto
     if not hasattr(model, "graph"):
         raise UnsupportedModelError(f"an ONNX model must be a ModelProto, got {type(model).__name__}.")
     return _read(model.SerializeToString())
@@ -372,7 +375,7 @@ def read_file(path: pathlib.Path) -> Forest:
     return _read(path.read_bytes(), path)
 
 
-def _read(data: bytes, path: pathlib.Path | None = None) -> Forest:
+def _read(data: bytes, path: pathlib.Path | None = None) -> Forest:  # from a serialized ModelProto
     with damage_reported("an ONNX model", path):
         operator, is_double, n_columns = tree_operator(data)
         return forest_of(operator.kind, operator.attributes, is_double=is_double, n_columns=n_columns)

@@ -22,6 +22,8 @@ MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRA
 LEQ, LT, GTE, GT, EQ, NEQ, MEMBER = range(7)
 _MAX_NODES = 2_000_000  # after shared nodes are copied
 Range = tuple[float, float]
+# A node of the file to be appended, the range of each feature there, and the list (of left or right children) and the
+# position of the parent in which its position is to be written; None for a root.
 _Waiting = tuple[int, dict[int, Range], list[int] | None, int]
 Value = int | bytes
 Message = dict[int, list[Value]]
@@ -53,14 +55,18 @@ def with_chains(conditions: Conditions, sets: Sequence[Floats]) -> Conditions:
             "sets of ONNX trees (BRANCH_MEMBER) must hold whole numbers from 1 to 30, got others, for which "
             "onnxruntime cuts off fractions of its input; convert the model with equalities."
         )
+    # All fields but the last, `is_double`, have an entry per node.
     columns = {field.name: list(getattr(conditions, field.name)) for field in dataclasses.fields(conditions)[:-1]}
     for node, members in zip(asked.tolist(), sets, strict=True):
-        last = columns["false"][node]
-        places = [node, *range(len(columns["mode"]), len(columns["mode"]) + len(members) - 1)]
-        for place, following, member in zip(places, [*places[1:], last], members, strict=True):
-            entry = (columns["feature"][node], member, EQ, columns["true"][node], following, columns["tracks"][node])
+        if_none = columns["false"][node]
+        places = [
+            node,
+            *range(len(columns["mode"]), len(columns["mode"]) + len(members) - 1),
+        ]  # the others are appended
+        for place, if_other, member in zip(places, [*places[1:], if_none], members, strict=True):
+            entry = (columns["feature"][node], member, EQ, columns["true"][node], if_other, columns["tracks"][node])
             for values, value in zip(columns.values(), entry, strict=True):
-                values[place : place + 1] = [value]
+                values[place : place + 1] = [value]  # sets the entry, or appends it at the end
     arrays: dict[str, Any] = {name: np.array(columns[name], getattr(conditions, name).dtype) for name in columns}
     return dataclasses.replace(conditions, **arrays)
 
@@ -82,7 +88,7 @@ def forest_of_conditions(
         expansion = _Expansion(conditions, up_to, below, values)
         starts = [expansion.add_tree(int(root)) for root in roots]
         return expansion.trees.forest(schema, intercept, starts)
-    swaps = (mode == GT) | (mode == GTE)
+    swaps = (mode == GT) | (mode == GTE)  # a Forest goes left up to a bound: there, if the condition is false
     return assemble(
         schema,
         intercept,
@@ -134,14 +140,15 @@ class _Expansion:
     def add_tree(self, root: int) -> int:
         """Append the tree below a node of the file, and return the position of its root."""
         start = len(self.trees)
-        # Node of the file, ranges of features so far, and where its position is to be written.
+        # Nodes of the file with the range of each feature there, and where the parent keeps its child's position: in a
+        # list (of left or right children), at the parent's own position.
         waiting: list[_Waiting] = [(root, {}, None, 0)]
         while waiting:
-            node, ranges, parent_side, parent = waiting.pop()
+            node, ranges, children, parent = waiting.pop()
             node = self._first_undecided(node, ranges)
             check_size("trees with equalities", len(self.trees), _MAX_NODES)
-            if parent_side is not None:
-                parent_side[parent] = len(self.trees)
+            if children is not None:
+                children[parent] = len(self.trees)
             waiting += self._append_condition(node, ranges)
         return start
 
@@ -153,22 +160,24 @@ class _Expansion:
             if mode not in {EQ, NEQ} or conditions.tracks[node]:
                 return node
             low, high = ranges.get(int(conditions.feature[node]), (-np.inf, np.inf))
-            if low < self.up_to[node] and self.below[node] < high:
+            if low < self.up_to[node] and self.below[node] < high:  # numbers equal to the threshold may get here
                 return node
             node = int(conditions.false[node] if mode == EQ else conditions.true[node])
         raise damaged("the model's trees must reach each node once, got a loop")
 
     def _append_condition(self, node: int, ranges: dict[int, Range]) -> list[_Waiting]:
-        """Append a node, with a second one on its left if it is an equality, and return what comes after it."""
+        """Append a node, with a second one on its left if it is an equality; return its children, to be appended."""
+        # `ranges` has the numbers of each feature that get here, above the first up to the second.
         conditions, mode = self.conditions, int(self.conditions.mode[node])
         if mode < 0:
             self.trees.append(values=self.values[node], label=node)
             return []
+        # Children if the condition holds or not, and whether NaN counts as true.
         true, false, tracks = int(conditions.true[node]), int(conditions.false[node]), bool(conditions.tracks[node])
         feature, left, right = int(conditions.feature[node]), self.trees.left, self.trees.right
         up_to, below = self.up_to[node], self.below[node]
         if mode not in {EQ, NEQ}:
-            swaps = mode in {GT, GTE}
+            swaps = mode in {GT, GTE}  # their true child is on the right
             bound = up_to if mode in {LEQ, GT} else below
             position = self.trees.append(feature, bound, missing_left=tracks != swaps)
             if swaps:
@@ -178,7 +187,7 @@ class _Expansion:
         low, high = ranges.get(feature, (-np.inf, np.inf))
         # NaN equals nothing; if it counts as true at x == t, it goes with equal values.
         position = self.trees.append(feature, up_to, missing_left=tracks and mode == EQ)
-        second = left[position] = self.trees.append(feature, below)
+        second = left[position] = self.trees.append(feature, below)  # for x <= t: x < t, or equal
         return [
             (other, ranges | {feature: (low, min(high, below))}, left, second),
             (equal, ranges | {feature: (max(low, below), min(high, up_to))}, right, second),
@@ -242,7 +251,7 @@ def signed_number(value: Value) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-def as_bytes(value: Value) -> bytes:
+def as_bytes(value: Value) -> bytes:  # a field that must be; likewise `as_text`
     if isinstance(value, int):
         raise damaged("an ONNX file must hold bytes here, got a number")
     return value
@@ -426,6 +435,7 @@ def _input_of_trees(name: str, operators: Sequence[Operator], inputs: dict[str, 
 
 def _constants_of_one(graph: Message) -> set[str]:
     """Return names of constants that are 1, by which LightGBM's converter multiplies probabilities."""
+    # Field 5 of a graph has its constants, TensorProtos: name in field 8, type in 2; 13 says that data are elsewhere.
     tensors = [fields(as_bytes(value)) for value in graph.get(5, [])]
     named = [tensor for tensor in tensors if 8 in tensor and 13 not in tensor]
     numbers = [tensor for tensor in named if integers(tensor.get(2, [0]))[0] in _CODES]
@@ -434,9 +444,9 @@ def _constants_of_one(graph: Message) -> set[str]:
 
 def _check_after(tree: Operator, operators: Sequence[Operator], ones: set[str]) -> None:
     """Raise UnsupportedModelError if operators after the trees change scores; `ones` are constants equal to 1."""
-    scores = {tree.outputs[-1]}
-    is_found = True
-    while is_found:
+    scores = {tree.outputs[-1]}  # tensors that have the trees' scores, to which operators add theirs
+    has_users = True
+    while has_users:
         users = [o for o in operators if scores & set(o.inputs) and not set(o.outputs) <= scores]
         for operator in users:
             keeps_scores = (
@@ -450,4 +460,4 @@ def _check_after(tree: Operator, operators: Sequence[Operator], ones: set[str]) 
                     "the model that was converted."
                 )
             scores |= set(operator.outputs)
-        is_found = bool(users)
+        has_users = bool(users)

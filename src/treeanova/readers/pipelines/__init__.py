@@ -56,7 +56,7 @@ def check_agreement(steps: Sequence[Any], last: Forest, raw_forest: Forest, X: A
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            rows = _some_rows(X, raw_forest)
+            rows = _spread_rows(X, raw_forest)
             scores = raw_forest.score(rows)
             for step in steps:
                 rows = step.transform(rows)
@@ -72,7 +72,7 @@ def check_agreement(steps: Sequence[Any], last: Forest, raw_forest: Forest, X: A
         )
 
 
-def _some_rows(X: Any, forest: Forest) -> Any:
+def _spread_rows(X: Any, forest: Forest) -> Any:
     """Return at most `_N_ROWS` rows of X, spread evenly, in a form that transformers take."""
 
     def spread(n_rows: int) -> Ints:
@@ -101,10 +101,10 @@ class Nodes:
         self.start = np.full(len(is_leaf), -1, dtype=np.int64)
         self.sets: list[Bools] = []
         self._n_codes = 0
-        self._several: dict[int, Cuts] = {}
+        self._cuts: dict[int, Cuts] = {}  # of nodes with several thresholds
 
     def set_categories(self, nodes: Ints, kind: Ints, left: Bools, missing_left: Bools) -> None:
-        """Give nodes new splits on categories: `left[kind[i]]` says which categories go left at `nodes[i]`."""
+        """Give nodes new splits on categories: `left[kind[i]]` says which (the last: unseen) go left at `nodes[i]`."""
         starts = self._n_codes + np.arange(len(left)) * left.shape[1]
         self.start[nodes] = starts[kind]
         self.sets.append(left.ravel())
@@ -114,10 +114,10 @@ class Nodes:
 
     def set_thresholds(self, nodes: Ints, kind: Ints, left: Bools, missing_left: Bools, ends: Floats) -> None:
         """Give nodes new thresholds: `left[kind[i]]` says which intervals between `ends` go left at `nodes[i]`."""
-        changes = left[:, 1:] != left[:, :-1]
+        changes = left[:, 1:] != left[:, :-1]  # whether a kind changes sides at each end
         first = changes.argmax(axis=1) if changes.shape[1] else np.zeros(len(changes), dtype=np.int64)
         bound = np.where(changes.any(axis=1), np.append(ends, np.inf)[first], np.inf)
-        is_swapped = ~left[:, 0]
+        is_swapped = ~left[:, 0]  # a closed bound sends low numbers left: else the children change places
         self.bound[nodes] = bound[kind]
         self.missing_left[nodes] = (missing_left != is_swapped)[kind]
         swapped = nodes[is_swapped[kind]]
@@ -125,7 +125,7 @@ class Nodes:
         has_several = changes.sum(axis=1) > 1
         for node, row in zip(nodes[has_several[kind]], kind[has_several[kind]], strict=True):
             # Sides are those after the swap, by which the first interval goes left.
-            self._several[int(node)] = ends[changes[row]], bool(missing_left[row] != is_swapped[row])
+            self._cuts[int(node)] = ends[changes[row]], bool(missing_left[row] != is_swapped[row])
 
     def forest(self, schema: Schema) -> Forest:
         """Return the forest with the new splits; nodes with several thresholds become chains."""
@@ -139,8 +139,8 @@ class Nodes:
             "category_start": self.start,
             "leaf": old.leaf,
         }
-        if self._several:
-            arrays = _with_chains(arrays, self._several, old.roots)
+        if self._cuts:
+            arrays = _with_chains(arrays, self._cuts, old.roots)
         leaf = arrays.pop("leaf")
         return assemble(
             schema,
@@ -153,35 +153,42 @@ class Nodes:
         )
 
 
-def _with_chains(arrays: Arrays, several: dict[int, Cuts], roots: Ints) -> Arrays:
-    """Return the nodes' arrays with one threshold per node: a node with several becomes a chain of nodes."""
-    # The intervals of the chain go to the node's left and right branch in turn, which are copied.
+def _with_chains(arrays: Arrays, cuts: dict[int, Cuts], roots: Ints) -> Arrays:
+    """Return nodes with one threshold each, as arrays by name: each node of `cuts` becomes a chain of nodes."""
+    # The intervals of the chain go to the node's left and right branch in turn. The first of each kind takes the branch
+    # itself, all others a copy of it.
     table = {name: array.tolist() for name, array in arrays.items()}
     downwards: list[int] = roots.tolist()
-    for node in downwards:
+    for node in downwards:  # which grows: all nodes, parents before children
         downwards.extend(child for child in (table["left"][node], table["right"][node]) if child >= 0)
-    for node in reversed([node for node in downwards if node in several]):
+    for node in reversed([node for node in downwards if node in cuts]):  # from below, so that copies have their chains
         branches = table["left"][node], table["right"][node]
-        ends, missing_left = several[node]
+        ends, missing_left = cuts[node]
         for position, end in enumerate(ends.tolist()):
             if position:
-                table["right"][node] = _append_copy(table, node, whole=False)
+                table["right"][node] = _append_node(table, node)
                 node = table["right"][node]
-                table["left"][node] = branches[1] if position == 1 else _append_copy(table, branches[position % 2])
+                table["left"][node] = branches[1] if position == 1 else _append_subtree(table, branches[position % 2])
             table["bound"][node] = end
+            # At the first node, missing values go to the left branch or on, then to the right branch at the second.
             table["missing_left"][node] = missing_left or position > 0
-        table["right"][node] = _append_copy(table, branches[len(ends) % 2])
+        table["right"][node] = _append_subtree(table, branches[len(ends) % 2])
     return {name: np.array(column) for name, column in table.items()}
 
 
-def _append_copy(table: Table, node: int, *, whole: bool = True) -> int:
-    """Append a copy of a node, with all below it if `whole`, and return its position."""
-    copy = len(table["left"])
+def _append_node(table: Table, node: int) -> int:
+    """Append a copy of a node, with the same children, and return its position."""
     for column in table.values():
         column.append(column[node])
-    if whole and table["left"][node] >= 0:
-        table["left"][copy] = _append_copy(table, table["left"][node])
-        table["right"][copy] = _append_copy(table, table["right"][node])
+    return len(table["left"]) - 1
+
+
+def _append_subtree(table: Table, node: int) -> int:
+    """Append a copy of a node and of all below it, and return its position."""
+    copy = _append_node(table, node)
+    if table["left"][node] >= 0:
+        table["left"][copy] = _append_subtree(table, table["left"][node])
+        table["right"][copy] = _append_subtree(table, table["right"][node])
     return copy
 
 
@@ -216,10 +223,10 @@ class _RawForest:
             if raw.labels is not None
         }
         self._as_objects = {j for j in self._labels if walk.raw[j].as_objects or not maps.is_numeric(self._labels[j])}
-        self._outputs = {
+        self._model_columns = {
             j: np.flatnonzero(source == j) for j in range(len(walk.raw))
         }  # the forest's columns by raw one
-        self._numbers = [j for j in self._outputs if j not in self._labels and len(self._outputs[j])]
+        self._numbers = [j for j in self._model_columns if j not in self._labels and len(self._model_columns[j])]
         self._transformation = self._accepting_transformation(steps)
         if walk.has_function:
             self._check_columns_apart()
@@ -231,10 +238,11 @@ class _RawForest:
             for j, labels in self._labels.items():
                 first = next((label for label in labels if label is not None), np.nan)
                 usual[j] = object_column([first]) if j in self._as_objects else np.array([first], dtype=np.float64)
-            result = maps.Transformation(steps, self._forest.schema, self._names, usual)
-            if not result.answers({0: usual[0]})[0].refused[0]:
-                return result
-        error = result.last_error
+            transformation = maps.Transformation(steps, self._forest.schema, self._names, usual)
+            # Asking for one column tries all: the others have their usual values.
+            if not transformation.answers({0: usual[0]})[0].refused[0]:
+                return transformation
+        error = transformation.last_error
         raise maps.refused(f"transformers that accept none of the numbers tried ({type(error).__name__}: {error})")
 
     def _check_columns_apart(self) -> None:
@@ -243,22 +251,28 @@ class _RawForest:
         alone = {j: self._transformation.answers({j: numbers})[j] for j in self._numbers}
         together = self._transformation.answers(dict.fromkeys(self._numbers, numbers))
         for j in self._numbers:
-            outputs = self._outputs[j]
-            single = self._transformation.answers({j: numbers[-1:]})[j]
-            same = np.array_equal(alone[j].values[:, outputs], together[j].values[:, outputs], equal_nan=True)
-            if not same or not np.array_equal(single.values[0, outputs], alone[j].values[-1, outputs], equal_nan=True):
+            model_columns = self._model_columns[j]
+            in_one_row = self._transformation.answers({j: numbers[-1:]})[j].values[0, model_columns]
+            by_itself, with_others = alone[j].values[:, model_columns], together[j].values[:, model_columns]
+            keeps_columns_apart = np.array_equal(by_itself, with_others, equal_nan=True)
+            if not keeps_columns_apart or not np.array_equal(in_one_row, by_itself[-1], equal_nan=True):
                 raise maps.refused("a function that mixes columns or rows")
 
     def forest(self) -> Forest:
         """Return the forest on raw columns: splits on transformed columns become thresholds or category sets."""
         nodes = Nodes(self._forest, self._source)
         nan_nulls = {j for j in self._labels if self._walk.raw[j].null_is_nan}
-        categories = maps.category_maps(self._transformation, self._labels, self._as_objects, self._outputs, nan_nulls)
+        categories = maps.category_maps(
+            self._transformation, self._labels, self._as_objects, self._model_columns, nan_nulls
+        )
         for j, mapped in categories.items():
-            for output in self._outputs[j].tolist():
-                nodes_of_output, examples, kind = self._splits_on(output)  # equal splits are one kind, tried once
-                left = self._goes_left(examples, np.append(mapped.values[:, output], mapped.missing[output]))
-                nodes.set_categories(nodes_of_output, kind, left[:, :-1], left[:, -1])
+            for model_column in self._model_columns[j].tolist():
+                split_nodes, examples, kind = self._splits_on(model_column)  # equal splits are one kind, tried once
+                # Columns of `left`: the categories, an unseen one, and a missing value.
+                left = self._goes_left(
+                    examples, np.append(mapped.values[:, model_column], mapped.missing[model_column])
+                )
+                nodes.set_categories(split_nodes, kind, left[:, :-1], left[:, -1])
         accepts_missing = self._set_thresholds(nodes)
         features = tuple(self._feature(j, categories.get(j), accepts_missing) for j in range(len(self._walk.raw)))
         return nodes.forest(
@@ -277,38 +291,49 @@ class _RawForest:
 
     def _set_thresholds(self, nodes: Nodes) -> dict[int, bool]:
         """Split nodes on numeric raw columns; return for each of these whether it accepts missing values."""
-        splits = {output: self._splits_on(output) for j in self._numbers for output in self._outputs[j].tolist()}
-        thresholds = {output: self._thresholds(examples, output) for output, (_, examples, _) in splits.items()}
-        questions = {j: {k: thresholds[k] for k in self._outputs[j].tolist()} for j in self._numbers}
+        # For each of the model's columns, which are made of a raw column j: nodes that split on it, an example of each
+        # kind of split, and the kind of each node.
+        splits = {
+            model_column: self._splits_on(model_column)
+            for j in self._numbers
+            for model_column in self._model_columns[j].tolist()
+        }
+        thresholds = {
+            model_column: self._thresholds(examples, model_column) for model_column, (_, examples, _) in splits.items()
+        }
+        questions = {j: {k: thresholds[k] for k in self._model_columns[j].tolist()} for j in self._numbers}
         raw = {j: self._walk.raw[j] for j in self._numbers}
-        ends = maps.breakpoints(self._transformation, raw, questions)
+        ends = maps.breakpoints(self._transformation, raw, questions)  # of intervals of raw numbers with one answer
         answers = self._transformation.answers(ends)
         missing = self._transformation.answers(dict.fromkeys(self._numbers, _ONE_NAN))
         for j in self._numbers:
-            for output in self._outputs[j].tolist():
-                nodes_of_output, examples, kind = splits[output]
-                left = maps.fill_refused(self._goes_left(examples, answers[j].values[:, output]), answers[j].refused)
-                missing_left = self._goes_left(examples, missing[j].values[:, output])[:, 0]
-                nodes.set_thresholds(nodes_of_output, kind, left, missing_left, ends[j][:-1])
+            for model_column in self._model_columns[j].tolist():
+                split_nodes, examples, kind = splits[model_column]
+                left = maps.fill_refused(
+                    self._goes_left(examples, answers[j].values[:, model_column]), answers[j].refused
+                )
+                missing_left = self._goes_left(examples, missing[j].values[:, model_column])[:, 0]
+                nodes.set_thresholds(split_nodes, kind, left, missing_left, ends[j][:-1])
         return {j: self._accepts(j, missing[j].values[0], missing[j].refused[0]) for j in self._numbers}
 
-    def _splits_on(self, output: int) -> tuple[Ints, Ints, Ints]:
+    def _splits_on(self, model_column: int) -> tuple[Ints, Ints, Ints]:
         """Return nodes that split on a column, an example node of each kind of split, and the kind of each node."""
         forest = self._forest
-        nodes = np.flatnonzero(forest.feature == output)
+        nodes = np.flatnonzero(forest.feature == model_column)
         start = forest.category_start[nodes]
-        bound = np.where(start >= 0, start, forest.bound[nodes])
+        bound = np.where(start >= 0, start, forest.bound[nodes])  # splits by category have no bound
         attributes = np.stack([bound, start, forest.missing_left[nodes], forest.zero_missing[nodes]], axis=1)
         _, first, kind = np.unique(attributes, axis=0, return_index=True, return_inverse=True)
         return nodes, nodes[first], kind.ravel()
 
-    def _thresholds(self, examples: Ints, output: int) -> Floats:
+    def _thresholds(self, examples: Ints, model_column: int) -> Floats:
         """Return where splits on a column of the model, one example of each kind, can change sides."""
-        feature = self._forest.schema.features[output]
+        feature = self._forest.schema.features[model_column]
         if feature.is_category:
             return np.arange(feature.n_categories, dtype=np.float64) if len(examples) else np.empty(0)
-        zero = [np.nextafter(-NEAR_ZERO, -np.inf), NEAR_ZERO] if self._forest.zero_missing[examples].any() else []
-        return np.unique(np.concatenate([self._forest.bound[examples], zero]))
+        has_zero = self._forest.zero_missing[examples].any()  # a split that takes numbers near zero for missing
+        ends_of_zero = [np.nextafter(-NEAR_ZERO, -np.inf), NEAR_ZERO] if has_zero else []
+        return np.unique(np.concatenate([self._forest.bound[examples], ends_of_zero]))
 
     def _goes_left(self, examples: Ints, values: Floats) -> Bools:
         """Whether each example node sends each value left, shape (examples, values)."""
@@ -322,18 +347,20 @@ class _RawForest:
             features[k].accepts_missing
             if np.isnan(values[k])
             else features[k].accepts_unseen or not features[k].is_category or values[k] != features[k].n_categories
-            for k in self._outputs[j]
+            for k in self._model_columns[j]
         )
 
     def _feature(self, j: int, mapped: maps.CategoryMap | None, accepts_missing: dict[int, bool]) -> Feature:
         """Return raw column j as a feature, with an encoder for what its transformers accept."""
+        # `mapped` is the map of a column of categories, else None; `accepts_missing` has the columns of numbers that
+        # splits see.
         name = f"x{j}" if self._names is None else self._names[j]
         if mapped is not None:
             missing = self._accepts(j, mapped.missing, not mapped.accepts_missing)
             unseen = self._accepts(j, mapped.values[-1], not mapped.accepts_unseen)
             return Feature(name, mapped.encoder, missing, unseen)
         if j in accepts_missing:
-            cast = "float64 only" if j in self._computed else "float64"
+            cast = "float64 only" if j in self._computed else "float64"  # transformers compute in the column's type
             return Feature(name, Numeric(cast=cast), accepts_missing[j])
         # No split sees the column; it may hold anything only if no transformer refuses text in it.
         text, nan = (self._transformation.answers({j: value})[j] for value in (object_column(["text"]), _ONE_NAN))
@@ -376,7 +403,7 @@ def read_in_raw_columns(pipeline: Any, read: Callable[[Any], Forest | Effects], 
     return raw_forest
 
 
-def _check_last_step(last: Any) -> None:
+def _check_last_step(last: Any) -> None:  # UnsupportedModelError unless it may be a model
     if last is None or isinstance(last, str):
         raise UnsupportedModelError(f"the Pipeline must end in a model, got {last!r}; append a fitted one.")
 

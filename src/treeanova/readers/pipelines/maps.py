@@ -173,7 +173,7 @@ def _add_jumps(walk: Walk, columns: Sequence[Origin], jumps: Sequence[Iterable[f
         if not column.is_raw:
             raise refused("a transformer whose jumps are at numbers that other steps made")
         walk.raw[column.source].probes.extend(float(number) for number in numbers)
-        walk.raw[column.source].may_turn = True
+        walk.raw[column.source].may_turn = True  # it need not be monotone there
 
 
 def _check_raw(step: Any, columns: Sequence[Origin]) -> None:
@@ -204,7 +204,7 @@ def _origins_after_one_hot(walk: Walk, step: Any, columns: list[Origin]) -> list
     return [column for column, size in zip(encoded, sizes, strict=True) for _ in range(size)]
 
 
-def _is_of_category_encoders(thing: Any) -> bool:
+def _is_of_category_encoders(thing: Any) -> bool:  # a class or a method, by the library that defines it
     return bool(thing.__module__.partition(".")[0] == "category_encoders")
 
 
@@ -239,14 +239,14 @@ def _mapping_of(encoder: Any, name: Hashable) -> Any:
 
 
 def _known_categories(step: Any, name: Hashable) -> npt.NDArray[Any]:
-    """Return the categories of a column that an encoder of category_encoders knows, with those it lumps."""
+    """Return the categories of a column that an encoder of category_encoders knows, with rare ones that it lumps."""
     table = _mapping_of(getattr(step, "ordinal_encoder", None) or step, name)
     categories = np.asarray(getattr(table, "index", list(table)))
     lumped = [*getattr(step, "min_group_lumping_", {}).get(name, ())]
     return np.array([*categories.tolist(), *lumped], dtype=object) if lumped else categories
 
 
-def _origins_after_pipeline(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:
+def _origins_after_pipeline(walk: Walk, step: Any, columns: list[Origin]) -> list[Origin]:  # step by step
     for _, inner in step.steps:
         columns = walk.through(inner, columns)
     return columns
@@ -364,8 +364,8 @@ class Transformation:
         """Whether all of many ordered numbers are refused, judged by five of them, including the first and the last."""
         if values.dtype == object or len(values) < 16:
             return False
-        some = values[np.linspace(0, len(values) - 1, 5).astype(np.int64)]
-        return all(self._encoded({j: some[i : i + 1]}, 1) is None for i in range(len(some)))
+        tried = values[np.linspace(0, len(values) - 1, 5).astype(np.int64)]
+        return all(self._encoded({j: tried[i : i + 1]}, 1) is None for i in range(len(tried)))
 
     def _encoded(self, columns: Queries, n_rows: int) -> Floats | None:
         """Return what the model compares, shape (rows, features); None if a step refuses the rows."""
@@ -382,16 +382,16 @@ class Transformation:
 
     def _rows(self, columns: Queries, n_rows: int) -> Any:
         """Return rows with these columns, a usual value in all others, as the pipeline was trained on."""
-        whole = [columns[j] if j in columns else np.repeat(value, n_rows) for j, value in enumerate(self._usual)]
+        all_columns = [columns[j] if j in columns else np.repeat(value, n_rows) for j, value in enumerate(self._usual)]
         if self._names is not None:
             frames = importlib.import_module("pandas")
             # With its type given, pandas keeps None in a column of objects.
-            series = [frames.Series(column, dtype=column.dtype) for column in whole]
+            series = [frames.Series(column, dtype=column.dtype) for column in all_columns]
             return frames.DataFrame(dict(zip(self._names, series, strict=True)))
-        if all(column.dtype.kind == "f" for column in whole):
-            return np.stack(whole, axis=1)
-        matrix = np.empty((n_rows, len(whole)), dtype=object)
-        for j, column in enumerate(whole):
+        if all(column.dtype.kind == "f" for column in all_columns):
+            return np.stack(all_columns, axis=1)
+        matrix = np.empty((n_rows, len(all_columns)), dtype=object)
+        for j, column in enumerate(all_columns):
             matrix[:, j] = column
         return matrix
 
@@ -407,16 +407,16 @@ class CategoryMap:
     accepts_missing: bool
 
 
-def is_numeric(labels: Sequence[Hashable]) -> bool:
+def is_numeric(labels: Sequence[Hashable]) -> bool:  # whether all categories are numbers
     return all(isinstance(label, (int, float)) for label in labels)
 
 
-def _meaning_of_none(answer: Answer, outputs: Ints) -> str:
-    """Return `none` of `Labels` by the last two answers, those for NaN and None."""
+def _meaning_of_none(answer: Answer, model_columns: Ints) -> str:
+    """Return the field `none` of `Labels` by the last two answers, those for NaN and None: what None means."""
     nan_is_refused, none_is_refused = answer.refused[-2:]
     if none_is_refused:
         return "missing" if nan_is_refused else "refused"
-    nan, none = answer.values[-2:, outputs]
+    nan, none = answer.values[-2:, model_columns]
     return "missing" if not nan_is_refused and np.array_equal(nan, none, equal_nan=True) else "category"
 
 
@@ -424,10 +424,11 @@ def category_maps(
     transformation: Transformation,
     labels: Mapping[int, Sequence[Hashable]],
     as_objects: Container[int],
-    outputs: Mapping[int, Ints],
+    model_columns: Mapping[int, Ints],
     nan_nulls: Container[int],
 ) -> dict[int, CategoryMap]:
     """Try each label of raw columns, an unseen one, NaN and, in columns of objects, None; return maps by column."""
+    # `model_columns` has those that are made of each raw column; in columns of `nan_nulls`, nulls of files are NaN.
     queries: dict[int, npt.NDArray[Any]] = {}
     for j, names in labels.items():
         unseen = max(names, default=0) + 1 if is_numeric(names) else "no such category"  # type: ignore[type-var, operator]
@@ -441,8 +442,8 @@ def category_maps(
         end, values, is_refused = len(names), answers[j].values, answers[j].refused  # then unseen, NaN, None
         rows, none = [*range(end), end], "category" if None in names else "missing"
         if None not in names and j in as_objects:
-            none = _meaning_of_none(answers[j], outputs[j])
-        if none == "category" and None not in names:
+            none = _meaning_of_none(answers[j], model_columns[j])
+        if none == "category" and None not in names:  # None becomes the last category; the unseen row stays last
             rows, names = [*range(end), end + 2, end], [*names, None]
         encoder = Labels(tuple(names), none=none, refuses_na=True, null_is_nan=j in nan_nulls)
         result[j] = CategoryMap(encoder, values[rows], values[end + 1], not is_refused[end], not is_refused[end + 1])
@@ -466,7 +467,7 @@ class Changes:
 
     low: Ints  # below x, or x itself
     high: Ints  # above x
-    output: Ints  # the model's column whose value is compared
+    model_column: Ints  # the model's column whose value is compared
     threshold: Floats  # what it is compared with; NaN asks for changes between numbers, missing values and refusals
     side: Ints  # the side at `low`
 
@@ -480,7 +481,7 @@ class Changes:
     def narrow(self, inner: Ints, answer: Answer) -> None:
         """Move `low` and `high` to the two of the inner ranks between which the side changes first."""
         n_ranks = inner.shape[1]
-        sides = _sides(answer, np.repeat(self.output, n_ranks), np.repeat(self.threshold, n_ranks))
+        sides = _sides(answer, np.repeat(self.model_column, n_ranks), np.repeat(self.threshold, n_ranks))
         differs = sides.reshape(inner.shape) != self.side[:, None]
         first = np.where(differs.any(axis=1), differs.argmax(axis=1), n_ranks)
         path = np.column_stack([self.low, inner, self.high])
@@ -493,9 +494,9 @@ _NO_CHANGES = Changes(_NO_INTS, _NO_INTS, _NO_INTS, np.empty(0), _NO_INTS)
 _ASKS_KIND = np.array([np.nan])  # the threshold that asks for changes between numbers, missing values and refusals
 
 
-def _sides(answer: Answer, output: Ints, threshold: Floats) -> Ints:
+def _sides(answer: Answer, model_column: Ints, threshold: Floats) -> Ints:
     """Return the side of each answer: 1 up to the threshold, else 0; for NaN 1 if missing, 2 if refused, else 0."""
-    values = answer.values[np.arange(len(output)), output]
+    values = answer.values[np.arange(len(model_column)), model_column]
     kind = np.where(answer.refused, 2, np.isnan(values))
     return np.where(np.isnan(threshold), kind, values <= threshold)
 
@@ -506,6 +507,7 @@ def breakpoints(
     """Return for each raw column closed upper ends of the intervals on which no split changes its side."""
     # The last end is the largest number that the transformers accept, perhaps infinity.
     infinite = transformation.answers(dict.fromkeys(questions, np.array([-np.inf, np.inf])))
+    # Ranks of the lowest and highest number to try: the infinities, or the floats next to them if these are refused.
     ends = {j: np.array([-_LARGEST, _LARGEST]) + infinite[j].refused * np.array([1, -1]) for j in questions}
     probes = {j: _probes(raw[j], ends[j]) for j in questions}
     # First where numbers become missing or are refused, so that sides are compared between numbers only.
@@ -517,7 +519,7 @@ def breakpoints(
     sides = _changes_nearby(transformation, sides, ends)
     _bisect(transformation, sides)
     positions = {j: np.concatenate([kinds[j].low, sides[j].low, ends[j][1:]]) for j in questions}
-    return {j: floats_at(np.unique(ranks_)) for j, ranks_ in positions.items()}
+    return {j: floats_at(np.unique(ranks)) for j, ranks in positions.items()}
 
 
 def _changes(
@@ -526,11 +528,12 @@ def _changes(
     questions: Mapping[int, Questions],
     raw: Mapping[int, RawColumn] | None = None,
 ) -> dict[int, Changes]:
-    """Return changes between neighbouring probes; maps of the raw columns given must be monotone at the probes."""
+    """Return where answers to questions change between neighbouring probes (ranks of floats), by raw column."""
+    # Columns of `raw` are refused unless their maps are monotone at the probes.
     answers = transformation.answers({j: floats_at(probes[j]) for j in questions})
     for j in raw or ():
-        for output in questions[j]:
-            values = answers[j].values[~answers[j].refused, output]
+        for model_column in questions[j]:
+            values = answers[j].values[~answers[j].refused, model_column]
             values = values[~np.isnan(values)]
             is_monotone = (values[1:] >= values[:-1]).all() or (values[1:] <= values[:-1]).all()
             if not is_monotone and not raw[j].may_turn:  # type: ignore[index]
@@ -548,45 +551,50 @@ def _probes(raw: RawColumn, ends: Ints) -> Ints:
 
 
 def _changes_at_probes(probes: Ints, answer: Answer, questions: Questions) -> Changes:
-    """Return the changes of sides between neighbouring probes, for all questions."""
+    """Return where the answer to a question changes between neighbouring probes (ranks); `answer` has their values."""
+    # Questions are thresholds by model column: is its value up to it? NaN asks where numbers become missing or refused.
     changes = [_NO_CHANGES]
     for column, thresholds in questions.items():
-        output = np.full(len(probes), column)
-        is_number = _sides(answer, output, np.full(len(probes), np.nan)) == 0
+        model_column = np.full(len(probes), column)
+        is_number = _sides(answer, model_column, np.full(len(probes), np.nan)) == 0
         for threshold in thresholds:
-            sides = _sides(answer, output, np.full(len(probes), threshold))
+            sides = _sides(answer, model_column, np.full(len(probes), threshold))
             comparable = np.isnan(threshold) | (is_number[1:] & is_number[:-1])
-            at = np.flatnonzero((sides[1:] != sides[:-1]) & comparable)
-            changes.append(Changes(probes[at], probes[at + 1], output[at], np.full(len(at), threshold), sides[at]))
+            at = np.flatnonzero((sides[1:] != sides[:-1]) & comparable)  # positions of the probes before changes
+            changes.append(
+                Changes(probes[at], probes[at + 1], model_column[at], np.full(len(at), threshold), sides[at])
+            )
     names = [field.name for field in dataclasses.fields(Changes)]
-    return Changes(**{name: np.concatenate([getattr(one, name) for one in changes]) for name in names})
+    return Changes(**{name: np.concatenate([getattr(part, name) for part in changes]) for name in names})
 
 
 def _bisect(transformation: Transformation, changes: Mapping[int, Changes]) -> None:
     """Narrow all changes until `low` and `high` are neighbouring floats."""
     while any((change.high - change.low > 1).any() for change in changes.values()):
         inner = {j: change.inner() for j, change in changes.items() if len(change.low)}
-        answers = transformation.answers({j: floats_at(ranks_.ravel()) for j, ranks_ in inner.items()})
-        for j, ranks_ in inner.items():
-            changes[j].narrow(ranks_, answers[j])
+        answers = transformation.answers({j: floats_at(ranks.ravel()) for j, ranks in inner.items()})
+        for j, ranks in inner.items():
+            changes[j].narrow(ranks, answers[j])
 
 
 def _changes_nearby(
     transformation: Transformation, changes: Mapping[int, Changes], ends: Mapping[int, Ints]
 ) -> dict[int, Changes]:
-    """Return changes among floats around those that were found: rounding may cause several."""
+    """Return all changes among the floats around each change, of which rounding may cause several."""
+    # A window has the ranks to try around one change; `ends` clip it to the ranks that are allowed.
     around = {j: np.clip(change.low[:, None] + _OFFSETS, *ends[j]) for j, change in changes.items() if len(change.low)}
     answers = transformation.answers({j: floats_at(window.ravel()) for j, window in around.items()})
     result = dict(changes)
     for j, window in around.items():
         change = changes[j]
-        output, threshold = np.repeat(change.output, len(_OFFSETS)), np.repeat(change.threshold, len(_OFFSETS))
-        sides = _sides(answers[j], output, threshold).reshape(window.shape)
-        is_number = (_sides(answers[j], output, np.full(len(output), np.nan)) == 0).reshape(window.shape)
+        model_column = np.repeat(change.model_column, len(_OFFSETS))
+        threshold = np.repeat(change.threshold, len(_OFFSETS))
+        sides = _sides(answers[j], model_column, threshold).reshape(window.shape)
+        is_number = (_sides(answers[j], model_column, np.full(len(model_column), np.nan)) == 0).reshape(window.shape)
         differs = (sides[:, 1:] != sides[:, :-1]) & is_number[:, 1:] & is_number[:, :-1]
         row, at = np.nonzero(differs & (window[:, 1:] > window[:, :-1]))
         low, high = window[row, at], window[row, at + 1]
-        result[j] = Changes(low, high, change.output[row], change.threshold[row], sides[row, at])
+        result[j] = Changes(low, high, change.model_column[row], change.threshold[row], sides[row, at])
     return result
 
 

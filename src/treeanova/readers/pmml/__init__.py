@@ -109,7 +109,7 @@ class DeclaredNumber(Encoder):
         return np.where(is_missing | is_refused, np.nan, numbers)
 
 
-def _field_named(fields: Fields, name: str) -> Field:
+def _field_named(fields: Fields, name: str) -> Field:  # UnsupportedModelError if predicates may not use it
     if name not in fields:
         raise refusal(
             f"a predicate uses {name!r}, which is neither an active field nor a copy of one; write the model without "
@@ -172,6 +172,7 @@ def _add_copies(document: Element, fields: Fields) -> None:
 
 def _feature_and_field(declared: Element, treatment: str, position: int, used: list[str]) -> tuple[Feature, Field]:
     """Return a DataField as a feature and as a field; `used` are the texts that predicates compare it with."""
+    # `treatment` is its invalidValueTreatment, `position` its place among the features.
     name, kind = declared.get("name"), declared.get("dataType")
     values: dict[str, list[str]] = {"valid": [], "invalid": [], "missing": []}
     for value in declared.all("Value"):
@@ -201,6 +202,7 @@ def _feature_and_field(declared: Element, treatment: str, position: int, used: l
 
 def _number_encoder(declared: Element, values: dict[str, list[str]], treatment: str) -> Encoder:
     """Return the encoder of a numeric field; `values` has its valid, invalid and missing values as texts."""
+    # `treatment` is its invalidValueTreatment: of numbers that are listed as invalid, or not as valid.
     is_single = declared.get("dataType") == "float"
     kind, plain = (np.float32, Numeric(cast="float32")) if is_single else (np.float64, Numeric())
 
@@ -251,13 +253,14 @@ class Values:
         return np.isnan(self.numbers) if categories is None else np.asarray(self.numbers == len(categories) + 1)
 
     def is_in(self, texts: Sequence[str]) -> Bools:
-        """Where values equal one of some texts of the document; a number is an interval, and these do not overlap."""
+        """Whether each value equals one of the texts, which are categories or numbers of the document."""
+        # A number equals an interval of float64, if it is compared in float32; these intervals do not overlap.
         if self.field.categories is not None:
             return np.isin(self.numbers, [self.field.codes.get(text, -1) for text in texts])
         bound = self.field.bound
         ends = sorted((bound(text, is_closed=False), bound(text, is_closed=True)) for text in texts)
         low, high = np.array([(np.inf, np.inf), *ends]).T
-        before = np.searchsorted(low[1:], self.numbers, side="left")
+        before = np.searchsorted(low[1:], self.numbers, side="left")  # intervals that begin below each number
         return np.asarray((before > 0) & (self.numbers <= high[before]), dtype=bool)
 
 
@@ -319,7 +322,7 @@ def _comparison_holds(predicate: Element, operator: str, values: Values) -> Bool
     return (values.numbers <= values.field.bound(text, is_closed=is_closed)) ^ operator.startswith("greater")
 
 
-def _checked_operator(operator: str, names: set[str]) -> str:
+def _checked_operator(operator: str, names: set[str]) -> str:  # UnsupportedModelError unless it is one of them
     if operator not in names:
         raise refusal(f"the operator {operator!r} is not known")
     return operator
@@ -388,6 +391,7 @@ class _Trees:
 
     def add_choice(self, element: Element, start: int) -> int:
         """Append splits that choose among the children of a Node from `start` on, and return the first."""
+        # One field chooses among children up to `end`; where none of these is chosen, later ones follow.
         self.n_choices += 1
         check_size("trees on one field at a time", self.n_choices, self.max_nodes)
         if (id(element), start) not in self.choices:
@@ -410,13 +414,14 @@ class _Trees:
 
     def find_choice(self, element: Element, start: int) -> _Choice:
         """Find which children of a Node, from `start` on, one field alone chooses, and which of them for each value."""
+        # Tried are values between all bounds of predicates, or all categories and an unseen one; and a missing one.
         children = element.all("Node")
         names, end = set[str](), start
         while end < len(children):
-            more = names | field_names(only_predicate(children[end]))
-            if len({_field_named(self.fields, name).position for name in more}) > 1:
+            names_with_next = names | field_names(only_predicate(children[end]))
+            if len({_field_named(self.fields, name).position for name in names_with_next}) > 1:
                 break
-            names, end = more, end + 1
+            names, end = names_with_next, end + 1
         if end == start:
             raise refusal("a predicate combines several fields; use nested nodes instead")
         tested = [only_predicate(child) for child in children[start:end]]
@@ -433,10 +438,10 @@ class _Trees:
 
     def outcomes_of(self, element: Element, tested: Sequence[Element], start: int, values: Values) -> Ints:
         """Return for each value the first child (position) whose predicate in `tested` is true, or another outcome."""
-        has_rest = start + len(tested) < len(element.all("Node"))
-        otherwise = _LATER_CHILDREN if has_rest else _HERE if self.stays and _predicts(element) else _NO_PREDICTION
-        result = np.full(len(values.is_missing), otherwise, dtype=np.int64)
-        waiting = np.arange(len(result))
+        has_later_children = start + len(tested) < len(element.all("Node"))
+        at_end = _HERE if self.stays and _predicts(element) else _NO_PREDICTION
+        result = np.full(len(values.is_missing), _LATER_CHILDREN if has_later_children else at_end, dtype=np.int64)
+        waiting = np.arange(len(result))  # values for which no predicate so far is true
         for position, predicate in enumerate(tested, start):
             truth = truth_of(predicate, Values(values.field, values.numbers[waiting]))
             result[waiting[truth == TRUE]] = position
@@ -462,6 +467,7 @@ class _Trees:
         *number_outcomes, missing = outcomes.tolist()
         _check_certain(outcomes[:-1])
         pairs = zip(edges.tolist(), number_outcomes, strict=True)
+        # Neighbouring intervals with one outcome are one, up to the end of the last.
         groups = [list(group)[-1] for _, group in itertools.groupby(pairs, key=lambda pair: pair[1])]
         if missing == _NO_PREDICTION:
             self.without_missing.add(feature)
@@ -471,6 +477,7 @@ class _Trees:
         self, feature: int, groups: list[tuple[float, int]], missing: int | None, follow: Callable[[int], int]
     ) -> int:
         """Append splits into intervals, given by their upper ends; `missing` is None if no missing value gets here."""
+        # `groups` has upper ends and outcomes, `missing` is an outcome, and `follow` appends what an outcome leads to.
         if len(groups) == 1 and missing in {None, groups[0][1]}:
             return follow(groups[0][1])
         if len(groups) == 1:
@@ -507,12 +514,12 @@ class _Trees:
             split_nodes.append(self.append(feature=field.position, missing_left=missing == outcome, categories=table))
             self.builder.left[split_nodes[-1]] = follow(outcome)
         last = follow(distinct_outcomes[-1])
-        for position, after in zip(split_nodes, [*split_nodes, last][1:], strict=True):
-            self.builder.right[position] = after
+        for position, next_position in zip(split_nodes, [*split_nodes, last][1:], strict=True):
+            self.builder.right[position] = next_position
         return split_nodes[0] if split_nodes else last
 
 
-def _predicts(element: Element) -> bool:
+def _predicts(element: Element) -> bool:  # whether a Node has a prediction of its own
     return "score" in element.attributes or bool(element.all("ScoreDistribution"))
 
 
@@ -597,7 +604,9 @@ def _trees_of(model: Element, *, is_classifier: bool) -> tuple[list[_Member], fl
         nested, shift = _trees_of(inner[0], is_classifier=is_classifier)
         if method in _VOTES and inner[0].name != "TreeModel":
             raise refusal("votes must be those of trees, got votes of ensembles")
-        members += [(tree, slope * factor * f, is_vote or method in _VOTES) for tree, f, is_vote in nested]
+        members += [
+            (tree, slope * factor * inner_factor, is_vote or method in _VOTES) for tree, inner_factor, is_vote in nested
+        ]
         constant += slope * factor * shift
     return members, constant
 
@@ -644,6 +653,7 @@ def _classes(document: Element, model: Element) -> tuple[str, ...]:
 
 def _leaf_values(node: Element, *, factor: float, is_vote: bool, classes: tuple[str, ...], is_single: bool) -> Floats:
     """Return what a leaf adds to the outputs: its score, its vote or its shares of classes, times a factor."""
+    # Without `classes`, it is a regression, whose scores are float32 if `is_single`.
     if (is_vote or not classes) and "score" not in node.attributes:
         raise refusal("each leaf must have a score, got a Node without")
     if not classes:

@@ -67,7 +67,7 @@ class Element:
 
     def below(self, name: str) -> Iterator[Element]:
         """Yield all elements of a name below this one, in the order of the document."""
-        waiting = self.children[::-1]
+        waiting = self.children[::-1]  # the last one is taken first
         while waiting:
             element = waiting.pop()
             if element.name == name:
@@ -98,7 +98,7 @@ def parse(data: bytes) -> Element:
         path[-1].children.append(element)
         path.append(element)
 
-    def end(_tag: str) -> None:
+    def end(_tag: str) -> None:  # the element is complete and can be checked
         element = path.pop()
         if element.name not in _ALLOWED:
             return
@@ -108,7 +108,7 @@ def parse(data: bytes) -> Element:
         if unknown:
             raise damaged(f"the element {element.name} must have what PMML knows, got {min(unknown)!r:.60}")
 
-    def add_text(text: str) -> None:
+    def add_text(text: str) -> None:  # the content of an Array; other elements have none that matters
         if path[-1].name == "Array":
             path[-1].pieces.append(text)
 

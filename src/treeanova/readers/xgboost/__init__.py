@@ -86,7 +86,7 @@ def stored_margin(learner: Document, version: Any) -> Floats:
         )
     score = json.loads(learner["learner_model_param"]["base_score"])
     base = np.asarray(score, dtype=np.float64).astype(np.float32).reshape(-1)
-    if link == "logit":
+    if link == "logit":  # the log-odds of a probability, in float32 as XGBoost computes them
         one, least = np.float32(1), np.float32(1e-6)
         return -_log(one / np.clip(base, least, one - least) - one).astype(np.float64)
     return (_log(base) if link == "log" else base).astype(np.float64)
@@ -189,7 +189,7 @@ def _n_trees(model: Document, n_outputs: int, last_iteration: int | None) -> int
     ends = np.asarray(model.get("iteration_indptr", [0, n_trees]))
     if ends.dtype.kind not in "iu" or ends[0] != 0 or ends[-1] != n_trees or (np.diff(ends) < 0).any():
         raise damaged(f"iteration_indptr must ascend from 0 to {n_trees}, got {str(ends)[:40]}")
-    if last_iteration is None or last_iteration == -1:  # XGBoost takes an end of 0 for all
+    if last_iteration is None or last_iteration == -1:  # None and, since XGBoost takes an end of 0 for all, -1: all
         return n_trees
     # Files without `iteration_indptr` have no vector leaves.
     n_in_iteration = max(1, count_in(model["gbtree_model_param"], "num_parallel_tree")) * n_outputs
@@ -207,7 +207,7 @@ def read(model: Any) -> Forest:
     booster = _booster_of(model)
     last_iteration = None if model is booster else getattr(model, "best_iteration", None)
 
-    def read_booster() -> Forest:
+    def read_booster() -> Forest:  # up to the estimator's best iteration
         raw, missing = _ubjson_of(booster), getattr(model, "missing", np.nan)
         with damage_reported(_KIND):
             document = documents.decode_ubjson(raw)
@@ -235,12 +235,12 @@ def read_file(path: pathlib.Path) -> Forest:
         best = attributes.get("best_iteration") if "scikit_learn" in attributes else None
         last_iteration = None if best is None else whole_number(best)
 
-        def read_document() -> Forest:
+        def read_document() -> Forest:  # up to the best iteration that the file states
             learner = documents.learner_of(document)
             margin = stored_margin(learner, document["version"])
             return forest_of(learner, document["version"], margin=margin, last_iteration=last_iteration)
 
-        def load(library: Any, _forest: Forest) -> checks.Predict | None:
+        def load(library: Any, _forest: Forest) -> checks.Predict | None:  # None if this XGBoost is older than the file
             if checks.version_numbers(library.__version__) < version:
                 return None
             return functools.partial(_margin_of, library.Booster(model_file=bytearray(data)), last_iteration)
@@ -266,7 +266,7 @@ def _booster_of(model: Any) -> Any:
         raise UnsupportedModelError(f"{type(model).__name__} must be fitted, got it unfitted; fit it first.") from error
 
 
-def _ubjson_of(booster: Any) -> bytes:
+def _ubjson_of(booster: Any) -> bytes:  # UnsupportedModelError if it is not fitted
     try:
         return bytes(booster.save_raw("ubj"))
     except ValueError as error:  # XGBoostError

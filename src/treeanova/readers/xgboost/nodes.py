@@ -107,6 +107,7 @@ class _Ubjson:
         return str(self.data[self.at - length : self.at], "utf-8")
 
     def _object(self, depth: int) -> dict[str, Any]:
+        """Decode an object whose opening brace was read; it ends after the stated number of entries, or at a brace."""
         count = self._count()
         result: dict[str, Any] = {}
         while len(result) != count:
@@ -120,6 +121,7 @@ class _Ubjson:
         return result
 
     def _list(self, depth: int) -> Any:
+        """Decode a list whose opening bracket was read, as an array if all its entries have one type."""
         if self.data[self.at] == _TYPE:
             return self._array()
         count = self._count()
@@ -139,7 +141,7 @@ class _Ubjson:
         return self._length(self.data[self.at - 1])
 
     def _array(self) -> Any:
-        """Decode an array of numbers of one type, as a view on the bytes."""
+        """Decode an array of numbers of one type, as a view on the bytes, of which the next is the mark of a type."""
         dtype = _NUMBERS.get(self.data[self.at + 1])
         self.at += 2
         count = self._count()
@@ -184,7 +186,7 @@ def count_in(parameters: Document, name: str) -> int:
     return count
 
 
-def n_outputs_of(learner: Document) -> int:
+def n_outputs_of(learner: Document) -> int:  # classes or targets; 1 for two classes
     parameters = learner["learner_model_param"]
     n_outputs = max(1, count_in(parameters, "num_class"), count_in(parameters, "num_target"))
     if n_outputs > _MAX_OUTPUTS:
@@ -194,7 +196,7 @@ def n_outputs_of(learner: Document) -> int:
 
 def _codes_of_cut_names(reading: Reading) -> list[int]:
     """Return codes of the names that XGBoost has cut: they are shorter than their stored lengths."""
-    pairs = zip(*reading, strict=False)
+    pairs = zip(*reading, strict=False)  # none if the names are integers, which have no lengths
     return [code for code, (name, length) in enumerate(pairs) if len(str(name)) < length]
 
 
@@ -203,7 +205,7 @@ def codes_of_labels(reading: Reading, labels: Sequence[Hashable]) -> list[int] |
     names, lengths = reading
     cut = _codes_of_cut_names(reading)
     code_of = {name: code for code, name in enumerate(names) if code not in set(cut)}
-    codes = []
+    codes = []  # -1 for a label without one
     for label in labels:
         text = str(label)
         fits = [code for code in cut if len(text) == lengths[code] and text.startswith(str(names[code]))]
@@ -235,6 +237,7 @@ class NamedCategory(Encoder):
         return column.astype(object) if is_number and encoding.could_be_labels(self.stored[0][0]) else column
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
+        """Return codes of labels, or numbers as codes; NaN if missing, ValueError for labels without a certain code."""
         coded = _codes_encoder(len(self.stored[0][0]), self.missing)
         if column.dtype.kind in "biuf":
             return coded.encode(column, name)
@@ -243,11 +246,11 @@ class NamedCategory(Encoder):
                 f"column {name!r} must hold codes, got labels: XGBoost compares missing={self.missing:g} with the "
                 "codes of the table's column, which are unknown here; pass the codes used in training."
             )
-        values, inverse = encoding.distinct(column)
+        values, value_index = encoding.distinct(column)  # each row's among them
         present = [value for value in values if not encoding.is_missing(value)]
         code_of = dict(zip(present, self._codes_of(present, name), strict=True))
         codes = np.array([code_of.get(value, np.nan) for value in values], dtype=np.float64)
-        return coded.encode(codes[inverse], name)
+        return coded.encode(codes[value_index], name)
 
     def _codes_of(self, labels: list[Hashable], name: str) -> list[int]:
         """Return the codes of labels; ValueError if one is unknown, or if ways to read the names differ."""
@@ -284,7 +287,7 @@ class Nodes:
         return self.left >= 0
 
     @property
-    def is_category(self) -> Bools:
+    def is_category(self) -> Bools:  # of each node, also of leaves
         result = np.zeros(len(self.left), dtype=bool)
         result[self.listed] = True
         return result
@@ -293,7 +296,7 @@ class Nodes:
 def read_nodes(trees: Sequence[Document]) -> Nodes:
     """Join the nodes of all trees; ModelFileError for children that do not exist."""
     left, sizes = _joined_arrays(trees, "left_children")
-    slot = _joined_of_lengths(trees, "right_children", sizes)
+    slot = _joined_of_lengths(trees, "right_children", sizes)  # at a leaf, the number of its vector if it has one
     size = np.repeat(sizes, sizes)
     check_values("trees must have nodes", sizes, sizes > 0)
     check_values("left_children must be nodes of their tree", left, (left >= -1) & (left < size))
@@ -319,6 +322,7 @@ def read_nodes(trees: Sequence[Document]) -> Nodes:
 
 def _joined_arrays(trees: Sequence[Document], key: str, kinds: str = "iu") -> tuple[npt.NDArray[Any], Ints]:
     """Join the field `key` of all trees, as int64 or, if `kinds` has f, as float32; return also the length of each."""
+    # `kinds` are numpy's letters of the kinds that entries may have.
     noun = "numbers" if "f" in kinds else "integers"
     for tree in trees:
         # XGBoost writes 2 as 2E0 where it wants a number, and reads nothing else.
@@ -372,7 +376,7 @@ def _tree_weights(learner: Document, n_trees: int) -> Singles:
     return as_float32(stored[0][:n_trees])
 
 
-def _at_outputs(leaf: Singles, learner: Document, nodes: Nodes, n_outputs: int) -> Singles:
+def _at_outputs(values: Singles, learner: Document, nodes: Nodes, n_outputs: int) -> Singles:
     """Return values of nodes, (nodes, outputs): each at the output of its tree, which the field tree_info has."""
     n_trees = len(nodes.sizes)
     model = tree_model(learner)
@@ -383,7 +387,7 @@ def _at_outputs(leaf: Singles, learner: Document, nodes: Nodes, n_outputs: int) 
         raise damaged(
             f"tree_info must name one of {n_outputs} outputs for each of {n_trees} trees, got {str(output)[:40]}"
         )
-    return in_column(leaf, np.repeat(output, nodes.sizes).astype(np.int64), n_outputs)
+    return in_column(values, np.repeat(output, nodes.sizes).astype(np.int64), n_outputs)
 
 
 def _leaf_vectors(trees: Sequence[Document], nodes: Nodes, n_outputs: int) -> Singles:
@@ -426,6 +430,7 @@ def _category_lists(trees: Sequence[Document], starts: Ints, sizes: Ints) -> tup
 
 def category_sets(nodes: Nodes, features: tuple[Feature, ...]) -> tuple[Ints, Bools]:
     """Return arguments `category_start` and `category_left` of `assemble`, from the nodes' lists of categories."""
+    # Categories of a node's list go right, all others left. A node has an entry per category and one for unseen ones.
     is_split = nodes.is_inner[nodes.listed]
     listed = nodes.listed[is_split]
     sizes = np.zeros(len(nodes.left), dtype=np.int64)
@@ -446,13 +451,14 @@ def features_of(learner: Document, nodes: Nodes, missing: float, *, counts_bytes
     stored = tree_model(learner).get("cats", {}).get("enc", [])
     if len(stored) not in {0, n_features}:
         raise damaged(f"cats must have {n_features} entries, one per feature, got {len(stored)}")
-    single = float(as_float32(missing))
+    single = float(as_float32(missing))  # the number that means missing, as XGBoost compares it
+    # The likelier way first: by characters, unless lengths are in bytes.
     readings = [_ways_to_read_names(category_names)[:: -1 if counts_bytes else 1] for category_names in stored]
     features = []
     for name, count, ways in zip(names, n_codes, readings or [()] * n_features, strict=True):
         if ways and count > len(ways[0][0]):
             raise damaged(f"categories must be below {len(ways[0][0])}, which have names, got {count - 1}")
-        codes: Encoder = Numeric(single, "float32") if count < 0 else _codes_encoder(count, single)
+        codes: Encoder = Numeric(single, "float32") if count < 0 else _codes_encoder(count, single)  # -1: a number
         if count == 0 and not nodes.is_inner.any():  # without trees, XGBoost stores no names of categories
             codes = IgnoredColumn()
         features.append(Feature(name, NamedCategory(ways, single) if ways else codes))
@@ -480,7 +486,7 @@ def _code_counts(nodes: Nodes, types: list[str], n_features: int) -> list[int]:
             f"an XGBoost model must have codes of categories below {_MAX_CATEGORIES}, got {nodes.categories.max()}; "
             "number the categories from 0 on."
         )
-    result = np.array([0 if kind == "c" else -1 for kind in types] or [-1] * n_features)
+    result = np.array([0 if kind == "c" else -1 for kind in types] or [-1] * n_features)  # "c" is a category
     result[nodes.feature[inner & is_category]] = 0
     by_number = nodes.feature[inner & ~is_category]
     if (result[by_number] >= 0).any():
@@ -519,15 +525,15 @@ def _text_readings(data: bytes, offsets: list[int]) -> tuple[Reading, ...]:
     # From polars and arrow, offsets count bytes. From pandas, XGBoost before 3.4 counts characters and cuts the bytes
     # to that number, so beyond ASCII only the length and at most a beginning of the last names is known. Both may be
     # possible, also in later files: names stay as they are when a later XGBoost saves a model again.
-    pieces = list(itertools.pairwise(offsets))
-    windows = [data[start:end] for start, end in pieces]
+    spans = list(itertools.pairwise(offsets))  # of each name, in bytes or in characters
+    windows = [data[start:end] for start, end in spans]
     if len(set(windows)) < len(windows):
         raise UnsupportedModelError(
             "an XGBoost model must have different names for its categories, got equal ones: XGBoost cuts names beyond "
             "ASCII and confuses them when it predicts for a table; rename the categories and train it again."
         )
     text = data.decode("utf-8", errors="ignore")
-    readings: list[Reading] = [(tuple(text[a:b] for a, b in pieces), tuple(b - a for a, b in pieces))]
+    readings: list[Reading] = [(tuple(text[start:end] for start, end in spans), tuple(b - a for a, b in spans))]
     with contextlib.suppress(UnicodeDecodeError):
         names = tuple(window.decode("utf-8") for window in windows)
         readings.append((names, tuple(len(name) for name in names)))
