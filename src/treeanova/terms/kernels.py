@@ -23,51 +23,162 @@ from treeanova.core.progress import blocks
 from treeanova.model.grid import Binning
 from treeanova.terms import costs
 from treeanova.terms.leaves import BinSets, FlatLeaves, Intervals, LeafSets, flatten
+from treeanova.terms.paths import LeafPaths
 
 _BLOCK = 1_024  # points at once, whose products stay in the cache
 Span = tuple[int, int]  # first and end
 
 
 @Kernel
-def sum_polynomials(codes: BinIndices, leaves: Span, n_orders: int, values: Floats, flat: FlatLeaves) -> Floats:
+def fill_centred(centred: Floats, level: int, codes: BinIndices, entry: int, sets: FlatLeaves) -> None:
+    """Fill a level, per row, with the membership 0 or 1 of its bin in a leaf's set, minus the set's mass."""
+    j, first, mass = sets.feature[entry], sets.low[entry], sets.mass[entry]
+    if sets.has_table[j]:
+        table = sets.table
+        for row in range(codes.shape[1]):
+            centred[level, row] = np.float64(table[first + codes[j, row]]) - mass
+    else:
+        last, missing = sets.high[entry], sets.missing_from[entry]
+        for row in range(codes.shape[1]):
+            is_inside = ((codes[j, row] >= first) & (codes[j, row] < last)) | (codes[j, row] >= missing)
+            centred[level, row] = np.float64(is_inside) - mass
+
+
+@Kernel
+def add_product(sums: Floats, slots: Span, degree: int, constant: float, mass: float, centred: Floats, level: int) -> None:
+    """Add a polynomial in t, per row, times (mass + t centred) to a total, but for t^0; clear the polynomial."""
+    # Coefficients of the polynomial, from t^1 on, follow slots[0] in `sums` (n_slots, n_rows), those of the total
+    # slots[1]; that of t^0 is the same for all rows, `constant`.
+    child, total = slots
+    for row in range(sums.shape[1]):
+        sums[total + 1, row] += centred[level, row] * constant
+    for power in range(1, degree + 1):
+        for row in range(sums.shape[1]):
+            coefficient = sums[child + power, row]
+            sums[total + power, row] += mass * coefficient
+            sums[total + power + 1, row] += centred[level, row] * coefficient
+            sums[child + power, row] = 0.0
+
+
+@Kernel
+def sum_polynomials(codes: BinIndices, leaves: Span, n_orders: int, values: Floats, paths: LeafPaths) -> Floats:
     """Return sums of all terms of each order, for independent features: shape (n_orders, n_outputs, n_rows)."""
     # Order k is the coefficient of t^k in Σ values Π_j (p_j + t (z_j - p_j)), over leaves from leaves[0] to leaves[1];
     # z_j is 1 if a row's bin, in `codes` (n_features, n_rows), is in the leaf's set of feature j, else 0; p_j is the
-    # mass of the set. Values are (n_leaves, n_outputs).
-    # Fields are unpacked once, and loops use two indices: access to fields and views of rows cost more than entries.
-    starts, feature, low, high, missing_from, mass, has_table, table = flat
-    n_rows, n_outputs = codes.shape[1], values.shape[1]
-    totals = np.zeros((n_orders, n_outputs, n_rows))
-    polynomial = np.empty((n_orders, n_rows))
-    centred = np.empty(n_rows)
-    for leaf in range(leaves[0], leaves[1]):
-        for row in range(n_rows):
-            polynomial[0, row] = 1.0
-        degree = 0
-        for entry in range(starts[leaf], starts[leaf + 1]):
-            j, first, last, missing, p = feature[entry], low[entry], high[entry], missing_from[entry], mass[entry]
-            if has_table[j]:
-                for row in range(n_rows):
-                    centred[row] = np.float64(table[first + codes[j, row]]) - p
-            else:
-                for row in range(n_rows):
-                    is_inside = ((codes[j, row] >= first) & (codes[j, row] < last)) | (codes[j, row] >= missing)
-                    centred[row] = np.float64(is_inside) - p
-            for row in range(n_rows):
-                polynomial[degree + 1, row] = centred[row] * polynomial[degree, row]
-            for power in range(degree, 0, -1):
-                for row in range(n_rows):
-                    polynomial[power, row] = p * polynomial[power, row] + centred[row] * polynomial[power - 1, row]
-            for row in range(n_rows):
-                polynomial[0, row] *= p
-            degree += 1
-        for power in range(degree + 1):
+    # mass of the set. Values are (n_leaves, n_outputs), in the order of the paths, and a task begins at leaves[0].
+    # A level has the sum over the latest leaves that share so many sets, without the factors of these sets.
+    (_, n_shared, sets, _), (n_rows, n_outputs) = paths, (codes.shape[1], values.shape[1])
+    starts, mass = sets.start, sets.mass
+    sums = np.zeros((n_orders * n_outputs * n_orders, n_rows))  # by level, output, power
+    constants, degrees = np.zeros((n_orders, n_outputs)), np.full((n_orders, n_outputs), -1)
+    centred, entries = np.empty((n_orders, n_rows)), np.zeros(n_orders, np.int64)
+    level = 0
+    for leaf in range(leaves[0], leaves[1] + 1):
+        n_common = n_shared[leaf] if leaf < leaves[1] else 0
+        while level > n_common:
+            p = mass[entries[level]]
             for output in range(n_outputs):
-                value = values[leaf, output]
-                if value != 0.0:
-                    for row in range(n_rows):
-                        totals[power, output, row] += value * polynomial[power, row]
+                degree, constant = degrees[level, output], constants[level, output]
+                if degree >= 0:
+                    slot = (level * n_outputs + output) * n_orders
+                    add_product(sums, (slot, slot - n_outputs * n_orders), degree, constant, p, centred, level)
+                    constants[level - 1, output] += p * constant
+                    degrees[level - 1, output] = max(degrees[level - 1, output], degree + 1)
+                    constants[level, output], degrees[level, output] = 0.0, -1
+            level -= 1
+        if leaf == leaves[1]:
+            break
+        for entry in range(starts[leaf], starts[leaf + 1]):
+            level += 1
+            entries[level] = entry
+            fill_centred(centred, level, codes, entry, sets)
+        for output in range(n_outputs):
+            if values[leaf, output] != 0.0:
+                constants[level, output] += values[leaf, output]
+                degrees[level, output] = max(degrees[level, output], 0)
+    totals = np.empty((n_orders, n_outputs, n_rows))
+    for output in range(n_outputs):
+        totals[0, output, :] = constants[0, output]
+        for power in range(1, n_orders):
+            totals[power, output] = sums[output * n_orders + power]
     return totals
+
+
+@Kernel
+def pull_back(weights: Floats, slots: Span, n_powers: int, mass: float, centred: Floats, level: int) -> None:
+    """Put the weights of coefficients at slots[0] under which a polynomial has the sum of its product under slots[1]."""
+    below, above = slots
+    for power in range(n_powers):
+        for row in range(weights.shape[1]):
+            weight = mass * weights[above + power, row] + centred[level, row] * weights[above + power + 1, row]
+            weights[below + power, row] = weight
+
+
+@Kernel
+def add_share(
+    shares: Floats, column: int, weights: Floats, weight: int, sums: Floats, slot: int, degree: int, constant: float, centred: Floats, level: int
+) -> None:
+    """Add a feature's share, centred Σ_k weights_k polynomial_k, to a total; the coefficient of t^0 is `constant`."""
+    if degree == 0:
+        for row in range(sums.shape[1]):
+            shares[column, row] += centred[level, row] * (constant * weights[weight, row])
+    elif degree == 1:
+        for row in range(sums.shape[1]):
+            share = constant * weights[weight, row] + weights[weight + 1, row] * sums[slot + 1, row]
+            shares[column, row] += centred[level, row] * share
+    else:
+        share = constant * weights[weight]
+        for power in range(1, degree + 1):
+            for row in range(sums.shape[1]):
+                share[row] += weights[weight + power, row] * sums[slot + power, row]
+        for row in range(sums.shape[1]):
+            shares[column, row] += centred[level, row] * share[row]
+
+
+@Kernel
+def sum_shares(codes: BinIndices, leaves: Span, order_weights: Floats, values: Floats, paths: LeafPaths) -> Floats:
+    """Return what each feature gets if terms are shared equally among features: (n_features, n_outputs, n_rows)."""
+    # Feature j gets, of the leaves from leaves[0] to leaves[1], values times (z_j - p_j) Σ_k w_k q_k, with q the
+    # coefficients of Π_{i ≠ j} (p_i + t (z_i - p_i)), w_k the weight of order k + 1, z whether a row's bin, in `codes`
+    # (n_features, n_rows), is in a leaf's set, p the set's mass. The docstring of `terms.py` derives it. Sums over
+    # leaves go up as in `sum_polynomials`; on the way down, weights absorb the factors above.
+    (_, n_shared, sets, height), (n_features, n_rows) = paths, codes.shape
+    starts, feature, mass = sets.start, sets.feature, sets.mass
+    n_outputs, n_levels = values.shape[1], len(order_weights) + 1
+    shares = np.zeros((n_features * n_outputs, n_rows))
+    sums = np.zeros((n_levels * n_outputs * n_levels, n_rows))
+    constants, degrees = np.zeros((n_levels, n_outputs)), np.full((n_levels, n_outputs), -1)
+    centred, entries = np.empty((n_levels, n_rows)), np.zeros(n_levels, np.int64)
+    weights = np.empty((n_levels * n_levels, n_rows))
+    for power in range(len(order_weights)):
+        weights[power, :] = order_weights[power]
+    level = 0
+    for leaf in range(leaves[0], leaves[1] + 1):
+        n_common = n_shared[leaf] if leaf < leaves[1] else 0
+        while level > n_common:
+            j, p = feature[entries[level]], mass[entries[level]]
+            for output in range(n_outputs):
+                degree, constant = degrees[level, output], constants[level, output]
+                if degree >= 0:
+                    slot = (level * n_outputs + output) * n_levels
+                    add_share(shares, j * n_outputs + output, weights, (level - 1) * n_levels, sums, slot, degree, constant, centred, level)
+                    add_product(sums, (slot, slot - n_outputs * n_levels), degree, constant, p, centred, level)
+                    constants[level - 1, output] += p * constant
+                    degrees[level - 1, output] = max(degrees[level - 1, output], degree + 1)
+                    constants[level, output], degrees[level, output] = 0.0, -1
+            level -= 1
+        if leaf == leaves[1]:
+            break
+        for entry in range(starts[leaf], starts[leaf + 1]):
+            level += 1
+            entries[level] = entry
+            fill_centred(centred, level, codes, entry, sets)
+            pull_back(weights, (level * n_levels, (level - 1) * n_levels), height[entry], mass[entry], centred, level)
+        for output in range(n_outputs):
+            if values[leaf, output] != 0.0:
+                constants[level, output] += values[leaf, output]
+                degrees[level, output] = max(degrees[level, output], 0)
+    return shares.reshape((n_features, n_outputs, n_rows))
 
 
 @Kernel
@@ -87,90 +198,6 @@ def sum_at_points(codes: BinIndices, weights: Floats, starts: Ints, tables: Floa
                     product[place] *= tables[leaf, start + codes[j, first + place]]
             for place in range(n_block):
                 sums[leaf] += product[place]
-    return sums
-
-
-@Kernel
-def fill_from_interval(centred: Floats, bins: BinIndices, interval: tuple[int, int, int], mass: float) -> None:
-    """Fill `centred`, per row, with the membership 0 or 1 of its bin in a leaf's set, minus the set's mass."""
-    low, high, missing_from = interval
-    for row in range(len(bins)):
-        is_inside = ((bins[row] >= low) & (bins[row] < high)) | (bins[row] >= missing_from)
-        centred[row] = np.float64(is_inside) - mass
-
-
-@Kernel
-def fill_from_table(centred: Floats, bins: BinIndices, table: Bools, start: int, mass: float) -> None:
-    """Fill `centred`, per row, with the membership 0 or 1 of its bin b, table[start + b], minus the set's mass."""
-    for row in range(len(bins)):
-        centred[row] = np.float64(table[start + bins[row]]) - mass
-
-
-@Kernel
-def multiply_into(result: Floats, polynomial: Floats, degree: int, mass: float, centred: Floats) -> None:
-    """Put polynomials in t, one per row, times (mass + t centred) into `result`, shape (degree + 2, n_rows)."""
-    for row in range(len(centred)):
-        result[0, row] = mass * polynomial[0, row]
-        result[degree + 1, row] = centred[row] * polynomial[degree, row]
-    for power in range(1, degree + 1):
-        product, current, below = result[power], polynomial[power], polynomial[power - 1]
-        for row in range(len(centred)):
-            product[row] = mass * current[row] + centred[row] * below[row]
-
-
-@Kernel
-def pull_back(share: Floats, weights: Floats, polynomial: Floats, mass: float, centred: Floats) -> None:
-    """Put a feature's share, centred Σ_k weights_k polynomial_k, into `share`; then let `weights` absorb its factor."""
-    # A step of `sum_shares`, from the last feature of a leaf to the first. Under the new weights, a product without the
-    # factor mass + t centred has the sum that it had with it before. Arrays are (n_rows,) or (n_powers, n_rows).
-    share[:] = 0.0
-    for power in range(len(polynomial)):
-        weight, coefficient = weights[power], polynomial[power]
-        for row in range(len(share)):
-            share[row] += weight[row] * coefficient[row]
-        if power + 1 < len(polynomial):
-            above = weights[power + 1]
-            for row in range(len(share)):
-                weight[row] = mass * weight[row] + centred[row] * above[row]
-    for row in range(len(share)):
-        share[row] *= centred[row]
-
-
-@Kernel
-def sum_shares(codes: BinIndices, leaves: Span, order_weights: Floats, values: Floats, flat: FlatLeaves) -> Floats:
-    """Return what each feature gets if terms are shared equally among features: (n_features, n_outputs, n_rows)."""
-    # Feature j gets, of the leaves from leaves[0] to leaves[1], values times (z_j - p_j) Σ_k w_k q_k, with q the
-    # coefficients of Π_{i ≠ j} (p_i + t (z_i - p_i)), w_k the weight of order k + 1, z whether a row's bin, in `codes`
-    # (n_features, n_rows), is in a leaf's set, p the set's mass. The docstring of `terms.py` derives it.
-    starts, feature, low, high, missing_from, mass, has_table, table = flat
-    (n_features, n_rows), n_outputs, n_orders = codes.shape, values.shape[1], len(order_weights)
-    lowest = np.flatnonzero(order_weights)[0]
-    sums = np.zeros((n_features, n_outputs, n_rows))
-    products = np.ones((n_orders, n_orders, n_rows))
-    weights, centred = np.empty((n_orders, n_rows)), np.empty((n_orders, n_rows))
-    share = np.empty(n_rows)
-    for leaf in range(leaves[0], leaves[1]):
-        start, degree = starts[leaf], starts[leaf + 1] - starts[leaf]
-        if degree <= lowest:
-            continue
-        for slot in range(degree):
-            entry, j = start + slot, feature[start + slot]
-            if has_table[j]:
-                fill_from_table(centred[slot], codes[j], table, low[entry], mass[entry])
-            else:
-                interval = low[entry], high[entry], missing_from[entry]
-                fill_from_interval(centred[slot], codes[j], interval, mass[entry])
-            if slot + 1 < degree:
-                multiply_into(products[slot + 1], products[slot], slot, mass[entry], centred[slot])
-            weights[slot, :] = order_weights[slot]
-        for slot in range(degree - 1, -1, -1):
-            entry = start + slot
-            pull_back(share, weights, products[slot, : slot + 1], mass[entry], centred[slot])
-            for output in range(n_outputs):
-                value, total = values[leaf, output], sums[feature[entry], output]
-                if value != 0.0:
-                    for row in range(n_rows):
-                        total[row] += value * share[row]
     return sums
 
 

@@ -73,10 +73,10 @@ class OrderTotals:
 
     def at_rows_by_kernel(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
         """Return sums of the terms of each order, by compiled code: (n_rows, n_orders, n_outputs), no intercept."""
-        values, flat, n_orders = self.form.leaf_sets.values, self.form.flat(), self.top_order + 1
+        values, paths, n_orders = self._values_in_tree_order, self.form.paths(), self.top_order + 1
 
         def totals_of(codes_of_rows: BinIndices, leaves: Span) -> Floats:
-            totals: Floats = sum_polynomials(codes_of_rows.T, leaves, n_orders, values, flat)
+            totals: Floats = sum_polynomials(codes_of_rows.T, leaves, n_orders, values, paths)
             return totals.transpose(2, 0, 1)
 
         totals = each_in_one_piece(len(codes), n_orders, values.shape[1])
@@ -106,10 +106,10 @@ class OrderTotals:
 
     def shares_by_kernel(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
         """Return features' shares of the terms of some orders, by compiled code: (n_rows, n_features, n_outputs)."""
-        values, flat, weights = self.form.leaf_sets.values, self.form.flat(), self._order_weights(orders)
+        values, paths, weights = self._values_in_tree_order, self.form.paths(), self._order_weights(orders)
 
         def shares_of(codes_of_rows: BinIndices, leaves: Span) -> Floats:
-            shares: Floats = sum_shares(codes_of_rows.T, leaves, weights, values, flat)
+            shares: Floats = sum_shares(codes_of_rows.T, leaves, weights, values, paths)
             return shares.transpose(2, 0, 1)
 
         tasks = _tasks(len(codes), costs.SHARES_ROWS, len(values), costs.LEAVES_OF_A_TASK)
@@ -128,6 +128,10 @@ class OrderTotals:
 
         tasks = _tasks(len(codes), costs.SHARES_ROWS, len(blocks_with_orders), costs.BLOCKS_OF_A_TASK)
         return _sum_in_threads(shares_of, tasks, codes, np.zeros((*codes.shape, n_outputs)), n_jobs)
+
+    @functools.cached_property
+    def _values_in_tree_order(self) -> Floats:
+        return self.form.leaf_sets.values[self.form.paths().leaves]
 
     def _order_weights(self, orders: Collection[int]) -> Floats:
         """Return the share that each feature gets of a term, per order from 1 up; 0 for orders that do not count."""
