@@ -23,22 +23,20 @@ from treeanova.core.progress import blocks
 from treeanova.model.grid import Binning
 from treeanova.terms import costs
 from treeanova.terms.leaves import BinSets, FlatLeaves, Intervals, LeafSets, flatten
-from treeanova.terms.paths import LeafPaths
+from treeanova.terms.paths import IN_TABLE, LeafPaths
 
 _BLOCK = 1_024  # points at once, whose products stay in the cache
 Span = tuple[int, int]  # first and end
 
 
 @Kernel
-def fill_centred(centred: Floats, level: int, codes: BinIndices, entry: int, sets: FlatLeaves) -> None:
+def fill_centred(centred: Floats, level: int, codes: BinIndices, bounds: BinIndices, table: Bools, at: int, mass: float) -> None:
     """Fill a level, per row, with the membership 0 or 1 of its bin in a leaf's set, minus the set's mass."""
-    j, first, mass = sets.feature[entry], sets.low[entry], sets.mass[entry]
-    if sets.has_table[j]:
-        table = sets.table
+    j, first, last, missing = bounds[at, 0], bounds[at, 1], bounds[at, 2], bounds[at, 3]
+    if last == IN_TABLE:
         for row in range(codes.shape[1]):
             centred[level, row] = np.float64(table[first + codes[j, row]]) - mass
     else:
-        last, missing = sets.high[entry], sets.missing_from[entry]
         for row in range(codes.shape[1]):
             is_inside = ((codes[j, row] >= first) & (codes[j, row] < last)) | (codes[j, row] >= missing)
             centred[level, row] = np.float64(is_inside) - mass
@@ -67,8 +65,8 @@ def sum_polynomials(codes: BinIndices, leaves: Span, n_orders: int, values: Floa
     # z_j is 1 if a row's bin, in `codes` (n_features, n_rows), is in the leaf's set of feature j, else 0; p_j is the
     # mass of the set. Values are (n_leaves, n_outputs), in the order of the paths, and a task begins at leaves[0].
     # A level has the sum over the latest leaves that share so many sets, without the factors of these sets.
-    (_, n_shared, sets, _), (n_rows, n_outputs) = paths, (codes.shape[1], values.shape[1])
-    starts, mass = sets.start, sets.mass
+    _, n_shared, starts, bounds, mass, table, _ = paths
+    n_rows, n_outputs = codes.shape[1], values.shape[1]
     sums = np.zeros((n_orders * n_outputs * n_orders, n_rows))  # by level, output, power
     constants, degrees = np.zeros((n_orders, n_outputs)), np.full((n_orders, n_outputs), -1)
     centred, entries = np.empty((n_orders, n_rows)), np.zeros(n_orders, np.int64)
@@ -91,7 +89,7 @@ def sum_polynomials(codes: BinIndices, leaves: Span, n_orders: int, values: Floa
         for entry in range(starts[leaf], starts[leaf + 1]):
             level += 1
             entries[level] = entry
-            fill_centred(centred, level, codes, entry, sets)
+            fill_centred(centred, level, codes, bounds, table, entry, mass[entry])
         for output in range(n_outputs):
             if values[leaf, output] != 0.0:
                 constants[level, output] += values[leaf, output]
@@ -142,8 +140,8 @@ def sum_shares(codes: BinIndices, leaves: Span, order_weights: Floats, values: F
     # coefficients of Π_{i ≠ j} (p_i + t (z_i - p_i)), w_k the weight of order k + 1, z whether a row's bin, in `codes`
     # (n_features, n_rows), is in a leaf's set, p the set's mass. The docstring of `terms.py` derives it. Sums over
     # leaves go up as in `sum_polynomials`; on the way down, weights absorb the factors above.
-    (_, n_shared, sets, height), (n_features, n_rows) = paths, codes.shape
-    starts, feature, mass = sets.start, sets.feature, sets.mass
+    _, n_shared, starts, bounds, mass, table, height = paths
+    n_features, n_rows = codes.shape
     n_outputs, n_levels = values.shape[1], len(order_weights) + 1
     shares = np.zeros((n_features * n_outputs, n_rows))
     sums = np.zeros((n_levels * n_outputs * n_levels, n_rows))
@@ -156,7 +154,7 @@ def sum_shares(codes: BinIndices, leaves: Span, order_weights: Floats, values: F
     for leaf in range(leaves[0], leaves[1] + 1):
         n_common = n_shared[leaf] if leaf < leaves[1] else 0
         while level > n_common:
-            j, p = feature[entries[level]], mass[entries[level]]
+            j, p = bounds[entries[level], 0], mass[entries[level]]
             for output in range(n_outputs):
                 degree, constant = degrees[level, output], constants[level, output]
                 if degree >= 0:
@@ -172,7 +170,7 @@ def sum_shares(codes: BinIndices, leaves: Span, order_weights: Floats, values: F
         for entry in range(starts[leaf], starts[leaf + 1]):
             level += 1
             entries[level] = entry
-            fill_centred(centred, level, codes, entry, sets)
+            fill_centred(centred, level, codes, bounds, table, entry, mass[entry])
             pull_back(weights, (level * n_levels, (level - 1) * n_levels), height[entry], mass[entry], centred, level)
         for output in range(n_outputs):
             if values[leaf, output] != 0.0:

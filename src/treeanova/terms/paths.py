@@ -22,6 +22,7 @@ from treeanova.model.forest import Forest
 from treeanova.terms import costs
 from treeanova.terms.leaves import FlatLeaves
 
+IN_TABLE = -1
 _BITS = 62  # features whose splits are looked up at once
 
 
@@ -30,7 +31,11 @@ class LeafPaths(NamedTuple):
 
     leaves: Ints  # numbers of the leaves, in order
     n_shared: Ints  # how many sets each leaf shares with the one before it: the first of both; at starts of tasks none
-    sets: FlatLeaves  # the other sets of each leaf, in the order of the path
+    start: Ints  # the other sets of leaf i, in the order of its path, are start[i] to start[i + 1]
+    # feature, low, high, missing_from as in `FlatLeaves`; for sets that are given bin by bin, high is IN_TABLE
+    bounds: BinIndices
+    mass: Floats
+    table: Bools
     height: Ints  # of each set: most sets that follow it in a leaf
 
 
@@ -53,11 +58,11 @@ def paths_in_tree_order(forest: Forest, flat: FlatLeaves) -> LeafPaths:
     slot = np.arange(len(order)) - np.repeat(start[:-1], n_sets)
     is_new = slot >= np.repeat(n_shared, n_sets)
     new = order[is_new]
-    sets = flat._replace(
-        start=np.concatenate([[0], np.cumsum(n_sets - n_shared)]),
-        **{name: getattr(flat, name)[new] for name in ("feature", "low", "high", "missing_from", "mass")},
-    )
-    return LeafPaths(leaves, n_shared, sets, _heights(n_sets, n_shared, start, len(order))[is_new])
+    high = np.where(flat.has_table[flat.feature[new]], IN_TABLE, flat.high[new])
+    bounds = np.stack([flat.feature[new], flat.low[new], high, flat.missing_from[new]], axis=1)
+    new_start = np.concatenate([[0], np.cumsum(n_sets - n_shared)])
+    height = _heights(n_sets, n_shared, start, len(order))[is_new]
+    return LeafPaths(leaves, n_shared, new_start, bounds.astype(np.int32), flat.mass[new], flat.table, height)
 
 
 def _parents_and_levels(forest: Forest) -> tuple[Ints, list[Ints]]:
