@@ -312,10 +312,10 @@ class PureLeafTerms(LeafTerms):
             unlisted_sums[:, orders.index(self._allotment.order)] -= self.leftover.at_rows(codes)
         return unlisted_sums
 
-    def unlisted_shares_at(self, codes: BinIndices, n_jobs: int) -> Floats:
+    def unlisted_shares_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int) -> Floats:
         """Return what each feature gets of all unlisted terms, shape (n_rows, n_features, n_outputs)."""
         shares = self._totals.shares_at_rows(codes, self.screened_orders, n_jobs)
-        for key, values in self._changes_of_totals(codes, {}, n_jobs):
+        for key, values in self._changes_of_totals(codes, listed, n_jobs):
             shares[:, list(key)] += (values / len(key))[:, None]
         if self._allotment.order in self.screened_orders:
             for key in self.leftover.tables:
@@ -446,10 +446,10 @@ class TermSet:
             return self.leaf_terms.unlisted_sums_at(codes, listed, n_jobs)
         return np.zeros((len(codes), 0, self.n_outputs))
 
-    def unlisted_shares_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Return what each feature gets of all unlisted terms, shape (n_rows, n_features, n_outputs)."""
+    def unlisted_shares_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int = 1) -> Floats:
+        """Return what features get of all unlisted terms, (n_rows, n_features, n_outputs), given known listed terms."""
         if isinstance(self.leaf_terms, PureLeafTerms) and self.unlisted_orders:
-            return self.leaf_terms.unlisted_shares_at(codes, n_jobs)
+            return self.leaf_terms.unlisted_shares_at(codes, listed, n_jobs)
         return np.zeros((*codes.shape, self.n_outputs))
 
     def keep(self, is_kept: Callable[[Key], bool]) -> TermSet:  # the intercept and some of the listed terms
