@@ -258,7 +258,7 @@ class ClosedForm:
         yield slice(start, len(keys))
 
     def _sums(self, keys: Sequence[Key]) -> Sums:  # what evaluates the terms of these keys at rows
-        return Sums(self.leaf_sets, self._leaf_groups(keys), self.set_masses, self.flat)
+        return Sums(self.leaf_sets, self._leaf_groups(keys), self.set_masses, self.paths)
 
     def forget_sums(self) -> None:  # frees their memory
         self._sums_by_keys.clear()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -22,10 +21,11 @@ from treeanova.core.compiled import Kernel
 from treeanova.core.progress import blocks
 from treeanova.model.grid import Binning
 from treeanova.terms import costs
-from treeanova.terms.leaves import BinSets, FlatLeaves, Intervals, LeafSets, flatten
-from treeanova.terms.paths import IN_TABLE, LeafPaths
+from treeanova.terms.leaves import BinSets, Intervals, LeafSets, flatten
+from treeanova.terms.paths import IN_TABLE, LeafPaths, paths_in_tree_order
 
 _BLOCK = 1_024  # points at once, whose products stay in the cache
+_BITS = 62  # features in a number
 Span = tuple[int, int]  # first and end
 
 
@@ -199,64 +199,147 @@ def sum_at_points(codes: BinIndices, weights: Floats, starts: Ints, tables: Floa
     return sums
 
 
-class FlatGroups(NamedTuple):
-    # leaves of group i are leaves[group_leaves[i] : group_leaves[i + 1]]
-    group_leaves: Ints
-    leaves: Ints
-    # keys of each group in lexical order: columns, and how many leading features each shares with the one before
-    group_keys: Ints
-    column: Ints
-    n_shared: Ints
-    key_start: Ints
-    key_features: Ints
-    # start of each group's coefficients: leaf by leaf, then key by key, shape (n_coefficients, n_outputs)
-    group_coefficients: Ints
-    coefficients: Floats
+class Plan(NamedTuple):
+    """Which sums over leaves make up some terms: of a term, the part whose features follow on the leaves' paths."""
+
+    # Above the leaves that share some sets, each term asks for the sum of their products over its features among the
+    # sets that follow. Terms with equal rests share one; for no features it is a constant.
+    constant: Ints  # by set of `LeafPaths`: place of the sum that gets its factor times the constant, or -1
+    start: Ints  # sums below set i are start[i] to start[i + 1]
+    targets: Ints  # of each sum below a set: places of the sums above that get it times the factor, times the mass; -1
+    offsets: Ints  # rows of sums begin, by level, at these numbers; on level 0 there is one per term, and one more
+    is_needed: Bools  # whether the factor of a set is used
 
 
 @Kernel
-def sum_products(codes: BinIndices, n_columns: int, groups: FlatGroups, flat: FlatLeaves) -> Floats:
-    """Return terms at rows, Σ over leaves of coefficient Π_{j in key} (z_j - p_j): (n_columns, n_outputs, n_rows)."""
-    # Each key of a group has a column of the result. z_j is 1 if a row's bin, in `codes` (n_features, n_rows), is in a
-    # leaf's set of feature j, else 0; p_j is the set's mass. Keys with the same first features share their product.
-    starts, feature, low, high, missing_from, mass, has_table, table = flat
-    group_leaves, leaves, group_keys, column, n_shared, key_starts, key_features, group_starts, coefficients = groups
-    n_features, n_rows = codes.shape
-    n_outputs = coefficients.shape[1]
-    sums = np.zeros((n_columns, n_outputs, n_rows))
-    factors = np.empty((n_features, n_rows))
-    products = np.ones((n_features + 1, n_rows))
-    for number in range(len(group_leaves) - 1):
-        is_used = np.zeros(n_features, dtype=np.bool_)
-        for place in range(key_starts[group_keys[number]], key_starts[group_keys[number + 1]]):
-            is_used[key_features[place]] = True
-        next_coefficient = group_starts[number]
-        for place in range(group_leaves[number], group_leaves[number + 1]):
-            leaf = leaves[place]
-            for entry in range(starts[leaf], starts[leaf + 1]):
-                j = feature[entry]
-                if is_used[j] and has_table[j]:
+def features_below(paths: LeafPaths, bits: Ints, n_levels: int) -> Ints:
+    """Return the features of all sets that follow a set, as bits: shape (n_sets, n_words)."""
+    n_shared, starts, feature = paths.n_shared, paths.start, paths.bounds[:, 0]
+    below, latest = np.zeros((len(feature), bits.shape[1]), np.int64), np.zeros((n_levels, bits.shape[1]), np.int64)
+    for leaf in range(len(n_shared) - 1, -1, -1):
+        level = n_shared[leaf] + starts[leaf + 1] - starts[leaf]
+        for entry in range(starts[leaf + 1] - 1, starts[leaf] - 1, -1):
+            for word in range(bits.shape[1]):
+                below[entry, word] = latest[level, word]
+                latest[level - 1, word] |= latest[level, word] | bits[feature[entry], word]
+                latest[level, word] = 0
+            level -= 1
+        if level == 0:
+            latest[0, :] = 0
+    return below
+
+
+@Kernel
+def find_or_add(sums: Ints, level: int, n_sums: int, wanted: Ints) -> int:
+    """Return the place of a set of features among the first of a level; if it is new, put it behind them."""
+    for place in range(n_sums):
+        is_equal = True
+        for word in range(len(wanted)):
+            is_equal &= sums[level, place, word] == wanted[word]
+        if is_equal:
+            return place
+    for word in range(len(wanted)):
+        sums[level, n_sums, word] = wanted[word]
+    return n_sums
+
+
+@Kernel
+def plan_products(paths: LeafPaths, bits: Ints, keys: Ints, n_levels: int) -> Plan:
+    """Return the plan of terms whose features are given as bits, (n_keys, n_words); `bits` has those of one feature."""
+    n_shared, starts, feature = paths.n_shared, paths.start, paths.bounds[:, 0]
+    below, n_words = features_below(paths, bits, n_levels), bits.shape[1]
+    constant, start = np.full(len(feature), -1), np.zeros(len(feature) + 1, np.int64)
+    targets, is_needed = np.full((1024, 2), -1), np.zeros(len(feature), np.bool_)
+    sums, n_sums = np.zeros((n_levels, len(keys) + 1, n_words), np.int64), np.zeros(n_levels, np.int64)
+    most, rest = np.zeros(n_levels + 1, np.int64), np.zeros(n_words, np.int64)
+    sums[0, : len(keys)], n_sums[0], most[1] = keys, len(keys), len(keys)
+    for leaf in range(len(n_shared)):
+        for entry in range(starts[leaf], starts[leaf + 1]):
+            level, first = n_shared[leaf] + entry - starts[leaf] + 1, start[entry]
+            n_sums[level] = 0
+            if first + n_sums[level - 1] > len(targets):
+                targets = np.concatenate((targets, np.full((len(targets) + n_sums[level - 1], 2), -1)))
+            for above in range(n_sums[level - 1]):
+                has_factor, follows, is_empty = False, True, True
+                for word in range(n_words):
+                    rest[word] = sums[level - 1, above, word] & ~bits[feature[entry], word]
+                    has_factor |= rest[word] != sums[level - 1, above, word]
+                    follows &= rest[word] & ~below[entry, word] == 0
+                    is_empty &= rest[word] == 0
+                if follows and has_factor:
+                    is_needed[entry] = True
+                if follows and is_empty and has_factor:
+                    constant[entry] = above
+                elif follows and not is_empty:
+                    place = find_or_add(sums, level, n_sums[level], rest)
+                    n_sums[level] = max(n_sums[level], place + 1)
+                    targets[first + place, 0 if has_factor else 1] = above
+            start[entry + 1], most[level + 1] = first + n_sums[level], max(most[level + 1], n_sums[level])
+    return Plan(constant, start, targets[: start[-1]], np.cumsum(most), is_needed)
+
+
+@Kernel
+def pass_up(sums: Floats, source: int, targets: Span, mass: float, centred: Floats, level: int) -> None:
+    """Add a sum, per row, times centred to targets[0] and times the mass to targets[1], if they exist; clear it."""
+    factored, unfactored = targets
+    for row in range(sums.shape[1] if factored >= 0 else 0):
+        sums[factored, row] += centred[level, row] * sums[source, row]
+    for row in range(sums.shape[1] if unfactored >= 0 else 0):
+        sums[unfactored, row] += mass * sums[source, row]
+    for row in range(sums.shape[1]):
+        sums[source, row] = 0.0
+
+
+@Kernel
+def sum_products(codes: BinIndices, keys: Ints, values: Floats, paths: LeafPaths, plan: Plan) -> Floats:
+    """Return terms at rows, shape (n_keys, n_outputs, n_rows); `keys` has 1 for terms of some features, 0 for ()."""
+    # A term is Σ over leaves of value Π_{j in key} (z_j - p_j) Π_{other j} p_j; z_j is 1 if a row's bin, in `codes`
+    # (n_features, n_rows), is in a leaf's set of feature j, else 0; p_j is the set's mass. Values are (n_leaves,
+    # n_outputs) in the order of the paths. Sums over leaves go up as in `sum_polynomials`.
+    _, n_shared, starts, bounds, mass, table, _ = paths
+    constant_target, sums_start, targets, offsets, is_needed = plan
+    n_rows, n_outputs, n_levels = codes.shape[1], values.shape[1], len(offsets)
+    sums = np.zeros((offsets[-1] * n_outputs, n_rows))
+    constants, is_live = np.zeros((n_levels, n_outputs)), np.zeros((n_levels, n_outputs), np.bool_)
+    centred, entries = np.empty((n_levels, n_rows)), np.zeros(n_levels, np.int64)
+    level = 0
+    for leaf in range(len(n_shared) + 1):
+        n_common = n_shared[leaf] if leaf < len(n_shared) else 0
+        while level > n_common:
+            entry, here, above = entries[level], offsets[level], offsets[level - 1]
+            for output in range(n_outputs):
+                if not is_live[level, output]:
+                    continue
+                constant = constants[level, output]
+                if constant_target[entry] >= 0:
+                    target = (above + constant_target[entry]) * n_outputs + output
                     for row in range(n_rows):
-                        factors[j, row] = np.float64(table[low[entry] + codes[j, row]]) - mass[entry]
-                elif is_used[j]:
-                    first, last, missing, p = low[entry], high[entry], missing_from[entry], mass[entry]
-                    for row in range(n_rows):
-                        code = codes[j, row]
-                        is_inside = ((code >= first) & (code < last)) | (code >= missing)
-                        factors[j, row] = np.float64(is_inside) - p
-            for key in range(group_keys[number], group_keys[number + 1]):
-                start, order = key_starts[key], key_starts[key + 1] - key_starts[key]
-                for length in range(n_shared[key], order):
-                    next_feature = key_features[start + length]
-                    for row in range(n_rows):
-                        products[length + 1, row] = products[length, row] * factors[next_feature, row]
-                for output in range(n_outputs):
-                    coefficient = coefficients[next_coefficient, output]
-                    if coefficient != 0.0:
-                        for row in range(n_rows):
-                            sums[column[key], output, row] += coefficient * products[order, row]
-                next_coefficient += 1
-    return sums
+                        sums[target, row] += constant * centred[level, row]
+                for number in range(sums_start[entry], sums_start[entry + 1]):
+                    source = (here + number - sums_start[entry]) * n_outputs + output
+                    factored, unfactored = targets[number, 0], targets[number, 1]
+                    factored = (above + factored) * n_outputs + output if factored >= 0 else -1
+                    unfactored = (above + unfactored) * n_outputs + output if unfactored >= 0 else -1
+                    pass_up(sums, source, (factored, unfactored), mass[entry], centred, level)
+                constants[level - 1, output] += mass[entry] * constant
+                constants[level, output], is_live[level, output], is_live[level - 1, output] = 0.0, False, True
+            level -= 1
+        if leaf == len(n_shared):
+            break
+        for entry in range(starts[leaf], starts[leaf + 1]):
+            level += 1
+            entries[level] = entry
+            if is_needed[entry]:
+                fill_centred(centred, level, codes, bounds, table, entry, mass[entry])
+        for output in range(n_outputs):
+            if values[leaf, output] != 0.0:
+                constants[level, output] += values[leaf, output]
+                is_live[level, output] = True
+    for key in range(len(keys)):
+        for output in range(n_outputs):
+            if keys[key] == 0:
+                sums[key * n_outputs + output, :] = constants[0, output]
+    return sums[: len(keys) * n_outputs].reshape((len(keys), n_outputs, n_rows))
 
 
 _STAGE = "terms of high order at rows"
@@ -278,7 +361,7 @@ class Sums:
     leaf_sets: LeafSets
     groups: Sequence[LeafGroup]
     set_masses: Sequence[Floats] | None = None  # by feature, then by leaf with the feature on its path
-    flat_leaves: Callable[[], FlatLeaves] | None = None
+    paths: Callable[[], LeafPaths] | None = None
 
     def at_rows(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
         """Return sums, shape (n_rows, n_columns, n_outputs), by the compiled kernel if that is quicker."""
@@ -292,13 +375,13 @@ class Sums:
 
     def at_rows_by_kernel(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
         """Return the sums by compiled code, blocks of rows in threads: shape (n_rows, n_columns, n_outputs)."""
-        values = np.empty((len(codes), n_columns, self.leaf_sets.values.shape[1]))
+        values = np.zeros((len(codes), n_columns, self.leaf_sets.values.shape[1]))
         block_size = max(1, min(costs.KERNEL_ROWS, -(-len(codes) // n_jobs)))
-        flat = self._flat_groups_and_leaves
+        columns, arrays = self._columns_and_arrays
 
         def fill(start: int) -> None:
             rows = slice(start, start + block_size)
-            values[rows] = sum_products(codes[rows].T, n_columns, *flat).transpose(2, 0, 1)
+            values[rows, columns] = sum_products(codes[rows].T, *arrays).transpose(2, 0, 1)
 
         starts = range(0, len(codes), block_size)
         with ThreadPoolExecutor(n_jobs) as pool:
@@ -306,9 +389,16 @@ class Sums:
         return values
 
     @functools.cached_property
-    def _flat_groups_and_leaves(self) -> tuple[FlatGroups, FlatLeaves]:
-        flat_leaves = flatten(self.leaf_sets, self.set_masses) if self.flat_leaves is None else self.flat_leaves()
-        return flatten_groups(self.groups, self.leaf_sets.values.shape[1]), flat_leaves
+    def _columns_and_arrays(self) -> tuple[Ints, tuple[Ints, Floats, LeafPaths, Plan]]:
+        """Columns of the terms, and what the kernel needs: orders of keys, leaves and the plan."""
+        column_of = {key: column for group in self.groups for key, column in group.columns.items()}
+        flat = None if self.paths else flatten(self.leaf_sets, self.set_masses)
+        paths = self.paths() if self.paths else paths_in_tree_order(self.leaf_sets.forest, flat)
+        keys = list(column_of)
+        values = self.leaf_sets.values[paths.leaves]
+        plan = plan_of(keys, paths, len(self.leaf_sets.sets), max(map(len, self.leaf_sets.keys)))
+        columns = np.array(list(column_of.values()), dtype=np.int64)
+        return columns, (np.array([len(key) for key in keys], dtype=np.int64), values, paths, plan)
 
     def at_rows_by_numpy(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
         """Return the sums by numpy, blocks of rows in threads: shape (n_rows, n_columns, n_outputs)."""
@@ -359,35 +449,15 @@ def sum_at_rows(products: Floats, coefficients: Floats) -> Floats:
     return sums[: products.shape[1], None]
 
 
-def flatten_groups(groups: Sequence[LeafGroup], n_outputs: int) -> FlatGroups:
-    """Return groups as flat arrays, which compiled code needs; keys of each group are in lexical order."""
-    key_lists = [sorted(group.columns) for group in groups]
-    all_keys = list(itertools.chain.from_iterable(key_lists))
-    shared = [[0, *(_n_shared(*pair) for pair in itertools.pairwise(keys))] for keys in key_lists if keys]
-    columns = [group.columns[key] for group, keys in zip(groups, key_lists, strict=True) for key in keys]
-    stacked = ([group.coefficients[key] for key in keys] for group, keys in zip(groups, key_lists, strict=True))
-    coefficients = [np.stack(by_key, axis=1).reshape(-1, n_outputs) for by_key in stacked]
-    return FlatGroups(
-        group_leaves=_starts([len(group.leaves) for group in groups]),
-        leaves=np.concatenate([np.zeros(0, np.int64), *(group.leaves for group in groups)]),
-        group_keys=_starts([len(keys) for keys in key_lists]),
-        column=np.array(columns, dtype=np.int64),
-        n_shared=np.array(list(itertools.chain.from_iterable(shared)), dtype=np.int64),
-        key_start=_starts([len(key) for key in all_keys]),
-        key_features=np.array(list(itertools.chain.from_iterable(all_keys)), dtype=np.int64),
-        group_coefficients=_starts([len(rows) for rows in coefficients]),
-        coefficients=np.concatenate([np.zeros((0, n_outputs)), *coefficients]),
-    )
-
-
-def _starts(lengths: Sequence[int]) -> Ints:
-    """Return the start of each of several concatenated lists, and the end of the last."""
-    return np.cumsum([0, *lengths], dtype=np.int64)
-
-
-def _n_shared(before: Key, key: Key) -> int:
-    """Return how many features two keys share at their beginning."""
-    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before, key, strict=False)))
+def plan_of(keys: Sequence[Key], paths: LeafPaths, n_features: int, top_order: int) -> Plan:
+    """Return the plan of some terms over all leaves."""
+    used = sorted({j for key in keys for j in key})
+    bits = np.zeros((n_features, len(used) // _BITS + 1), dtype=np.int64)
+    for place, j in enumerate(used):
+        bits[j, place // _BITS] = 1 << place % _BITS
+    features = [np.bitwise_or.reduce(bits[list(key)], axis=0) for key in keys]
+    plan: Plan = plan_products(paths, bits, np.array(features, dtype=np.int64).reshape(-1, bits.shape[1]), top_order + 1)
+    return plan
 
 
 class Corners(NamedTuple):
