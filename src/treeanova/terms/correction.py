@@ -29,7 +29,7 @@ import numpy as np
 
 from treeanova.anova.cascade import FromAbove, descend, keys_below
 from treeanova.anova.support import ObservedCells, projections_of_all, safe_inverse, take_out
-from treeanova.core.arrays import BinIndices, Bools, Floats, Ints, Key, Projections, count_cells, memo
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key, Projections, count_cells, memo
 from treeanova.density.base import Points
 from treeanova.density.counting import Request
 from treeanova.model.grid import Binning, binning_by, equal_mass
@@ -306,7 +306,8 @@ class _Cells:
         """Return means over cells (n_cells, n_outputs), shrunk by their noise, and the variance they should explain."""
         # Values (n_rows, n_outputs) have mean zero. An output gets zeros if the variance between cells exceeds that of
         # noise by less than `threshold` standard errors.
-        sums = np.stack([np.bincount(self.numbers, weights * column, len(self.masses)) for column in values.T], axis=1)
+        columns = [np.bincount(self.numbers, weights * column, len(self.masses)) for column in values.T]
+        sums = np.stack(columns, axis=1).astype(np.float64)
         n_all = float(1 / np.square(weights).sum())
         return _shrunk_means(sums, (self.masses, self.n_rows), weights @ values**2, n_all, threshold)
 
@@ -314,8 +315,8 @@ class _Cells:
 def _shrunk_means(
     sums: Floats, cells: tuple[Floats, Floats], squares: Floats, n_all: float, threshold: float
 ) -> tuple[Floats, float]:
-    """Return means from sums over cells, (n_cells, n_outputs), shrunk by their noise, and the variance they explain."""
-    # `cells` are their weights and effective numbers of rows, `n_all` is that of all rows, `squares` their mean squares.
+    """Return means from sums over cells, (n_cells, n_outputs), shrunk by their noise; the variance they explain."""
+    # `cells` are their weights and effective numbers of rows, `n_all` is that of all rows, `squares` are mean squares.
     masses, n_rows = cells
     used = n_rows > 0
     n_used, result, explained = int(used.sum()), np.zeros(sums.shape), 0.0
@@ -352,9 +353,9 @@ class _HalfSums(NamedTuple):
 
 def _sums_of_merged(array: Floats, cells: Ints, n_cells: int) -> Floats:
     """Sum the second axis of an array over the cells that have the same number."""
-    sums = np.zeros((len(array), n_cells, *array.shape[2:]))
-    np.add.at(sums, (slice(None), cells), array)
-    return sums
+    sums = np.zeros((n_cells, len(array), *array.shape[2:]))
+    np.add.at(sums, cells, array.swapaxes(0, 1))
+    return sums.swapaxes(0, 1)
 
 
 class _Rest:
@@ -380,7 +381,8 @@ class _Rest:
     def sums(self, cell_of_row: Ints, n_cells: int) -> _HalfSums:
         places = cell_of_row + n_cells * self.half
         columns = (self.weights, self.weights**2, *self.weighted)
-        masses, squares, *values = (np.bincount(places, of_row, 2 * n_cells).reshape(2, -1) for of_row in columns)
+        by_cell = [np.bincount(places, of_row, 2 * n_cells).astype(np.float64).reshape(2, -1) for of_row in columns]
+        masses, squares, *values = by_cell
         return _HalfSums(masses, squares, np.stack(values, axis=-1))
 
     def shrunk_means(self, sums: _HalfSums) -> tuple[Floats, float]:
@@ -421,5 +423,6 @@ def _merged_cells(binnings: Sequence[Binning], finer: int, limit: int) -> tuple[
 def cells_of_rows(binnings: Sequence[Binning], key: Key, rows: Points, limit: int) -> _Cells:
     """Return the cells of a key with at most `limit` bins per feature, and the rows in them."""
     shape, numbers = _cells_of_rows(binnings, key, rows, limit)
-    sums = (np.bincount(numbers, of_rows, math.prod(shape)) for of_rows in (rows.weights, rows.weights**2))
-    return _Cells(shape, numbers, *_with_numbers_of_rows(*sums))
+    n_cells = math.prod(shape)
+    masses, squares = (np.bincount(numbers, w, n_cells).astype(np.float64) for w in (rows.weights, rows.weights**2))
+    return _Cells(shape, numbers, *_with_numbers_of_rows(masses, squares))

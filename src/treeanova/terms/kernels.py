@@ -26,12 +26,15 @@ from treeanova.terms.paths import IN_TABLE, LeafPaths, paths_in_tree_order
 
 _BLOCK = 1_024  # points at once, whose products stay in the cache
 _BITS = 62  # features in a number
-Span = tuple[int, int]  # first and end
+Span = tuple[int, int]  # first and end; or two places
+Factor = tuple[int, int, float]  # a set of a leaf: its number, its level on the path, its mass
+SharePlaces = tuple[int, int, int, int, int, float]
 
 
 @Kernel
-def fill_centred(centred: Floats, level: int, codes: BinIndices, bounds: BinIndices, table: Bools, at: int, mass: float) -> None:
+def fill_centred(centred: Floats, codes: BinIndices, bounds: BinIndices, table: Bools, place: Factor) -> None:
     """Fill a level, per row, with the membership 0 or 1 of its bin in a leaf's set, minus the set's mass."""
+    at, level, mass = place
     j, first, last, missing = bounds[at, 0], bounds[at, 1], bounds[at, 2], bounds[at, 3]
     if last == IN_TABLE:
         for row in range(codes.shape[1]):
@@ -43,11 +46,11 @@ def fill_centred(centred: Floats, level: int, codes: BinIndices, bounds: BinIndi
 
 
 @Kernel
-def add_product(sums: Floats, slots: Span, degree: int, constant: float, mass: float, centred: Floats, level: int) -> None:
+def add_product(sums: Floats, slots: Span, polynomial: tuple[int, float], factor: Factor, centred: Floats) -> None:
     """Add a polynomial in t, per row, times (mass + t centred) to a total, but for t^0; clear the polynomial."""
     # Coefficients of the polynomial, from t^1 on, follow slots[0] in `sums` (n_slots, n_rows), those of the total
-    # slots[1]; that of t^0 is the same for all rows, `constant`.
-    child, total = slots
+    # slots[1]. `polynomial` has its degree and its coefficient of t^0, which is the same for all rows.
+    (child, total), (degree, constant), (_, level, mass) = slots, polynomial, factor
     for row in range(sums.shape[1]):
         sums[total + 1, row] += centred[level, row] * constant
     for power in range(1, degree + 1):
@@ -74,13 +77,13 @@ def sum_polynomials(codes: BinIndices, leaves: Span, n_orders: int, values: Floa
     for leaf in range(leaves[0], leaves[1] + 1):
         n_common = n_shared[leaf] if leaf < leaves[1] else 0
         while level > n_common:
-            p = mass[entries[level]]
+            factor = entries[level], level, mass[entries[level]]
             for output in range(n_outputs):
                 degree, constant = degrees[level, output], constants[level, output]
                 if degree >= 0:
                     slot = (level * n_outputs + output) * n_orders
-                    add_product(sums, (slot, slot - n_outputs * n_orders), degree, constant, p, centred, level)
-                    constants[level - 1, output] += p * constant
+                    add_product(sums, (slot, slot - n_outputs * n_orders), (degree, constant), factor, centred)
+                    constants[level - 1, output] += factor[2] * constant
                     degrees[level - 1, output] = max(degrees[level - 1, output], degree + 1)
                     constants[level, output], degrees[level, output] = 0.0, -1
             level -= 1
@@ -89,7 +92,7 @@ def sum_polynomials(codes: BinIndices, leaves: Span, n_orders: int, values: Floa
         for entry in range(starts[leaf], starts[leaf + 1]):
             level += 1
             entries[level] = entry
-            fill_centred(centred, level, codes, bounds, table, entry, mass[entry])
+            fill_centred(centred, codes, bounds, table, (entry, level, mass[entry]))
         for output in range(n_outputs):
             if values[leaf, output] != 0.0:
                 constants[level, output] += values[leaf, output]
@@ -103,9 +106,10 @@ def sum_polynomials(codes: BinIndices, leaves: Span, n_orders: int, values: Floa
 
 
 @Kernel
-def pull_back(weights: Floats, slots: Span, n_powers: int, mass: float, centred: Floats, level: int) -> None:
-    """Put the weights of coefficients at slots[0] under which a polynomial has the sum of its product under slots[1]."""
-    below, above = slots
+def pull_back(weights: Floats, slots: Span, n_powers: int, factor: Factor, centred: Floats) -> None:
+    """Put weights of coefficients at slots[0], from those at slots[1], which absorb the factor mass + t centred."""
+    # Under the new weights, a polynomial has the sum that its product with the factor has under the others.
+    (below, above), (_, level, mass) = slots, factor
     for power in range(n_powers):
         for row in range(weights.shape[1]):
             weight = mass * weights[above + power, row] + centred[level, row] * weights[above + power + 1, row]
@@ -113,10 +117,10 @@ def pull_back(weights: Floats, slots: Span, n_powers: int, mass: float, centred:
 
 
 @Kernel
-def add_share(
-    shares: Floats, column: int, weights: Floats, weight: int, sums: Floats, slot: int, degree: int, constant: float, centred: Floats, level: int
-) -> None:
-    """Add a feature's share, centred Σ_k weights_k polynomial_k, to a total; the coefficient of t^0 is `constant`."""
+def add_share(shares: Floats, weights: Floats, sums: Floats, places: SharePlaces, centred: Floats) -> None:
+    """Add a feature's share, centred Σ_k weights_k polynomial_k, to a row of `shares`."""
+    # `places` are rows of shares, weights, sums and centred, and the polynomial's degree and coefficient of t^0.
+    column, weight, slot, level, degree, constant = places
     if degree == 0:
         for row in range(sums.shape[1]):
             shares[column, row] += centred[level, row] * (constant * weights[weight, row])
@@ -154,14 +158,15 @@ def sum_shares(codes: BinIndices, leaves: Span, order_weights: Floats, values: F
     for leaf in range(leaves[0], leaves[1] + 1):
         n_common = n_shared[leaf] if leaf < leaves[1] else 0
         while level > n_common:
-            j, p = bounds[entries[level], 0], mass[entries[level]]
+            j, factor = bounds[entries[level], 0], (entries[level], level, mass[entries[level]])
             for output in range(n_outputs):
                 degree, constant = degrees[level, output], constants[level, output]
                 if degree >= 0:
                     slot = (level * n_outputs + output) * n_levels
-                    add_share(shares, j * n_outputs + output, weights, (level - 1) * n_levels, sums, slot, degree, constant, centred, level)
-                    add_product(sums, (slot, slot - n_outputs * n_levels), degree, constant, p, centred, level)
-                    constants[level - 1, output] += p * constant
+                    places = j * n_outputs + output, (level - 1) * n_levels, slot, level, degree, constant
+                    add_share(shares, weights, sums, places, centred)
+                    add_product(sums, (slot, slot - n_outputs * n_levels), (degree, constant), factor, centred)
+                    constants[level - 1, output] += factor[2] * constant
                     degrees[level - 1, output] = max(degrees[level - 1, output], degree + 1)
                     constants[level, output], degrees[level, output] = 0.0, -1
             level -= 1
@@ -170,8 +175,10 @@ def sum_shares(codes: BinIndices, leaves: Span, order_weights: Floats, values: F
         for entry in range(starts[leaf], starts[leaf + 1]):
             level += 1
             entries[level] = entry
-            fill_centred(centred, level, codes, bounds, table, entry, mass[entry])
-            pull_back(weights, (level * n_levels, (level - 1) * n_levels), height[entry], mass[entry], centred, level)
+            fill_centred(centred, codes, bounds, table, (entry, level, mass[entry]))
+            pull_back(
+                weights, (level * n_levels, (level - 1) * n_levels), height[entry], (entry, level, mass[entry]), centred
+            )
         for output in range(n_outputs):
             if values[leaf, output] != 0.0:
                 constants[level, output] += values[leaf, output]
@@ -279,9 +286,9 @@ def plan_products(paths: LeafPaths, bits: Ints, keys: Ints, n_levels: int) -> Pl
 
 
 @Kernel
-def pass_up(sums: Floats, source: int, targets: Span, mass: float, centred: Floats, level: int) -> None:
+def pass_up(sums: Floats, source: int, targets: Span, factor: Factor, centred: Floats) -> None:
     """Add a sum, per row, times centred to targets[0] and times the mass to targets[1], if they exist; clear it."""
-    factored, unfactored = targets
+    (factored, unfactored), (_, level, mass) = targets, factor
     for row in range(sums.shape[1] if factored >= 0 else 0):
         sums[factored, row] += centred[level, row] * sums[source, row]
     for row in range(sums.shape[1] if unfactored >= 0 else 0):
@@ -320,7 +327,7 @@ def sum_products(codes: BinIndices, keys: Ints, values: Floats, paths: LeafPaths
                     factored, unfactored = targets[number, 0], targets[number, 1]
                     factored = (above + factored) * n_outputs + output if factored >= 0 else -1
                     unfactored = (above + unfactored) * n_outputs + output if unfactored >= 0 else -1
-                    pass_up(sums, source, (factored, unfactored), mass[entry], centred, level)
+                    pass_up(sums, source, (factored, unfactored), (entry, level, mass[entry]), centred)
                 constants[level - 1, output] += mass[entry] * constant
                 constants[level, output], is_live[level, output], is_live[level - 1, output] = 0.0, False, True
             level -= 1
@@ -330,7 +337,7 @@ def sum_products(codes: BinIndices, keys: Ints, values: Floats, paths: LeafPaths
             level += 1
             entries[level] = entry
             if is_needed[entry]:
-                fill_centred(centred, level, codes, bounds, table, entry, mass[entry])
+                fill_centred(centred, codes, bounds, table, (entry, level, mass[entry]))
         for output in range(n_outputs):
             if values[leaf, output] != 0.0:
                 constants[level, output] += values[leaf, output]
@@ -392,13 +399,15 @@ class Sums:
     def _columns_and_arrays(self) -> tuple[Ints, tuple[Ints, Floats, LeafPaths, Plan]]:
         """Columns of the terms, and what the kernel needs: orders of keys, leaves and the plan."""
         column_of = {key: column for group in self.groups for key, column in group.columns.items()}
-        flat = None if self.paths else flatten(self.leaf_sets, self.set_masses)
-        paths = self.paths() if self.paths else paths_in_tree_order(self.leaf_sets.forest, flat)
+        paths = self._own_paths() if self.paths is None else self.paths()
         keys = list(column_of)
         values = self.leaf_sets.values[paths.leaves]
         plan = plan_of(keys, paths, len(self.leaf_sets.sets), max(map(len, self.leaf_sets.keys)))
         columns = np.array(list(column_of.values()), dtype=np.int64)
         return columns, (np.array([len(key) for key in keys], dtype=np.int64), values, paths, plan)
+
+    def _own_paths(self) -> LeafPaths:
+        return paths_in_tree_order(self.leaf_sets.forest, flatten(self.leaf_sets, self.set_masses))
 
     def at_rows_by_numpy(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
         """Return the sums by numpy, blocks of rows in threads: shape (n_rows, n_columns, n_outputs)."""
@@ -456,7 +465,9 @@ def plan_of(keys: Sequence[Key], paths: LeafPaths, n_features: int, top_order: i
     for place, j in enumerate(used):
         bits[j, place // _BITS] = 1 << place % _BITS
     features = [np.bitwise_or.reduce(bits[list(key)], axis=0) for key in keys]
-    plan: Plan = plan_products(paths, bits, np.array(features, dtype=np.int64).reshape(-1, bits.shape[1]), top_order + 1)
+    plan: Plan = plan_products(
+        paths, bits, np.array(features, dtype=np.int64).reshape(-1, bits.shape[1]), top_order + 1
+    )
     return plan
 
 

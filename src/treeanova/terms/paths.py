@@ -1,8 +1,8 @@
 """Leaves in the order of their trees: neighbours begin alike, so that sums over leaves are factored.
 
-The set of bins of a feature is final at the highest node on a path below which no node splits the feature. Sorted by the
-depth of these nodes, the sets of neighbouring leaves begin with the same ones, those that are final where their paths
-part or above. A sum over leaves of products of factors, one per set, then is
+The set of bins of a feature is final at the highest node on a path below which no node splits the feature. Sorted by
+the depth of these nodes, the sets of neighbouring leaves begin with the same ones, those that are final where their
+paths part or above. A sum over leaves of products of factors, one per set, then is
 
     Σ = v + f_1 (v + f_2 (v + …) + f_3 (…)) + …
 
@@ -90,15 +90,15 @@ def _places(forest: Forest, levels: Sequence[Ints]) -> Ints:
     return place[forest.feature < 0]
 
 
-def _final_nodes(
-    forest: Forest, parent: Ints, levels: Sequence[Ints], features: BinIndices, leaf_of_set: Ints
-) -> Ints:
+def _final_nodes(forest: Forest, parent: Ints, levels: Sequence[Ints], features: BinIndices, leaf_of_set: Ints) -> Ints:
     """Return, for each set of a leaf, the highest node on its path below which no node splits the set's feature."""
     node = np.flatnonzero(forest.feature < 0)[leaf_of_set]
     words = features // _BITS
     for word in np.unique(words):
         is_split = forest.feature // _BITS == word  # at leaves the feature is -1
-        splits = np.where(is_split, np.int64(1) << (forest.feature % _BITS), 0)  # features that a node or one below splits
+        splits = np.where(
+            is_split, np.int64(1) << (forest.feature % _BITS), 0
+        )  # features that a node or one below splits
         for nodes in reversed(levels):
             inner = nodes[forest.feature[nodes] >= 0]
             splits[inner] |= splits[forest.left[inner]] | splits[forest.right[inner]]
