@@ -1,6 +1,8 @@
 """Sums over leaves: compiled kernels of the closed form, the same by numpy, and corners of pairs of leaves.
 
-Kernels take few rows at a time, which fit into the cache. A set of bins begins and ends at few places, so the
+Kernels take few rows at a time, which fit into the cache, and leaves in the order of the trees (`paths.py`): each level
+of a path has a sum over the latest leaves, which gets the factor of a set when all leaves that share the set are in it.
+Indices are plain: fields, views of rows and calls cost as much as dozens of rows. A set of bins begins and ends at few places, so the
 differences of a ⊗ b along both axes are nonzero at a few corners only. These are added up; running sums give the table.
 """
 

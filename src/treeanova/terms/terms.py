@@ -12,10 +12,12 @@ Feature j gets from all terms of order k + 1 of a leaf
     v (z_j - p_j) q_k / (k + 1),
 
 where q_k is the coefficient of t^k in Π_{i≠j} (p_i + t (z_i - p_i)). Dividing the full product by the factor of j is
-not stable, so the product without j is that of the features before j times that of those after it. Products before j
-are polynomials, kept for every j. Those after j are applied in reverse as weights of coefficients: Σ_k w_k q_k of a
-product with the factor p + t (z - p) equals the sum of the product without it under the weights p w_k + (z - p)
-w_{k+1}. All features of a leaf together take about 3 d² products.
+not stable, so the product without j is that of the features before j times that of those after it. One of the two is a
+polynomial, the other is applied as weights of its coefficients: Σ_k w_k q_k of a product with the factor p + t (z - p)
+equals the sum of the product without it under the weights p w_k + (z - p) w_{k+1}. By numpy, all features of a leaf
+together take about 3 d² products. Kernels share factors among leaves (`paths.py`): weights absorb the factors of sets
+on the way down a tree, polynomials are added up on the way back, and few leaves have more than three factors of their
+own.
 """
 
 from __future__ import annotations
@@ -112,7 +114,7 @@ class OrderTotals:
             shares: Floats = sum_shares(codes_of_rows.T, leaves, weights, values, paths)
             return shares.transpose(2, 0, 1)
 
-        tasks = _tasks(len(codes), costs.SHARES_ROWS, len(values), costs.LEAVES_OF_A_TASK)
+        tasks = _tasks(len(codes), costs.KERNEL_ROWS, len(values), costs.LEAVES_OF_A_TASK)
         return _sum_in_threads(shares_of, tasks, codes, np.zeros((*codes.shape, values.shape[1])), n_jobs)
 
     def shares_by_numpy(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
