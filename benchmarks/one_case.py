@@ -1,7 +1,7 @@
 """Seconds, peak memory and sizes of files for one model: a script that prints a line of JSON for each task.
 
 ``python -P benchmarks/one_case.py MODEL.pkl FOLDER decompose importance explain report files``, with PYTHONPATH set to
-the sources of the version that is measured. It uses only what all versions have. Tasks share one process: importance,
+the sources of the version that is measured; other tasks are explain_many and, after it, shap_values. It uses only what all versions have. Tasks share one process: importance,
 explanations, report and files are those of the decomposition that the first task made. Peak memory is that of the
 whole process during a task, with libraries, model and rows.
 """
@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import treeanova
 
-_EXPLAINED_ROWS = 200
+_EXPLAINED_ROWS, _MANY_ROWS = 200, 20_000
 _PEAK = "VmHWM:"
 Result = TypeVar("Result")
 
@@ -64,6 +64,7 @@ class Tasks:
     def __init__(self, model: Any, rows: Any, folder: pathlib.Path) -> None:
         self.model, self.rows, self.folder = model, rows, folder
         self.fx: Any = None
+        self.explanation: Any = None
 
     def decompose(self) -> dict[str, Any]:
         """The decomposition with default options."""
@@ -79,6 +80,15 @@ class Tasks:
     def explain(self) -> dict[str, Any]:
         """All terms at some rows."""
         return _measured(lambda: self.fx.explain(self.rows.iloc[:_EXPLAINED_ROWS]))[0]
+
+    def explain_many(self) -> dict[str, Any]:
+        """All terms at many rows."""
+        numbers, self.explanation = _measured(lambda: self.fx.explain(self.rows.iloc[:_MANY_ROWS]))
+        return numbers
+
+    def shap_values(self) -> dict[str, Any]:
+        """What features get of all terms at these rows; after `explain_many`."""
+        return _measured(self.explanation.shap_values)[0]
 
     def report(self) -> dict[str, Any]:
         """The page."""

@@ -5,24 +5,33 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import types
 
 import numpy as np
 import pytest
 
 from tests.support.forests import random_forest, rows_on_bounds, scale_of
-from treeanova.core.compiled import has_numba
+from treeanova.core.compiled import Kernel, has_numba
 from treeanova.model.grid import unmerged
 from treeanova.terms.closed_form import ClosedForm
-from treeanova.terms.kernels import flatten_groups, sum_polynomials, sum_products
+from treeanova.terms.kernels import plan_of, sum_polynomials, sum_products, sum_shares
 from treeanova.terms.layout import leaves_of
 from treeanova.terms.leaves import AnySets, Intervals, flatten
+from treeanova.terms.paths import paths_in_tree_order
 
 NEEDS_NUMBA = pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
 WAYS = ["plain", pytest.param("compiled", marks=NEEDS_NUMBA)]
 
 
 def chosen(kernel, way):
-    return kernel.function if way == "plain" else kernel
+    return plain(kernel) if way == "plain" else kernel
+
+
+def plain(kernel):
+    """The function of a kernel in plain Python, with those of the kernels that it calls."""
+    scope = dict(kernel.function.__globals__)
+    called = [name for name in kernel.function.__code__.co_names if isinstance(scope.get(name), Kernel)]
+    return types.FunctionType(kernel.function.__code__, scope | {name: plain(scope[name]) for name in called})
 
 
 def tiny(seed):
@@ -65,43 +74,77 @@ def part_of_leaf(form, leaf, key, codes):
     return others * np.prod([parts[j][0] - parts[j][1] for j in key], axis=0) * np.ones(len(codes))
 
 
+def paths_and_values(form):
+    """Leaves in the order of the trees, and their values."""
+    paths = paths_in_tree_order(form.leaf_sets.forest, flatten(form.leaf_sets, form.set_masses))
+    return paths, form.leaf_sets.values[paths.leaves]
+
+
+def spans(n_leaves, size):
+    """All tasks of so many leaves."""
+    return [(start, min(start + size, n_leaves)) for start in range(0, n_leaves, size)]
+
+
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("seed", range(8))
-def test_polynomials_are_the_sums_of_all_terms_of_an_order(seed, way):
+def test_polynomials_are_the_sums_of_all_terms_of_an_order(seed, way, monkeypatch):
     form, codes, atol = tiny(seed)
     n_features, n_leaves = len(form.masses), len(form.leaf_sets.values)
-    for some in [(0, n_leaves), (n_leaves // 3, n_leaves - 1)]:
-        expected = np.zeros((n_features + 1, form.leaf_sets.values.shape[1], len(codes)))
-        for leaf, order in itertools.product(range(*some), range(n_features + 1)):
+    for size in (n_leaves, 3):
+        monkeypatch.setattr("treeanova.terms.costs.LEAVES_OF_A_TASK", size)
+        paths, values = paths_and_values(form)
+        for some in spans(n_leaves, size):
+            expected = np.zeros((n_features + 1, values.shape[1], len(codes)))
+            for leaf, order in itertools.product(paths.leaves[slice(*some)], range(n_features + 1)):
+                for key in itertools.combinations(range(n_features), order):
+                    expected[order] += np.outer(form.leaf_sets.values[leaf], part_of_leaf(form, leaf, key, codes))
+            found = chosen(sum_polynomials, way)(codes.T, some, n_features + 1, values, paths)
+            np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("seed", range(8))
+def test_shares_are_parts_of_the_terms_of_a_feature(seed, way, monkeypatch):
+    form, codes, atol = tiny(seed)
+    n_features, n_leaves = len(form.masses), len(form.leaf_sets.values)
+    order_weights = np.random.default_rng(seed).normal(size=n_features) * (np.arange(n_features) >= seed % 3)
+    monkeypatch.setattr("treeanova.terms.costs.LEAVES_OF_A_TASK", 5)
+    paths, values = paths_and_values(form)
+    for some in spans(n_leaves, 5):
+        expected = np.zeros((n_features, values.shape[1], len(codes)))
+        for leaf, order in itertools.product(paths.leaves[slice(*some)], range(1, n_features + 1)):
             for key in itertools.combinations(range(n_features), order):
-                expected[order] += np.outer(form.leaf_sets.values[leaf], part_of_leaf(form, leaf, key, codes))
-        flat = flatten(form.leaf_sets, form.set_masses)
-        found = chosen(sum_polynomials, way)(codes.T, some, n_features + 1, form.leaf_sets.values, flat)
+                part = np.outer(form.leaf_sets.values[leaf], part_of_leaf(form, leaf, key, codes))
+                expected[list(key)] += order_weights[order - 1] * part
+        found = chosen(sum_shares, way)(codes.T, some, order_weights, values, paths)
         np.testing.assert_allclose(found, expected, rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("n_bits", [1, 62])
 @pytest.mark.parametrize("seed", range(8))
-def test_products_are_the_terms(seed, way, monkeypatch):
-    monkeypatch.setattr("treeanova.terms.costs.FEW_KEYS", seed % 2 * 99)  # leaves by their features, or by keys
+def test_products_are_the_terms(seed, n_bits, way, monkeypatch):
+    monkeypatch.setattr("treeanova.terms.kernels._BITS", n_bits)  # features are in one number or in several
     form, codes, atol = tiny(seed)
-    sets = form.leaf_sets
-    keys = sets.subsets(range(5))[:: -1 if seed % 3 else 1]
-    flat, parts = flatten(sets, form.set_masses), flatten_groups(form._leaf_groups(keys), sets.values.shape[1])
-    found = chosen(sum_products, way)(codes.T, len(keys), parts, flat)
-    for column, key in enumerate(keys):
-        parts_of_leaves = [np.outer(v, part_of_leaf(form, i, key, codes)) for i, v in enumerate(sets.values)]
-        np.testing.assert_allclose(found[column], sum(parts_of_leaves), rtol=0, atol=atol)
+    every = form.leaf_sets.subsets(range(5))
+    paths, values = paths_and_values(form)
+    for keys in (every, every[::-2], every[-1:], [(0,)]):
+        plan = plan_of(keys, paths, len(form.masses), max(map(len, form.leaf_sets.keys)))
+        orders = np.array([len(key) for key in keys], dtype=np.int64)
+        found = chosen(sum_products, way)(codes.T, orders, values, paths, plan)
+        for column, key in enumerate(keys):
+            parts = [np.outer(v, part_of_leaf(form, i, key, codes)) for i, v in enumerate(form.leaf_sets.values)]
+            np.testing.assert_allclose(found[column], sum(parts), rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_no_rows_and_no_leaves(way):
+def test_no_rows_no_leaves_and_no_terms(way):
     form, codes, _ = tiny(1)
-    values, flat = form.leaf_sets.values, flatten(form.leaf_sets, form.set_masses)
+    paths, values = paths_and_values(form)
     shape = (6, values.shape[1])
-    assert chosen(sum_polynomials, way)(codes[:0].T, (0, len(values)), 6, values, flat).shape == (*shape, 0)
-    np.testing.assert_array_equal(
-        chosen(sum_polynomials, way)(codes.T, (1, 1), 6, values, flat), np.zeros((*shape, 20))
-    )
-    nothing = chosen(sum_products, way)(codes.T, 2, flatten_groups([], values.shape[1]), flat)
-    np.testing.assert_array_equal(nothing, np.zeros((2, values.shape[1], 20)))
+    assert chosen(sum_polynomials, way)(codes[:0].T, (0, len(values)), 6, values, paths).shape == (*shape, 0)
+    nothing = chosen(sum_polynomials, way)(codes.T, (0, 0), 6, values, paths)
+    np.testing.assert_array_equal(nothing, np.zeros((*shape, 20)))
+    plan = plan_of([], paths, len(form.masses), max(map(len, form.leaf_sets.keys)))
+    no_terms = chosen(sum_products, way)(codes.T, np.zeros(0, np.int64), values, paths, plan)
+    assert no_terms.shape == (0, values.shape[1], 20)

@@ -8,12 +8,18 @@ import pytest
 from tests.support.closed_forms import random_closed_form
 from tests.support.strategies import seeds
 from treeanova.core.compiled import has_numba
-from treeanova.terms.kernels import Sums
+from treeanova.terms.kernels import LeafGroup, Sums
 from treeanova.terms.terms import OrderTotals
 
 
 def sums_of(form, keys, *, is_raw=False):
-    return Sums(form.leaf_sets, form._leaf_groups(keys), None if is_raw else form.set_masses)
+    """Sums of some terms, pure or raw; in a raw term are the leaves with just its features on their paths."""
+    sets = form.leaf_sets
+    if not is_raw:
+        return Sums(sets, form._leaf_groups(keys), form.set_masses)
+    columns = {key: column for column, key in enumerate(keys)}
+    pairs = [pair for pair in zip(sets.keys, sets.leaves_by_key, strict=True) if pair[0] in columns]
+    return Sums(sets, [LeafGroup(leaves, {key: sets.values[leaves]}, {key: columns[key]}) for key, leaves in pairs])
 
 
 def by_definition(form, codes, keys, *, is_raw):
@@ -22,11 +28,14 @@ def by_definition(form, codes, keys, *, is_raw):
     values = np.zeros((len(codes), len(keys), sets.values.shape[1]))
     for column, key in enumerate(keys):
         for leaf in sets.leaves_with(key):
+            if is_raw and sets.keys[sets.key_indices[leaf]] != key:
+                continue
             product = np.ones(len(codes))
             for j in key:
                 at = sets.set_indices(j, np.array([leaf]))
                 product *= sets.sets[j].contain(at, codes[:, j])[0] - (0 if is_raw else form.set_masses[j][at])
-            values[:, column] += product[:, None] * form.coefficients(key, np.array([leaf]))
+            coefficients = sets.values[[leaf]] if is_raw else form.coefficients(key, np.array([leaf]))
+            values[:, column] += product[:, None] * coefficients
     return values
 
 

@@ -204,7 +204,7 @@ def test_features_share_terms_that_are_not_listed(screened, density):
     codes = terms.grid.index(screened[1])
     assert terms.unlisted_orders
     assert terms.leaf_terms.keys
-    shares = terms.unlisted_shares_at(codes, 2)
+    shares = terms.unlisted_shares_at(codes, {}, 2)
     np.testing.assert_allclose(shares, shares_of_enumerated_terms(terms.leaf_terms, codes), rtol=0, atol=1e-12)
     np.testing.assert_allclose(shares.sum(axis=1), terms.unlisted_sums_at(codes, {}).sum(axis=1), rtol=0, atol=1e-12)
 
@@ -225,6 +225,6 @@ def test_without_unlisted_terms_there_is_nothing_to_share(screened):
         whole._function.terms.up_to(2),
         selected._function.terms,
     ):
-        np.testing.assert_array_equal(terms.unlisted_shares_at(terms.grid.index(rows)), np.zeros((3, 6, 2)))
+        np.testing.assert_array_equal(terms.unlisted_shares_at(terms.grid.index(rows), {}), np.zeros((3, 6, 2)))
     evaluation = selected._function
-    np.testing.assert_array_equal(evaluation.unlisted_shares_at(evaluation.grid.index(rows)), np.zeros((3, 6, 2)))
+    np.testing.assert_array_equal(evaluation.unlisted_shares_at(evaluation.grid.index(rows), {}), np.zeros((3, 6, 2)))

@@ -71,17 +71,25 @@ class Kernel:
 
     @functools.cached_property
     def _dispatcher(self) -> Callable[..., Any]:
-        """Numba's form of the function, in which the kernels that it calls are replaced by theirs."""
-        numba = importlib.import_module("numba")
-        scope = dict(self.function.__globals__)
-        called = [name for name in self.function.__code__.co_names if isinstance(scope.get(name), Kernel)]
-        scope |= {name: scope[name].compiled for name in called}
-        function = types.FunctionType(self.function.__code__, scope, self.function.__name__)
-        compile_with = functools.partial(numba.njit, nogil=True, fastmath=_CONTRACTED)
+        """Numba's form of the function."""
+        function = self._with_compiled_kernels()
+        compile_with = functools.partial(importlib.import_module("numba").njit, nogil=True, fastmath=_CONTRACTED)
         try:
             return compile_with(cache=True)(function)
         except RuntimeError:  # no folder for the cache can be written to, as in many containers
             return compile_with()(function)
+
+    @functools.cached_property
+    def _inlined(self) -> Callable[..., Any]:
+        """Numba's form of the function within kernels that call it: calls that pass arrays cost as much as 100 rows."""
+        return importlib.import_module("numba").njit(inline="always")(self._with_compiled_kernels())
+
+    def _with_compiled_kernels(self) -> Callable[..., Any]:
+        """Return the function with Numba's forms of the kernels that it calls."""
+        scope = dict(self.function.__globals__)
+        called = [name for name in self.function.__code__.co_names if isinstance(scope.get(name), Kernel)]
+        scope |= {name: scope[name]._inlined for name in called}  # noqa: SLF001
+        return types.FunctionType(self.function.__code__, scope, self.function.__name__)
 
 
 def _read_only(argument: Any) -> Any:

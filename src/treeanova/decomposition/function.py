@@ -116,9 +116,9 @@ class Function:
         """Return sums of unlisted terms, (n_rows, n_unlisted_orders, n_outputs), from `listed` terms at the rows."""
         return self.terms.unlisted_sums_at(codes, listed, self.n_jobs)
 
-    def unlisted_shares_at(self, codes: BinIndices) -> Floats:
+    def unlisted_shares_at(self, codes: BinIndices, listed: Mapping[Key, Floats]) -> Floats:
         """Share each unlisted term equally among its features: sums, shape (n_rows, n_features, n_outputs)."""
-        return self.terms.unlisted_shares_at(codes, self.n_jobs)
+        return self.terms.unlisted_shares_at(codes, listed, self.n_jobs)
 
     @property
     def components(self) -> Components:
@@ -290,10 +290,11 @@ def values_at_rows(function: Function, rows: Rows, keys: Sequence[Key], max_orde
     values = function.at(codes, keys)
     orders, highest = function.unlisted_orders, math.inf if max_order is None else max_order
     unlisted: dict[int, Floats] = {}
+    listed = {key: values[:, i] for i, key in enumerate(keys)}
     if orders and orders[0] <= highest:
-        sums = function.unlisted_sums_at(codes, {key: values[:, i] for i, key in enumerate(keys)})
+        sums = function.unlisted_sums_at(codes, listed)
         unlisted = {order: sums[:, i] for i, order in enumerate(orders) if order <= highest}
-    shares = Deferred(lambda: _without_single_output(function.unlisted_shares_at(codes))) if unlisted else None
+    shares = Deferred(lambda: _without_single_output(function.unlisted_shares_at(codes, listed))) if unlisted else None
     leaves_rest = function.has_remainder or len(keys) + len(unlisted) < len(function.terms.keys) + len(orders)
     return ValuesAtRows(keys, values, unlisted, shares, function.terms.intercept, leaves_rest)
 

@@ -27,6 +27,7 @@ from treeanova.model.grid import Binning, Grid, unmerged
 from treeanova.terms import costs
 from treeanova.terms.kernels import Corners, LeafGroup, Sums, centred_products
 from treeanova.terms.leaves import FlatLeaves, LeafSets, flatten
+from treeanova.terms.paths import LeafPaths, paths_in_tree_order
 
 
 def expand(
@@ -89,6 +90,10 @@ class ClosedForm:
     @memo
     def flat(self) -> FlatLeaves:  # the leaves' sets and masses, for compiled code
         return flatten(self.leaf_sets, self.set_masses)
+
+    @memo
+    def paths(self) -> LeafPaths:  # the same in the order of the trees
+        return paths_in_tree_order(self.leaf_sets.forest, self.flat())
 
     @functools.cached_property
     def _mass_products(self) -> tuple[Floats, Ints]:
@@ -253,7 +258,7 @@ class ClosedForm:
         yield slice(start, len(keys))
 
     def _sums(self, keys: Sequence[Key]) -> Sums:  # what evaluates the terms of these keys at rows
-        return Sums(self.leaf_sets, self._leaf_groups(keys), self.set_masses, self.flat)
+        return Sums(self.leaf_sets, self._leaf_groups(keys), self.set_masses, self.paths)
 
     def forget_sums(self) -> None:  # frees their memory
         self._sums_by_keys.clear()

@@ -21,13 +21,15 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from treeanova.anova.cascade import FromAbove, descend, keys_below
 from treeanova.anova.support import ObservedCells, projections_of_all, safe_inverse, take_out
-from treeanova.core.arrays import BinIndices, Bools, Floats, Ints, Key, Projections, count_cells, memo
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key, Projections, count_cells, memo
 from treeanova.density.base import Points
 from treeanova.density.counting import Request
 from treeanova.model.grid import Binning, binning_by, equal_mass
@@ -262,24 +264,25 @@ def find_leftover(form: ClosedForm, keys: Sequence[Key], rows: Points, values: F
     # One table after the other, on the residual, with the bins that best predict one half of the rows from the other.
     axes = zip(form.leaf_sets.grid.axes, form.masses, strict=True)
     binnings = tuple(equal_mass(axis, masses, costs.LEFTOVER_BINS[1][0]) for axis, masses in axes)
-    residual = values - rows.weights @ values
-    is_first_half = np.random.default_rng(0).random(len(residual)) < 0.5
+    rest = _Rest(rows.weights, values - rows.weights @ values)
     tables: dict[Key, Floats] = {}
     mains = [key for key in keys if len(key) == 1]
     pairs = sorted((key for key in keys if len(key) == 2), key=form.leaf_sets.n_leaves_with, reverse=True)
     n_terms = min(int(costs.LEFTOVER_STEPS / max(values.size, 1)), costs.LEFTOVER_TERMS)
     for key in mains + pairs[: max(n_terms - len(mains), 1)]:
-        options = [cells_of_rows(binnings, key, rows, limit) for limit in costs.LEFTOVER_BINS[len(key)]]
-        estimates = [option.shrunk_means(residual, rows.weights) for option in options]
-        tried = [(option, variance) for option, (_, variance) in zip(options, estimates, strict=True)]  # explained
-        gains = [
-            cells.gain(residual, rows.weights, is_first_half) if variance > 0 else 0.0 for cells, variance in tried
-        ]
+        limits = costs.LEFTOVER_BINS[len(key)]
+        shape, cell_of_row = _cells_of_rows(binnings, key, rows, limits[0])
+        options = [_merged_cells([binnings[j] for j in key], limits[0], limit) for limit in limits]
+        finest = rest.sums(cell_of_row, math.prod(shape))
+        sums = [finest.merged(cells) for _, cells in options]
+        estimates = [rest.shrunk_means(sums_of_cells) for sums_of_cells in sums]
+        tried = [(sums_of_cells, variance) for sums_of_cells, (_, variance) in zip(sums, estimates, strict=True)]
+        gains = [rest.gain(sums_of_cells) if variance > 0 else 0.0 for sums_of_cells, variance in tried]
         best = int(np.argmax(gains))
         if gains[best] > 0:
-            means, cells = estimates[best][0], options[best]
-            tables[key] = means.reshape(*cells.shape, -1)
-            residual -= means[cells.numbers]
+            means, (shape, cells) = estimates[best][0], options[best]
+            tables[key] = means.reshape(*shape, -1)
+            rest.take_out(means[cells[cell_of_row]])
     return Leftover(binnings, tables)
 
 
@@ -303,45 +306,123 @@ class _Cells:
         """Return means over cells (n_cells, n_outputs), shrunk by their noise, and the variance they should explain."""
         # Values (n_rows, n_outputs) have mean zero. An output gets zeros if the variance between cells exceeds that of
         # noise by less than `threshold` standard errors.
-        used = self.n_rows > 0
-        n_used, n_all = int(used.sum()), float(1 / np.square(weights).sum())  # cells, and effective number of rows
-        result, explained = np.zeros((len(self.masses), values.shape[1])), 0.0
-        if n_used < 2 or n_all <= n_used:
-            return result, explained
-        for output, column in enumerate(values.T):
-            means = np.bincount(self.numbers, weights * column, len(used))[used] / self.masses[used]
-            variance_between = float(self.masses[used] @ means**2)
-            variance_within = max(float(weights @ column**2) - variance_between, 0.0) * n_all / (n_all - n_used)
-            noise = variance_within / self.n_rows[used]
-            from_noise = float(self.masses[used] @ noise)
-            signal = variance_between - from_noise
-            if signal > threshold * from_noise * np.sqrt(2 / n_used):
-                signal_share = signal / (signal + noise)
-                result[used, output] = signal_share * means
-                explained += signal * float(self.masses[used] @ signal_share)
-        return result, explained
+        columns = [np.bincount(self.numbers, weights * column, len(self.masses)) for column in values.T]
+        sums = np.stack(columns, axis=1).astype(np.float64)
+        n_all = float(1 / np.square(weights).sum())
+        return _shrunk_means(sums, (self.masses, self.n_rows), weights @ values**2, n_all, threshold)
 
-    def gain(self, values: Floats, weights: Floats, is_first_half: Bools) -> float:
+
+def _shrunk_means(
+    sums: Floats, cells: tuple[Floats, Floats], squares: Floats, n_all: float, threshold: float
+) -> tuple[Floats, float]:
+    """Return means from sums over cells, (n_cells, n_outputs), shrunk by their noise; the variance they explain."""
+    # `cells` are their weights and effective numbers of rows, `n_all` is that of all rows, `squares` are mean squares.
+    masses, n_rows = cells
+    used = n_rows > 0
+    n_used, result, explained = int(used.sum()), np.zeros(sums.shape), 0.0
+    if n_used < 2 or n_all <= n_used:
+        return result, explained
+    masses, n_rows = masses[used], n_rows[used]
+    for output, means in enumerate((sums[used] / masses[:, None]).T):
+        variance_between = float(masses @ means**2)
+        variance_within = max(float(squares[output]) - variance_between, 0.0) * n_all / (n_all - n_used)
+        noise = variance_within / n_rows
+        from_noise = float(masses @ noise)
+        signal = variance_between - from_noise
+        if signal > threshold * from_noise * np.sqrt(2 / n_used):
+            signal_share = signal / (signal + noise)
+            result[used, output] = signal_share * means
+            explained += signal * float(masses @ signal_share)
+    return result, explained
+
+
+class _HalfSums(NamedTuple):
+    """Sums over the rows in each cell of a table, for both halves of the rows: shape (2, n_cells)."""
+
+    masses: Floats
+    squares: Floats  # of weights
+    values: Floats  # weighted, shape (2, n_cells, n_outputs)
+
+    def merged(self, cells: Ints) -> _HalfSums:
+        """Return the sums over coarser cells, given the number of each cell's coarser cell."""
+        n_cells = int(cells.max(initial=-1)) + 1
+        if n_cells == len(cells):
+            return self
+        return _HalfSums(*(_sums_of_merged(array, cells, n_cells) for array in self))
+
+
+def _sums_of_merged(array: Floats, cells: Ints, n_cells: int) -> Floats:
+    """Sum the second axis of an array over the cells that have the same number."""
+    sums = np.zeros((n_cells, len(array), *array.shape[2:]))
+    np.add.at(sums, cells, array.swapaxes(0, 1))
+    return sums.swapaxes(0, 1)
+
+
+class _Rest:
+    """What tables leave of values at weighted rows, in two halves: tables are judged by sums over cells alone."""
+
+    def __init__(self, weights: Floats, values: Floats) -> None:
+        self.weights, self.values = weights, values  # values are (n_rows, n_outputs), of mean zero
+        self.half = (np.random.default_rng(0).random(len(values)) >= 0.5).astype(np.int64)
+        self.n_rows = 1 / np.maximum(np.bincount(self.half, weights**2, 2), np.finfo(float).tiny)  # effective numbers
+        self.n_all = float(1 / np.square(weights).sum())
+        self._weigh()
+
+    def _weigh(self) -> None:
+        self.weighted = [self.weights * column for column in self.values.T]
+        pairs = zip(self.weighted, self.values.T, strict=True)
+        squares = [np.bincount(self.half, weighted * column, 2) for weighted, column in pairs]
+        self.squares = np.stack(squares, axis=1)  # means, by half and output
+
+    def take_out(self, predicted: Floats) -> None:  # (n_rows, n_outputs)
+        self.values -= predicted
+        self._weigh()
+
+    def sums(self, cell_of_row: Ints, n_cells: int) -> _HalfSums:
+        places = cell_of_row + n_cells * self.half
+        columns = (self.weights, self.weights**2, *self.weighted)
+        by_cell = [np.bincount(places, of_row, 2 * n_cells).astype(np.float64).reshape(2, -1) for of_row in columns]
+        masses, squares, *values = by_cell
+        return _HalfSums(masses, squares, np.stack(values, axis=-1))
+
+    def shrunk_means(self, sums: _HalfSums) -> tuple[Floats, float]:
+        """Return shrunk means of all rows over cells, and the variance they should explain."""
+        cells = _with_numbers_of_rows(sums.masses.sum(axis=0), sums.squares.sum(axis=0))
+        threshold = costs.LEFTOVER_ERRORS
+        return _shrunk_means(sums.values.sum(axis=0), cells, self.squares.sum(axis=0), self.n_all, threshold)
+
+    def gain(self, sums: _HalfSums) -> float:
         """Return how much shrunk means over one half of the rows lower the mean square of values in the other half."""
         gain = 0.0
-        for half in (is_first_half, ~is_first_half):
-            cells = _cells_with_rows(self.shape, self.numbers[half], weights[half])
-            guess = cells.shrunk_means(values[half], weights[half], threshold=0.0)[0][self.numbers[~half]]
-            held_out = values[~half]
-            gain += float((weights[~half] @ (held_out**2 - (held_out - guess) ** 2)).sum())
+        for half, other in ((0, 1), (1, 0)):
+            cells = _with_numbers_of_rows(sums.masses[half], sums.squares[half])
+            guess, _ = _shrunk_means(sums.values[half], cells, self.squares[half], float(self.n_rows[half]), 0.0)
+            # y² - (y - g)² = 2 g y - g², and g is the same for all rows of a cell
+            gain += float((guess * (2 * sums.values[other] - guess * sums.masses[other][:, None])).sum())
         return gain
+
+
+def _with_numbers_of_rows(masses: Floats, squares: Floats) -> tuple[Floats, Floats]:
+    """Return weights of cells and, from sums of squared weights, their effective numbers of rows, Kish's."""
+    return masses, np.divide(masses**2, squares, out=np.zeros(len(masses)), where=squares > 0)
+
+
+def _cells_of_rows(binnings: Sequence[Binning], key: Key, rows: Points, limit: int) -> tuple[tuple[int, ...], Ints]:
+    """Return the shape of a key's table with at most `limit` bins per feature, and the number of each row's cell."""
+    shape = tuple(binnings[j].coarser_size(limit) for j in key)
+    return shape, np.ravel_multi_index([binnings[j].coarser(limit)[rows.codes[:, j]] for j in key], shape)
+
+
+def _merged_cells(binnings: Sequence[Binning], finer: int, limit: int) -> tuple[tuple[int, ...], Ints]:
+    """Return the shape of a table with at most `limit` bins per feature, and its cell for each cell with `finer`."""
+    shape = tuple(binning.coarser_size(limit) for binning in binnings)
+    pairs = [np.arange(b.coarser_size(finer)) >> (b.shift(limit) - b.shift(finer)) for b in binnings]
+    return shape, np.ravel_multi_index(np.ix_(*pairs), shape).ravel()
 
 
 def cells_of_rows(binnings: Sequence[Binning], key: Key, rows: Points, limit: int) -> _Cells:
     """Return the cells of a key with at most `limit` bins per feature, and the rows in them."""
-    shape = tuple(binnings[j].coarser_size(limit) for j in key)
-    numbers = np.ravel_multi_index([binnings[j].coarser(limit)[rows.codes[:, j]] for j in key], shape)
-    return _cells_with_rows(shape, numbers, rows.weights)
-
-
-def _cells_with_rows(shape: tuple[int, ...], cell_of_row: Ints, weights: Floats) -> _Cells:  # weights of the rows
-    n_cells = int(np.prod(shape))
-    masses = np.bincount(cell_of_row, weights, n_cells).astype(np.float64)
-    squares = np.bincount(cell_of_row, weights**2, n_cells).astype(np.float64)
-    n_rows = np.divide(masses**2, squares, out=np.zeros(n_cells), where=squares > 0)  # the effective number, Kish's
-    return _Cells(shape, cell_of_row, masses, n_rows)
+    shape, numbers = _cells_of_rows(binnings, key, rows, limit)
+    n_cells = math.prod(shape)
+    masses, squares = (np.bincount(numbers, w, n_cells).astype(np.float64) for w in (rows.weights, rows.weights**2))
+    return _Cells(shape, numbers, *_with_numbers_of_rows(masses, squares))

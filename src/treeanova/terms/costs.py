@@ -69,7 +69,7 @@ NODE_CELLS = 1 << 23  # nodes times features at a time: 80 MB
 MAX_PLACES = 1 << 25  # leaves times features whose positions are remembered: 256 MB
 
 # Sums over leaves at rows (`kernels.py`, `terms.py`).
-KERNEL_ROWS = 128  # what compiled code holds for each fits into a core's cache
+KERNEL_ROWS = 256  # what compiled code holds for each fits into a core's cache; fewer repeat the cost of a leaf
 SUM_ROWS = 2048  # of a task of numpy
 SUM_CELLS, SUM_LEAVES = 1 << 17, 1 << 15  # leaves times rows, and leaves, at once
 MAX_CORNERS = 8  # of a set of bins; sets of many categories have more and are multiplied as sparse matrices
@@ -77,7 +77,7 @@ CORNER_LEAVES = 1 << 18  # at once
 TOTALS_CELLS, TOTALS_ROWS = 1 << 14, 256  # leaves times rows whose polynomials fit into a core's cache, and rows
 LEAVES_OF_A_TASK = 4096  # fixed, so that sums have the same digits for any number of rows and threads
 BLOCKS_OF_A_TASK = LEAVES_OF_A_TASK * TOTALS_ROWS // TOTALS_CELLS
-SHARES_ROWS = 64  # products of the leading features fit into a core's cache
+SHARES_ROWS = 64  # of numpy: products of the leading features fit into a core's cache
 
 # Closed form (`closed_form.py`).
 NO_MASS = 1e-15  # masses of sets below it are rounding

@@ -1,6 +1,8 @@
 """Sums over leaves: compiled kernels of the closed form, the same by numpy, and corners of pairs of leaves.
 
-Kernels take few rows at a time, which fit into the cache. A set of bins begins and ends at few places, so the
+Kernels take few rows at a time, which fit into the cache, and leaves in the order of the trees (`paths.py`): each level
+of a path has a sum over the latest leaves, which gets the factor of a set when all leaves that share the set are in it.
+Indices are plain: fields, views of rows and calls cost as much as dozens of rows. A set of bins begins and ends at few places, so the
 differences of a ⊗ b along both axes are nonzero at a few corners only. These are added up; running sums give the table.
 """
 
@@ -9,7 +11,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -22,52 +23,169 @@ from treeanova.core.compiled import Kernel
 from treeanova.core.progress import blocks
 from treeanova.model.grid import Binning
 from treeanova.terms import costs
-from treeanova.terms.leaves import BinSets, FlatLeaves, Intervals, LeafSets, flatten
+from treeanova.terms.leaves import BinSets, Intervals, LeafSets, flatten
+from treeanova.terms.paths import IN_TABLE, LeafPaths, paths_in_tree_order
 
 _BLOCK = 1_024  # points at once, whose products stay in the cache
-Span = tuple[int, int]  # first and end
+_BITS = 62  # features in a number
+Span = tuple[int, int]  # first and end; or two places
+Factor = tuple[int, int, float]  # a set of a leaf: its number, its level on the path, its mass
+SharePlaces = tuple[int, int, int, int, int, float]
 
 
 @Kernel
-def sum_polynomials(codes: BinIndices, leaves: Span, n_orders: int, values: Floats, flat: FlatLeaves) -> Floats:
+def fill_centred(centred: Floats, codes: BinIndices, bounds: BinIndices, table: Bools, place: Factor) -> None:
+    """Fill a level, per row, with the membership 0 or 1 of its bin in a leaf's set, minus the set's mass."""
+    at, level, mass = place
+    j, first, last, missing = bounds[at, 0], bounds[at, 1], bounds[at, 2], bounds[at, 3]
+    if last == IN_TABLE:
+        for row in range(codes.shape[1]):
+            centred[level, row] = np.float64(table[first + codes[j, row]]) - mass
+    else:
+        for row in range(codes.shape[1]):
+            is_inside = ((codes[j, row] >= first) & (codes[j, row] < last)) | (codes[j, row] >= missing)
+            centred[level, row] = np.float64(is_inside) - mass
+
+
+@Kernel
+def add_product(sums: Floats, slots: Span, polynomial: tuple[int, float], factor: Factor, centred: Floats) -> None:
+    """Add a polynomial in t, per row, times (mass + t centred) to a total, but for t^0; clear the polynomial."""
+    # Coefficients of the polynomial, from t^1 on, follow slots[0] in `sums` (n_slots, n_rows), those of the total
+    # slots[1]. `polynomial` has its degree and its coefficient of t^0, which is the same for all rows.
+    (child, total), (degree, constant), (_, level, mass) = slots, polynomial, factor
+    for row in range(sums.shape[1]):
+        sums[total + 1, row] += centred[level, row] * constant
+    for power in range(1, degree + 1):
+        for row in range(sums.shape[1]):
+            coefficient = sums[child + power, row]
+            sums[total + power, row] += mass * coefficient
+            sums[total + power + 1, row] += centred[level, row] * coefficient
+            sums[child + power, row] = 0.0
+
+
+@Kernel
+def sum_polynomials(codes: BinIndices, leaves: Span, n_orders: int, values: Floats, paths: LeafPaths) -> Floats:
     """Return sums of all terms of each order, for independent features: shape (n_orders, n_outputs, n_rows)."""
     # Order k is the coefficient of t^k in Σ values Π_j (p_j + t (z_j - p_j)), over leaves from leaves[0] to leaves[1];
     # z_j is 1 if a row's bin, in `codes` (n_features, n_rows), is in the leaf's set of feature j, else 0; p_j is the
-    # mass of the set. Values are (n_leaves, n_outputs).
-    # Fields are unpacked once, and loops use two indices: access to fields and views of rows cost more than entries.
-    starts, feature, low, high, missing_from, mass, has_table, table = flat
+    # mass of the set. Values are (n_leaves, n_outputs), in the order of the paths, and a task begins at leaves[0].
+    # A level has the sum over the latest leaves that share so many sets, without the factors of these sets.
+    _, n_shared, starts, bounds, mass, table, _ = paths
     n_rows, n_outputs = codes.shape[1], values.shape[1]
-    totals = np.zeros((n_orders, n_outputs, n_rows))
-    polynomial = np.empty((n_orders, n_rows))
-    centred = np.empty(n_rows)
-    for leaf in range(leaves[0], leaves[1]):
-        for row in range(n_rows):
-            polynomial[0, row] = 1.0
-        degree = 0
-        for entry in range(starts[leaf], starts[leaf + 1]):
-            j, first, last, missing, p = feature[entry], low[entry], high[entry], missing_from[entry], mass[entry]
-            if has_table[j]:
-                for row in range(n_rows):
-                    centred[row] = np.float64(table[first + codes[j, row]]) - p
-            else:
-                for row in range(n_rows):
-                    is_inside = ((codes[j, row] >= first) & (codes[j, row] < last)) | (codes[j, row] >= missing)
-                    centred[row] = np.float64(is_inside) - p
-            for row in range(n_rows):
-                polynomial[degree + 1, row] = centred[row] * polynomial[degree, row]
-            for power in range(degree, 0, -1):
-                for row in range(n_rows):
-                    polynomial[power, row] = p * polynomial[power, row] + centred[row] * polynomial[power - 1, row]
-            for row in range(n_rows):
-                polynomial[0, row] *= p
-            degree += 1
-        for power in range(degree + 1):
+    sums = np.zeros((n_orders * n_outputs * n_orders, n_rows))  # by level, output, power
+    constants, degrees = np.zeros((n_orders, n_outputs)), np.full((n_orders, n_outputs), -1)
+    centred, entries = np.empty((n_orders, n_rows)), np.zeros(n_orders, np.int64)
+    level = 0
+    for leaf in range(leaves[0], leaves[1] + 1):
+        n_common = n_shared[leaf] if leaf < leaves[1] else 0
+        while level > n_common:
+            factor = entries[level], level, mass[entries[level]]
             for output in range(n_outputs):
-                value = values[leaf, output]
-                if value != 0.0:
-                    for row in range(n_rows):
-                        totals[power, output, row] += value * polynomial[power, row]
+                degree, constant = degrees[level, output], constants[level, output]
+                if degree >= 0:
+                    slot = (level * n_outputs + output) * n_orders
+                    add_product(sums, (slot, slot - n_outputs * n_orders), (degree, constant), factor, centred)
+                    constants[level - 1, output] += factor[2] * constant
+                    degrees[level - 1, output] = max(degrees[level - 1, output], degree + 1)
+                    constants[level, output], degrees[level, output] = 0.0, -1
+            level -= 1
+        if leaf == leaves[1]:
+            break
+        for entry in range(starts[leaf], starts[leaf + 1]):
+            level += 1
+            entries[level] = entry
+            fill_centred(centred, codes, bounds, table, (entry, level, mass[entry]))
+        for output in range(n_outputs):
+            if values[leaf, output] != 0.0:
+                constants[level, output] += values[leaf, output]
+                degrees[level, output] = max(degrees[level, output], 0)
+    totals = np.empty((n_orders, n_outputs, n_rows))
+    for output in range(n_outputs):
+        totals[0, output, :] = constants[0, output]
+        for power in range(1, n_orders):
+            totals[power, output] = sums[output * n_orders + power]
     return totals
+
+
+@Kernel
+def pull_back(weights: Floats, slots: Span, n_powers: int, factor: Factor, centred: Floats) -> None:
+    """Put weights of coefficients at slots[0], from those at slots[1], which absorb the factor mass + t centred."""
+    # Under the new weights, a polynomial has the sum that its product with the factor has under the others.
+    (below, above), (_, level, mass) = slots, factor
+    for power in range(n_powers):
+        for row in range(weights.shape[1]):
+            weight = mass * weights[above + power, row] + centred[level, row] * weights[above + power + 1, row]
+            weights[below + power, row] = weight
+
+
+@Kernel
+def add_share(shares: Floats, weights: Floats, sums: Floats, places: SharePlaces, centred: Floats) -> None:
+    """Add a feature's share, centred Σ_k weights_k polynomial_k, to a row of `shares`."""
+    # `places` are rows of shares, weights, sums and centred, and the polynomial's degree and coefficient of t^0.
+    column, weight, slot, level, degree, constant = places
+    if degree == 0:
+        for row in range(sums.shape[1]):
+            shares[column, row] += centred[level, row] * (constant * weights[weight, row])
+    elif degree == 1:
+        for row in range(sums.shape[1]):
+            share = constant * weights[weight, row] + weights[weight + 1, row] * sums[slot + 1, row]
+            shares[column, row] += centred[level, row] * share
+    else:
+        share = constant * weights[weight]
+        for power in range(1, degree + 1):
+            for row in range(sums.shape[1]):
+                share[row] += weights[weight + power, row] * sums[slot + power, row]
+        for row in range(sums.shape[1]):
+            shares[column, row] += centred[level, row] * share[row]
+
+
+@Kernel
+def sum_shares(codes: BinIndices, leaves: Span, order_weights: Floats, values: Floats, paths: LeafPaths) -> Floats:
+    """Return what each feature gets if terms are shared equally among features: (n_features, n_outputs, n_rows)."""
+    # Feature j gets, of the leaves from leaves[0] to leaves[1], values times (z_j - p_j) Σ_k w_k q_k, with q the
+    # coefficients of Π_{i ≠ j} (p_i + t (z_i - p_i)), w_k the weight of order k + 1, z whether a row's bin, in `codes`
+    # (n_features, n_rows), is in a leaf's set, p the set's mass. The docstring of `terms.py` derives it. Sums over
+    # leaves go up as in `sum_polynomials`; on the way down, weights absorb the factors above.
+    _, n_shared, starts, bounds, mass, table, height = paths
+    n_features, n_rows = codes.shape
+    n_outputs, n_levels = values.shape[1], len(order_weights) + 1
+    shares = np.zeros((n_features * n_outputs, n_rows))
+    sums = np.zeros((n_levels * n_outputs * n_levels, n_rows))
+    constants, degrees = np.zeros((n_levels, n_outputs)), np.full((n_levels, n_outputs), -1)
+    centred, entries = np.empty((n_levels, n_rows)), np.zeros(n_levels, np.int64)
+    weights = np.empty((n_levels * n_levels, n_rows))
+    for power in range(len(order_weights)):
+        weights[power, :] = order_weights[power]
+    level = 0
+    for leaf in range(leaves[0], leaves[1] + 1):
+        n_common = n_shared[leaf] if leaf < leaves[1] else 0
+        while level > n_common:
+            j, factor = bounds[entries[level], 0], (entries[level], level, mass[entries[level]])
+            for output in range(n_outputs):
+                degree, constant = degrees[level, output], constants[level, output]
+                if degree >= 0:
+                    slot = (level * n_outputs + output) * n_levels
+                    places = j * n_outputs + output, (level - 1) * n_levels, slot, level, degree, constant
+                    add_share(shares, weights, sums, places, centred)
+                    add_product(sums, (slot, slot - n_outputs * n_levels), (degree, constant), factor, centred)
+                    constants[level - 1, output] += factor[2] * constant
+                    degrees[level - 1, output] = max(degrees[level - 1, output], degree + 1)
+                    constants[level, output], degrees[level, output] = 0.0, -1
+            level -= 1
+        if leaf == leaves[1]:
+            break
+        for entry in range(starts[leaf], starts[leaf + 1]):
+            level += 1
+            entries[level] = entry
+            fill_centred(centred, codes, bounds, table, (entry, level, mass[entry]))
+            pull_back(
+                weights, (level * n_levels, (level - 1) * n_levels), height[entry], (entry, level, mass[entry]), centred
+            )
+        for output in range(n_outputs):
+            if values[leaf, output] != 0.0:
+                constants[level, output] += values[leaf, output]
+                degrees[level, output] = max(degrees[level, output], 0)
+    return shares.reshape((n_features, n_outputs, n_rows))
 
 
 @Kernel
@@ -90,148 +208,147 @@ def sum_at_points(codes: BinIndices, weights: Floats, starts: Ints, tables: Floa
     return sums
 
 
-@Kernel
-def fill_from_interval(centred: Floats, bins: BinIndices, interval: tuple[int, int, int], mass: float) -> None:
-    """Fill `centred`, per row, with the membership 0 or 1 of its bin in a leaf's set, minus the set's mass."""
-    low, high, missing_from = interval
-    for row in range(len(bins)):
-        is_inside = ((bins[row] >= low) & (bins[row] < high)) | (bins[row] >= missing_from)
-        centred[row] = np.float64(is_inside) - mass
+class Plan(NamedTuple):
+    """Which sums over leaves make up some terms: of a term, the part whose features follow on the leaves' paths."""
+
+    # Above the leaves that share some sets, each term asks for the sum of their products over its features among the
+    # sets that follow. Terms with equal rests share one; for no features it is a constant.
+    constant: Ints  # by set of `LeafPaths`: place of the sum that gets its factor times the constant, or -1
+    start: Ints  # sums below set i are start[i] to start[i + 1]
+    targets: Ints  # of each sum below a set: places of the sums above that get it times the factor, times the mass; -1
+    offsets: Ints  # rows of sums begin, by level, at these numbers; on level 0 there is one per term, and one more
+    is_needed: Bools  # whether the factor of a set is used
 
 
 @Kernel
-def fill_from_table(centred: Floats, bins: BinIndices, table: Bools, start: int, mass: float) -> None:
-    """Fill `centred`, per row, with the membership 0 or 1 of its bin b, table[start + b], minus the set's mass."""
-    for row in range(len(bins)):
-        centred[row] = np.float64(table[start + bins[row]]) - mass
+def features_below(paths: LeafPaths, bits: Ints, n_levels: int) -> Ints:
+    """Return the features of all sets that follow a set, as bits: shape (n_sets, n_words)."""
+    n_shared, starts, feature = paths.n_shared, paths.start, paths.bounds[:, 0]
+    below, latest = np.zeros((len(feature), bits.shape[1]), np.int64), np.zeros((n_levels, bits.shape[1]), np.int64)
+    for leaf in range(len(n_shared) - 1, -1, -1):
+        level = n_shared[leaf] + starts[leaf + 1] - starts[leaf]
+        for entry in range(starts[leaf + 1] - 1, starts[leaf] - 1, -1):
+            for word in range(bits.shape[1]):
+                below[entry, word] = latest[level, word]
+                latest[level - 1, word] |= latest[level, word] | bits[feature[entry], word]
+                latest[level, word] = 0
+            level -= 1
+        if level == 0:
+            latest[0, :] = 0
+    return below
 
 
 @Kernel
-def multiply_into(result: Floats, polynomial: Floats, degree: int, mass: float, centred: Floats) -> None:
-    """Put polynomials in t, one per row, times (mass + t centred) into `result`, shape (degree + 2, n_rows)."""
-    for row in range(len(centred)):
-        result[0, row] = mass * polynomial[0, row]
-        result[degree + 1, row] = centred[row] * polynomial[degree, row]
-    for power in range(1, degree + 1):
-        product, current, below = result[power], polynomial[power], polynomial[power - 1]
-        for row in range(len(centred)):
-            product[row] = mass * current[row] + centred[row] * below[row]
+def find_or_add(sums: Ints, level: int, n_sums: int, wanted: Ints) -> int:
+    """Return the place of a set of features among the first of a level; if it is new, put it behind them."""
+    for place in range(n_sums):
+        is_equal = True
+        for word in range(len(wanted)):
+            is_equal &= sums[level, place, word] == wanted[word]
+        if is_equal:
+            return place
+    for word in range(len(wanted)):
+        sums[level, n_sums, word] = wanted[word]
+    return n_sums
 
 
 @Kernel
-def pull_back(share: Floats, weights: Floats, polynomial: Floats, mass: float, centred: Floats) -> None:
-    """Put a feature's share, centred Σ_k weights_k polynomial_k, into `share`; then let `weights` absorb its factor."""
-    # A step of `sum_shares`, from the last feature of a leaf to the first. Under the new weights, a product without the
-    # factor mass + t centred has the sum that it had with it before. Arrays are (n_rows,) or (n_powers, n_rows).
-    share[:] = 0.0
-    for power in range(len(polynomial)):
-        weight, coefficient = weights[power], polynomial[power]
-        for row in range(len(share)):
-            share[row] += weight[row] * coefficient[row]
-        if power + 1 < len(polynomial):
-            above = weights[power + 1]
-            for row in range(len(share)):
-                weight[row] = mass * weight[row] + centred[row] * above[row]
-    for row in range(len(share)):
-        share[row] *= centred[row]
+def plan_products(paths: LeafPaths, bits: Ints, keys: Ints, n_levels: int) -> Plan:
+    """Return the plan of terms whose features are given as bits, (n_keys, n_words); `bits` has those of one feature."""
+    n_shared, starts, feature = paths.n_shared, paths.start, paths.bounds[:, 0]
+    below, n_words = features_below(paths, bits, n_levels), bits.shape[1]
+    constant, start = np.full(len(feature), -1), np.zeros(len(feature) + 1, np.int64)
+    targets, is_needed = np.full((1024, 2), -1), np.zeros(len(feature), np.bool_)
+    sums, n_sums = np.zeros((n_levels, len(keys) + 1, n_words), np.int64), np.zeros(n_levels, np.int64)
+    most, rest = np.zeros(n_levels + 1, np.int64), np.zeros(n_words, np.int64)
+    sums[0, : len(keys)], n_sums[0], most[1] = keys, len(keys), len(keys)
+    for leaf in range(len(n_shared)):
+        for entry in range(starts[leaf], starts[leaf + 1]):
+            level, first = n_shared[leaf] + entry - starts[leaf] + 1, start[entry]
+            n_sums[level] = 0
+            if first + n_sums[level - 1] > len(targets):
+                targets = np.concatenate((targets, np.full((len(targets) + n_sums[level - 1], 2), -1)))
+            for above in range(n_sums[level - 1]):
+                has_factor, follows, is_empty = False, True, True
+                for word in range(n_words):
+                    rest[word] = sums[level - 1, above, word] & ~bits[feature[entry], word]
+                    has_factor |= rest[word] != sums[level - 1, above, word]
+                    follows &= rest[word] & ~below[entry, word] == 0
+                    is_empty &= rest[word] == 0
+                if follows and has_factor:
+                    is_needed[entry] = True
+                if follows and is_empty and has_factor:
+                    constant[entry] = above
+                elif follows and not is_empty:
+                    place = find_or_add(sums, level, n_sums[level], rest)
+                    n_sums[level] = max(n_sums[level], place + 1)
+                    targets[first + place, 0 if has_factor else 1] = above
+            start[entry + 1], most[level + 1] = first + n_sums[level], max(most[level + 1], n_sums[level])
+    return Plan(constant, start, targets[: start[-1]], np.cumsum(most), is_needed)
 
 
 @Kernel
-def sum_shares(codes: BinIndices, leaves: Span, order_weights: Floats, values: Floats, flat: FlatLeaves) -> Floats:
-    """Return what each feature gets if terms are shared equally among features: (n_features, n_outputs, n_rows)."""
-    # Feature j gets, of the leaves from leaves[0] to leaves[1], values times (z_j - p_j) Σ_k w_k q_k, with q the
-    # coefficients of Π_{i ≠ j} (p_i + t (z_i - p_i)), w_k the weight of order k + 1, z whether a row's bin, in `codes`
-    # (n_features, n_rows), is in a leaf's set, p the set's mass. The docstring of `terms.py` derives it.
-    starts, feature, low, high, missing_from, mass, has_table, table = flat
-    (n_features, n_rows), n_outputs, n_orders = codes.shape, values.shape[1], len(order_weights)
-    lowest = np.flatnonzero(order_weights)[0]
-    sums = np.zeros((n_features, n_outputs, n_rows))
-    products = np.ones((n_orders, n_orders, n_rows))
-    weights, centred = np.empty((n_orders, n_rows)), np.empty((n_orders, n_rows))
-    share = np.empty(n_rows)
-    for leaf in range(leaves[0], leaves[1]):
-        start, degree = starts[leaf], starts[leaf + 1] - starts[leaf]
-        if degree <= lowest:
-            continue
-        for slot in range(degree):
-            entry, j = start + slot, feature[start + slot]
-            if has_table[j]:
-                fill_from_table(centred[slot], codes[j], table, low[entry], mass[entry])
-            else:
-                interval = low[entry], high[entry], missing_from[entry]
-                fill_from_interval(centred[slot], codes[j], interval, mass[entry])
-            if slot + 1 < degree:
-                multiply_into(products[slot + 1], products[slot], slot, mass[entry], centred[slot])
-            weights[slot, :] = order_weights[slot]
-        for slot in range(degree - 1, -1, -1):
-            entry = start + slot
-            pull_back(share, weights, products[slot, : slot + 1], mass[entry], centred[slot])
+def pass_up(sums: Floats, source: int, targets: Span, factor: Factor, centred: Floats) -> None:
+    """Add a sum, per row, times centred to targets[0] and times the mass to targets[1], if they exist; clear it."""
+    (factored, unfactored), (_, level, mass) = targets, factor
+    for row in range(sums.shape[1] if factored >= 0 else 0):
+        sums[factored, row] += centred[level, row] * sums[source, row]
+    for row in range(sums.shape[1] if unfactored >= 0 else 0):
+        sums[unfactored, row] += mass * sums[source, row]
+    for row in range(sums.shape[1]):
+        sums[source, row] = 0.0
+
+
+@Kernel
+def sum_products(codes: BinIndices, keys: Ints, values: Floats, paths: LeafPaths, plan: Plan) -> Floats:
+    """Return terms at rows, shape (n_keys, n_outputs, n_rows); `keys` has 1 for terms of some features, 0 for ()."""
+    # A term is Σ over leaves of value Π_{j in key} (z_j - p_j) Π_{other j} p_j; z_j is 1 if a row's bin, in `codes`
+    # (n_features, n_rows), is in a leaf's set of feature j, else 0; p_j is the set's mass. Values are (n_leaves,
+    # n_outputs) in the order of the paths. Sums over leaves go up as in `sum_polynomials`.
+    _, n_shared, starts, bounds, mass, table, _ = paths
+    constant_target, sums_start, targets, offsets, is_needed = plan
+    n_rows, n_outputs, n_levels = codes.shape[1], values.shape[1], len(offsets)
+    sums = np.zeros((offsets[-1] * n_outputs, n_rows))
+    constants, is_live = np.zeros((n_levels, n_outputs)), np.zeros((n_levels, n_outputs), np.bool_)
+    centred, entries = np.empty((n_levels, n_rows)), np.zeros(n_levels, np.int64)
+    level = 0
+    for leaf in range(len(n_shared) + 1):
+        n_common = n_shared[leaf] if leaf < len(n_shared) else 0
+        while level > n_common:
+            entry, here, above = entries[level], offsets[level], offsets[level - 1]
             for output in range(n_outputs):
-                value, total = values[leaf, output], sums[feature[entry], output]
-                if value != 0.0:
+                if not is_live[level, output]:
+                    continue
+                constant = constants[level, output]
+                if constant_target[entry] >= 0:
+                    target = (above + constant_target[entry]) * n_outputs + output
                     for row in range(n_rows):
-                        total[row] += value * share[row]
-    return sums
-
-
-class FlatGroups(NamedTuple):
-    # leaves of group i are leaves[group_leaves[i] : group_leaves[i + 1]]
-    group_leaves: Ints
-    leaves: Ints
-    # keys of each group in lexical order: columns, and how many leading features each shares with the one before
-    group_keys: Ints
-    column: Ints
-    n_shared: Ints
-    key_start: Ints
-    key_features: Ints
-    # start of each group's coefficients: leaf by leaf, then key by key, shape (n_coefficients, n_outputs)
-    group_coefficients: Ints
-    coefficients: Floats
-
-
-@Kernel
-def sum_products(codes: BinIndices, n_columns: int, groups: FlatGroups, flat: FlatLeaves) -> Floats:
-    """Return terms at rows, Σ over leaves of coefficient Π_{j in key} (z_j - p_j): (n_columns, n_outputs, n_rows)."""
-    # Each key of a group has a column of the result. z_j is 1 if a row's bin, in `codes` (n_features, n_rows), is in a
-    # leaf's set of feature j, else 0; p_j is the set's mass. Keys with the same first features share their product.
-    starts, feature, low, high, missing_from, mass, has_table, table = flat
-    group_leaves, leaves, group_keys, column, n_shared, key_starts, key_features, group_starts, coefficients = groups
-    n_features, n_rows = codes.shape
-    n_outputs = coefficients.shape[1]
-    sums = np.zeros((n_columns, n_outputs, n_rows))
-    factors = np.empty((n_features, n_rows))
-    products = np.ones((n_features + 1, n_rows))
-    for number in range(len(group_leaves) - 1):
-        is_used = np.zeros(n_features, dtype=np.bool_)
-        for place in range(key_starts[group_keys[number]], key_starts[group_keys[number + 1]]):
-            is_used[key_features[place]] = True
-        next_coefficient = group_starts[number]
-        for place in range(group_leaves[number], group_leaves[number + 1]):
-            leaf = leaves[place]
-            for entry in range(starts[leaf], starts[leaf + 1]):
-                j = feature[entry]
-                if is_used[j] and has_table[j]:
-                    for row in range(n_rows):
-                        factors[j, row] = np.float64(table[low[entry] + codes[j, row]]) - mass[entry]
-                elif is_used[j]:
-                    first, last, missing, p = low[entry], high[entry], missing_from[entry], mass[entry]
-                    for row in range(n_rows):
-                        code = codes[j, row]
-                        is_inside = ((code >= first) & (code < last)) | (code >= missing)
-                        factors[j, row] = np.float64(is_inside) - p
-            for key in range(group_keys[number], group_keys[number + 1]):
-                start, order = key_starts[key], key_starts[key + 1] - key_starts[key]
-                for length in range(n_shared[key], order):
-                    next_feature = key_features[start + length]
-                    for row in range(n_rows):
-                        products[length + 1, row] = products[length, row] * factors[next_feature, row]
-                for output in range(n_outputs):
-                    coefficient = coefficients[next_coefficient, output]
-                    if coefficient != 0.0:
-                        for row in range(n_rows):
-                            sums[column[key], output, row] += coefficient * products[order, row]
-                next_coefficient += 1
-    return sums
+                        sums[target, row] += constant * centred[level, row]
+                for number in range(sums_start[entry], sums_start[entry + 1]):
+                    source = (here + number - sums_start[entry]) * n_outputs + output
+                    factored, unfactored = targets[number, 0], targets[number, 1]
+                    factored = (above + factored) * n_outputs + output if factored >= 0 else -1
+                    unfactored = (above + unfactored) * n_outputs + output if unfactored >= 0 else -1
+                    pass_up(sums, source, (factored, unfactored), (entry, level, mass[entry]), centred)
+                constants[level - 1, output] += mass[entry] * constant
+                constants[level, output], is_live[level, output], is_live[level - 1, output] = 0.0, False, True
+            level -= 1
+        if leaf == len(n_shared):
+            break
+        for entry in range(starts[leaf], starts[leaf + 1]):
+            level += 1
+            entries[level] = entry
+            if is_needed[entry]:
+                fill_centred(centred, codes, bounds, table, (entry, level, mass[entry]))
+        for output in range(n_outputs):
+            if values[leaf, output] != 0.0:
+                constants[level, output] += values[leaf, output]
+                is_live[level, output] = True
+    for key in range(len(keys)):
+        for output in range(n_outputs):
+            if keys[key] == 0:
+                sums[key * n_outputs + output, :] = constants[0, output]
+    return sums[: len(keys) * n_outputs].reshape((len(keys), n_outputs, n_rows))
 
 
 _STAGE = "terms of high order at rows"
@@ -253,7 +370,7 @@ class Sums:
     leaf_sets: LeafSets
     groups: Sequence[LeafGroup]
     set_masses: Sequence[Floats] | None = None  # by feature, then by leaf with the feature on its path
-    flat_leaves: Callable[[], FlatLeaves] | None = None
+    paths: Callable[[], LeafPaths] | None = None
 
     def at_rows(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
         """Return sums, shape (n_rows, n_columns, n_outputs), by the compiled kernel if that is quicker."""
@@ -267,13 +384,13 @@ class Sums:
 
     def at_rows_by_kernel(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
         """Return the sums by compiled code, blocks of rows in threads: shape (n_rows, n_columns, n_outputs)."""
-        values = np.empty((len(codes), n_columns, self.leaf_sets.values.shape[1]))
+        values = np.zeros((len(codes), n_columns, self.leaf_sets.values.shape[1]))
         block_size = max(1, min(costs.KERNEL_ROWS, -(-len(codes) // n_jobs)))
-        flat = self._flat_groups_and_leaves
+        columns, arrays = self._columns_and_arrays
 
         def fill(start: int) -> None:
             rows = slice(start, start + block_size)
-            values[rows] = sum_products(codes[rows].T, n_columns, *flat).transpose(2, 0, 1)
+            values[rows, columns] = sum_products(codes[rows].T, *arrays).transpose(2, 0, 1)
 
         starts = range(0, len(codes), block_size)
         with ThreadPoolExecutor(n_jobs) as pool:
@@ -281,9 +398,18 @@ class Sums:
         return values
 
     @functools.cached_property
-    def _flat_groups_and_leaves(self) -> tuple[FlatGroups, FlatLeaves]:
-        flat_leaves = flatten(self.leaf_sets, self.set_masses) if self.flat_leaves is None else self.flat_leaves()
-        return flatten_groups(self.groups, self.leaf_sets.values.shape[1]), flat_leaves
+    def _columns_and_arrays(self) -> tuple[Ints, tuple[Ints, Floats, LeafPaths, Plan]]:
+        """Columns of the terms, and what the kernel needs: orders of keys, leaves and the plan."""
+        column_of = {key: column for group in self.groups for key, column in group.columns.items()}
+        paths = self._own_paths() if self.paths is None else self.paths()
+        keys = list(column_of)
+        values = self.leaf_sets.values[paths.leaves]
+        plan = plan_of(keys, paths, len(self.leaf_sets.sets), max(map(len, self.leaf_sets.keys)))
+        columns = np.array(list(column_of.values()), dtype=np.int64)
+        return columns, (np.array([len(key) for key in keys], dtype=np.int64), values, paths, plan)
+
+    def _own_paths(self) -> LeafPaths:
+        return paths_in_tree_order(self.leaf_sets.forest, flatten(self.leaf_sets, self.set_masses))
 
     def at_rows_by_numpy(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
         """Return the sums by numpy, blocks of rows in threads: shape (n_rows, n_columns, n_outputs)."""
@@ -334,35 +460,17 @@ def sum_at_rows(products: Floats, coefficients: Floats) -> Floats:
     return sums[: products.shape[1], None]
 
 
-def flatten_groups(groups: Sequence[LeafGroup], n_outputs: int) -> FlatGroups:
-    """Return groups as flat arrays, which compiled code needs; keys of each group are in lexical order."""
-    key_lists = [sorted(group.columns) for group in groups]
-    all_keys = list(itertools.chain.from_iterable(key_lists))
-    shared = [[0, *(_n_shared(*pair) for pair in itertools.pairwise(keys))] for keys in key_lists if keys]
-    columns = [group.columns[key] for group, keys in zip(groups, key_lists, strict=True) for key in keys]
-    stacked = ([group.coefficients[key] for key in keys] for group, keys in zip(groups, key_lists, strict=True))
-    coefficients = [np.stack(by_key, axis=1).reshape(-1, n_outputs) for by_key in stacked]
-    return FlatGroups(
-        group_leaves=_starts([len(group.leaves) for group in groups]),
-        leaves=np.concatenate([np.zeros(0, np.int64), *(group.leaves for group in groups)]),
-        group_keys=_starts([len(keys) for keys in key_lists]),
-        column=np.array(columns, dtype=np.int64),
-        n_shared=np.array(list(itertools.chain.from_iterable(shared)), dtype=np.int64),
-        key_start=_starts([len(key) for key in all_keys]),
-        key_features=np.array(list(itertools.chain.from_iterable(all_keys)), dtype=np.int64),
-        group_coefficients=_starts([len(rows) for rows in coefficients]),
-        coefficients=np.concatenate([np.zeros((0, n_outputs)), *coefficients]),
+def plan_of(keys: Sequence[Key], paths: LeafPaths, n_features: int, top_order: int) -> Plan:
+    """Return the plan of some terms over all leaves."""
+    used = sorted({j for key in keys for j in key})
+    bits = np.zeros((n_features, len(used) // _BITS + 1), dtype=np.int64)
+    for place, j in enumerate(used):
+        bits[j, place // _BITS] = 1 << place % _BITS
+    features = [np.bitwise_or.reduce(bits[list(key)], axis=0) for key in keys]
+    plan: Plan = plan_products(
+        paths, bits, np.array(features, dtype=np.int64).reshape(-1, bits.shape[1]), top_order + 1
     )
-
-
-def _starts(lengths: Sequence[int]) -> Ints:
-    """Return the start of each of several concatenated lists, and the end of the last."""
-    return np.cumsum([0, *lengths], dtype=np.int64)
-
-
-def _n_shared(before: Key, key: Key) -> int:
-    """Return how many features two keys share at their beginning."""
-    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before, key, strict=False)))
+    return plan
 
 
 class Corners(NamedTuple):

@@ -12,10 +12,12 @@ Feature j gets from all terms of order k + 1 of a leaf
     v (z_j - p_j) q_k / (k + 1),
 
 where q_k is the coefficient of t^k in Π_{i≠j} (p_i + t (z_i - p_i)). Dividing the full product by the factor of j is
-not stable, so the product without j is that of the features before j times that of those after it. Products before j
-are polynomials, kept for every j. Those after j are applied in reverse as weights of coefficients: Σ_k w_k q_k of a
-product with the factor p + t (z - p) equals the sum of the product without it under the weights p w_k + (z - p)
-w_{k+1}. All features of a leaf together take about 3 d² products.
+not stable, so the product without j is that of the features before j times that of those after it. One of the two is a
+polynomial, the other is applied as weights of its coefficients: Σ_k w_k q_k of a product with the factor p + t (z - p)
+equals the sum of the product without it under the weights p w_k + (z - p) w_{k+1}. By numpy, all features of a leaf
+together take about 3 d² products. Kernels share factors among leaves (`paths.py`): weights absorb the factors of sets
+on the way down a tree, polynomials are added up on the way back, and few leaves have more than three factors of their
+own.
 """
 
 from __future__ import annotations
@@ -73,10 +75,10 @@ class OrderTotals:
 
     def at_rows_by_kernel(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
         """Return sums of the terms of each order, by compiled code: (n_rows, n_orders, n_outputs), no intercept."""
-        values, flat, n_orders = self.form.leaf_sets.values, self.form.flat(), self.top_order + 1
+        values, paths, n_orders = self._values_in_tree_order, self.form.paths(), self.top_order + 1
 
         def totals_of(codes_of_rows: BinIndices, leaves: Span) -> Floats:
-            totals: Floats = sum_polynomials(codes_of_rows.T, leaves, n_orders, values, flat)
+            totals: Floats = sum_polynomials(codes_of_rows.T, leaves, n_orders, values, paths)
             return totals.transpose(2, 0, 1)
 
         totals = each_in_one_piece(len(codes), n_orders, values.shape[1])
@@ -106,13 +108,13 @@ class OrderTotals:
 
     def shares_by_kernel(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
         """Return features' shares of the terms of some orders, by compiled code: (n_rows, n_features, n_outputs)."""
-        values, flat, weights = self.form.leaf_sets.values, self.form.flat(), self._order_weights(orders)
+        values, paths, weights = self._values_in_tree_order, self.form.paths(), self._order_weights(orders)
 
         def shares_of(codes_of_rows: BinIndices, leaves: Span) -> Floats:
-            shares: Floats = sum_shares(codes_of_rows.T, leaves, weights, values, flat)
+            shares: Floats = sum_shares(codes_of_rows.T, leaves, weights, values, paths)
             return shares.transpose(2, 0, 1)
 
-        tasks = _tasks(len(codes), costs.SHARES_ROWS, len(values), costs.LEAVES_OF_A_TASK)
+        tasks = _tasks(len(codes), costs.KERNEL_ROWS, len(values), costs.LEAVES_OF_A_TASK)
         return _sum_in_threads(shares_of, tasks, codes, np.zeros((*codes.shape, values.shape[1])), n_jobs)
 
     def shares_by_numpy(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
@@ -128,6 +130,10 @@ class OrderTotals:
 
         tasks = _tasks(len(codes), costs.SHARES_ROWS, len(blocks_with_orders), costs.BLOCKS_OF_A_TASK)
         return _sum_in_threads(shares_of, tasks, codes, np.zeros((*codes.shape, n_outputs)), n_jobs)
+
+    @functools.cached_property
+    def _values_in_tree_order(self) -> Floats:
+        return self.form.leaf_sets.values[self.form.paths().leaves]
 
     def _order_weights(self, orders: Collection[int]) -> Floats:
         """Return the share that each feature gets of a term, per order from 1 up; 0 for orders that do not count."""
@@ -308,10 +314,10 @@ class PureLeafTerms(LeafTerms):
             unlisted_sums[:, orders.index(self._allotment.order)] -= self.leftover.at_rows(codes)
         return unlisted_sums
 
-    def unlisted_shares_at(self, codes: BinIndices, n_jobs: int) -> Floats:
+    def unlisted_shares_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int) -> Floats:
         """Return what each feature gets of all unlisted terms, shape (n_rows, n_features, n_outputs)."""
         shares = self._totals.shares_at_rows(codes, self.screened_orders, n_jobs)
-        for key, values in self._changes_of_totals(codes, {}, n_jobs):
+        for key, values in self._changes_of_totals(codes, listed, n_jobs):
             shares[:, list(key)] += (values / len(key))[:, None]
         if self._allotment.order in self.screened_orders:
             for key in self.leftover.tables:
@@ -442,10 +448,10 @@ class TermSet:
             return self.leaf_terms.unlisted_sums_at(codes, listed, n_jobs)
         return np.zeros((len(codes), 0, self.n_outputs))
 
-    def unlisted_shares_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
-        """Return what each feature gets of all unlisted terms, shape (n_rows, n_features, n_outputs)."""
+    def unlisted_shares_at(self, codes: BinIndices, listed: Mapping[Key, Floats], n_jobs: int = 1) -> Floats:
+        """Return what features get of all unlisted terms, (n_rows, n_features, n_outputs), given known listed terms."""
         if isinstance(self.leaf_terms, PureLeafTerms) and self.unlisted_orders:
-            return self.leaf_terms.unlisted_shares_at(codes, n_jobs)
+            return self.leaf_terms.unlisted_shares_at(codes, listed, n_jobs)
         return np.zeros((*codes.shape, self.n_outputs))
 
     def keep(self, is_kept: Callable[[Key], bool]) -> TermSet:  # the intercept and some of the listed terms
