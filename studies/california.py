@@ -133,7 +133,10 @@ def run(settings: Settings) -> Section:
     sizes = SIZES[:2] if settings.quick else SIZES
     measured = measure(X, y, [(*size, seed) for size in sizes for seed in seeds])
     link = settings.save(
-        _figure(measured.shown, X, y), "california", "Maps of latitude × longitude, raw and pure, and of the districts", _CAPTION
+        _figure(measured.shown, X, y),
+        "california",
+        "Maps of latitude × longitude, raw and pure, and of the districts",
+        _CAPTION,
     )
     body = paragraphs(
         _intro(len(X), measured),

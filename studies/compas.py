@@ -227,9 +227,7 @@ def _places(masks: Mapping[Level, Any]) -> dict[Level, float]:
 
 
 _DRAWN = ("raw", "centred", "uniform", "half-half", "empirical")
-_MARKS = dict(
-    zip(_DRAWN, (("s", look.RAW), ("D", "#222222"), *zip("^vo", look.SERIES, strict=False)), strict=True)
-)
+_MARKS = dict(zip(_DRAWN, (("s", look.RAW), ("D", "#222222"), *zip("^vo", look.SERIES, strict=False)), strict=True))
 
 
 def _draw_dots(ax: Any, kinds: Mapping[str, Values], places: Mapping[Level, float]) -> None:
@@ -299,7 +297,9 @@ def _stage_claims(measured: Mapping[str, Measured]) -> tuple[Claim, ...]:
     masses = {
         f"{model}, {SHORT[t]}": unpurified_mass(one.fitted[model]) for model in PAIRED for t, one in measured.items()
     }
-    ratios = {f"ratio, {name}": masses[f"GA2M, {name}"] / max(masses[f"XGB2, {name}"], 1e-300) for name in SHORT.values()}
+    ratios = {
+        f"ratio, {name}": masses[f"GA2M, {name}"] / max(masses[f"XGB2, {name}"], 1e-300) for name in SHORT.values()
+    }
     gains = {SHORT[t]: gain_of(one.tests["GA2M"]) for t, one in measured.items()}
     ends = {
         f"{end}, {name}": gain + sign * 2 * error

@@ -65,14 +65,18 @@ def run(settings: Settings) -> Section:
         "to 1e−10 M⁰. The caption of Figure 3b speaks of a density drawn from a multivariate normal; the density of a normal "
         "with covariance σI itself is a product of marginals, for which one sweep suffices, so that this is not what the "
         "figure shows.",
-        settings.save(_own_figure(found), "convergence", "Unpurified mass over passes on the paper's own draws", _CAPTIONS[0]),
+        settings.save(
+            _own_figure(found), "convergence", "Unpurified mass over passes on the paper's own draws", _CAPTIONS[0]
+        ),
         _own_table(found),
         "σ changes the scale only, because w is normalised and purification is linear (largest relative difference "
         f"between the curves for σ = 1 and 100: {number(scale_gap(found))}).",
         f"**Theorem 2 with other weights.** With ε = {number(TARGET)} M⁰ it promises {number(PROMISED)} passes for "
         "every w. In fact M falls by the factor κ per pass.",
         _DERIVATION,
-        settings.save(_theorem_figure(cases), "theorem2", "Passes needed against what Theorem 2 promises", _CAPTIONS[1]),
+        settings.save(
+            _theorem_figure(cases), "theorem2", "Passes needed against what Theorem 2 promises", _CAPTIONS[1]
+        ),
         _case_table(cases),
         "Random tables need somewhat fewer passes than ln ε / ln κ, which is the number for the slowest table. The "
         "direct solver of treeanova needs no passes.",
@@ -208,9 +212,7 @@ def _own_claims(found: Found) -> tuple[Claim, ...]:
         for word, end in (("median", np.median), ("slowest", np.max))
         for size, trace in random.items()
     }
-    single = max(
-        float((trace[:, 2] / trace[:, 0]).max()) for (kind, _, _), trace in found.items() if kind == "uniform"
-    )
+    single = max(float((trace[:, 2] / trace[:, 0]).max()) for (kind, _, _), trace in found.items() if kind == "uniform")
     return (
         Claim(
             "first-iteration",
@@ -221,7 +223,8 @@ def _own_claims(found: Found) -> tuple[Claim, ...]:
             shares,
             holds_if(*(above(f"worst, P = {size}", ALMOST_ALL) for size in SIZES)),
             holds_if(
-                *(above(f"mean, P = {size}", ALMOST_ALL) for size in SIZES), partly=(above("mean, P = 100", ALMOST_ALL),)
+                *(above(f"mean, P = {size}", ALMOST_ALL) for size in SIZES),
+                partly=(above("mean, P = 100", ALMOST_ALL),),
             ),
             "on average, in part if so for P = 100, which Figure 3 shows",
             found="With uniform w all of it is moved.",

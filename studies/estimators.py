@@ -137,9 +137,7 @@ def claims(errors: Errors) -> tuple[Claim, ...]:
             "least a third. And the largest share of the mass by which marginals of a feature differ between terms under "
             "counts + 1.",
             ratios | {"marginals, counts + 1": errors.marginal_gap},
-            holds_if(
-                *(below(name, FALL) for name in ratios), partly=(below("last / first, empirical", FALL),)
-            ),
+            holds_if(*(below(name, FALL) for name in ratios), partly=(below("last / first, empirical", FALL),)),
             found="The formulas are printed for x₋ᵤ; x_u must be meant.",
         ),
         Claim(
@@ -152,7 +150,8 @@ def claims(errors: Errors) -> tuple[Claim, ...]:
             "the smallest over the largest. Half of the size, and a third, count as dramatic.",
             {"largest error": max(ends), "smallest / largest": min(ends) / max(ends)},
             holds_if(
-                above("largest error", DRAMATIC), below("smallest / largest", 0.33),
+                above("largest error", DRAMATIC),
+                below("smallest / largest", 0.33),
                 partly=(below("smallest / largest", 0.33),),
             ),
             found=", ".join(f"{percent(last[name], 0)} {name}" for name in PAPERS) + ".",

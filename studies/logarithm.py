@@ -104,7 +104,9 @@ def run(settings: Settings) -> Section:
         "show the opposite of the truth: their interaction is strongest where the function has none. Purified, the "
         "learned interaction at small λ is the error of the fit, which falls with the main effects: it dips to its "
         f"minimum at λ = {_lowest(learned):.1f} before it rises.",
-        settings.save(_mains_figure(learned), "logarithm", "Main effects and strength of the interaction over λ", _CAPTIONS[1]),
+        settings.save(
+            _mains_figure(learned), "logarithm", "Main effects and strength of the interaction over λ", _CAPTIONS[1]
+        ),
         markdown_table(
             [
                 (f"{lam:.1f}", lam / 12, found.pure, found.raw, percent(exact_share(lam), 2))
@@ -207,7 +209,9 @@ def _strength_claims(learned: dict[float, Learned]) -> tuple[Claim, ...]:
             "the variance at λ = 0.5, by base.",
             {"gap": bases} | shares,
             undecided("C is not defined in the paper"),
-            holds_if(above("gap", 1e-10), partly=(below("gap", 1e-10), above("share, base 10", shares["share, base 2"]))),
+            holds_if(
+                above("gap", 1e-10), partly=(below("gap", 1e-10), above("share, base 10", shares["share, base 2"]))
+            ),
             "C is the size of the interaction; in part if the base changes its share only",
         ),
     )
@@ -224,12 +228,14 @@ def _product_figure() -> Any:
     mesh = axes[0].imshow(
         product.terms[0, 1].T, origin="lower", extent=(0, 1, 0, 1), cmap=diverging(), vmin=-0.25, vmax=0.25
     )
-    fig.colorbar(mesh, ax=axes[0], shrink=0.9, label="effect on Y", pad=0.04)
-    axes[0].set(title="interaction", xlabel="x1", ylabel="x2", xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
+    fig.colorbar(mesh, ax=axes[0], shrink=0.9, pad=0.04)
+    axes[0].set(title="interaction, effect on Y", xlabel="x1", ylabel="x2", xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
     axes[0].grid(visible=False)
     for k, ax in enumerate(axes[1:]):
         ax.stairs(product.terms[k,], np.linspace(0, 1, BINS + 1), baseline=None, color=look.MAIN, lw=1.6)
-        ax.set(title=f"main effect of x{k + 1}", xlabel=f"x{k + 1}", xlim=(0, 1), ylim=(-0.27, 0.27), xticks=(0, 0.5, 1))
+        ax.set(
+            title=f"main effect of x{k + 1}", xlabel=f"x{k + 1}", xlim=(0, 1), ylim=(-0.27, 0.27), xticks=(0, 0.5, 1)
+        )
     axes[1].set_ylabel("effect on Y", labelpad=1)
     add_letters(axes)
     return fig

@@ -470,7 +470,9 @@ def _bun_claims(found: Mapping[str, Kinds], moved: Moved) -> tuple[Claim, ...]:
             ends | {"log-odds between densities": bun["log-odds between densities"]},
             LACKING,
             holds_if(
-                below("lowest change", 0), above("highest change", 0), partly=(above("log-odds between densities", READ),)
+                below("lowest change", 0),
+                above("highest change", 0),
+                partly=(above("log-odds between densities", READ),),
             ),
             ON_SUPPORT2 + "; rising under one density and falling under another",
             stand_in=STAND_IN,

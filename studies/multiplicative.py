@@ -142,7 +142,9 @@ def claims(measured: dict[float, tuple[float, float]]) -> tuple[Claim, ...]:
             "The interaction's share of the variance depends on α and β, and at α = β = −1 there are no main effects.",
             "Share of the interaction at α = β = 0, 1 and −1, and the variance of the main effects at −1.",
             shares | {"main effects at -1": float(max(mains))},
-            holds_if(equal("main effects at -1", 0), equal("share at -1", 1), below("share at 1", shares["share at 0"])),
+            holds_if(
+                equal("main effects at -1", 0), equal("share at -1", 1), below("share at 1", shares["share at 0"])
+            ),
         ),
         *_mean_claims(),
         _least_claim(measured),
@@ -179,7 +181,11 @@ def _mean_claims() -> tuple[Claim, ...]:
             "Four choices with αβ = −ρ give X1 a main effect between nothing and twice its coefficient.",
             "Largest and smallest strength of X1 among the paper's four choices, at ρ = 0.6. A factor of 2 counts as very "
             "different.",
-            {"largest": max(strengths), "smallest": min(strengths), "smallest / largest": min(strengths) / max(strengths)},
+            {
+                "largest": max(strengths),
+                "smallest": min(strengths),
+                "smallest / largest": min(strengths) / max(strengths),
+            },
             holds_if(below("smallest / largest", 0.5), partly=(below("smallest / largest", 1 - 1e-9),)),
             found=f"At ρ = 0.6: {_strengths(0.6)}. The figure's caption measures b + dβ, which has a sign; ours is |b + dβ|.",
         ),
@@ -239,9 +245,7 @@ def _share_map(ax: Any, rho: float) -> Any:
     ax.annotate("fANOVA" if not rho else "least variance\nof these forms", (0, 0), (0.15, 0.15))
     ax.plot(-1, -1, "s", color="white", ms=5)
     ax.annotate("no main\neffects", (-1, -1), (-1.9, -1.8), color="white")
-    name = (
-        "correlated, ρ = 0.6: a curve of choices" if rho else "independent: α, β decide the share"
-    )
+    name = "ρ = 0.6: a curve of choices" if rho else "independent features"
     ax.set(xlabel="α", title=name, aspect="equal", xlim=(-2, 2), ylim=(-2, 2), xticks=range(-2, 3), yticks=range(-2, 3))
     ax.set_ylabel("β", rotation=0)
     return filled
@@ -253,9 +257,7 @@ def _share_line(ax: Any) -> None:
     for point, words in ((-1.0, "no main effects"), (0.0, "fANOVA")):
         ax.plot(point, 100 * interaction_share(point, point, 0.0), "o", ms=5, color="black")
         ax.annotate(words, (point, 100 * interaction_share(point, point, 0.0)), (8, 2), textcoords="offset points")
-    ax.set(
-        xlabel="α = β", ylabel="share of the interaction, %", ylim=(0, 108), title="one function, any share"
-    )
+    ax.set(xlabel="α = β", ylabel="share of the interaction, %", ylim=(0, 108), title="one function, any share")
 
 
 def _strength_lines(ax: Any) -> None:
@@ -265,9 +267,7 @@ def _strength_lines(ax: Any) -> None:
     pure = np.sqrt(1 + 2 * (rho / (1 + rho**2)) ** 2)
     ax.plot(rho, pure, color="black", lw=2.2, label="fANOVA")
     ax.plot(rho, np.ones_like(rho), color="black", lw=1.1, ls="--", label="α = β = 0")
-    ax.set(
-        xlabel="correlation ρ", ylabel="s.d. of X1's main effect", xlim=(0, 1), title="αβ = −ρ, any strength"
-    )
+    ax.set(xlabel="correlation ρ", ylabel="s.d. of X1's main effect", xlim=(0, 1), title="αβ = −ρ, any strength")
     ax.set(ylim=(-0.1, 3.3), yticks=(0, 0.5, 1, 1.5, 2))  # no line of the grid behind the legend
     options = {"frameon": True, "framealpha": 1, "edgecolor": "none"}
     ax.legend(ncols=2, loc="upper left", fontsize=7.5, columnspacing=1, handlelength=1.4, **options)

@@ -32,7 +32,10 @@ its own runs is read with the slice mean divided by the slice's mass in both col
   the value at which it flips."""
 
 WORDS = (
-    ("term", "a main effect (one feature) or an interaction (a pair, or more): a table with one number per bin or cell"),
+    (
+        "term",
+        "a main effect (one feature) or an interaction (a pair, or more): a table with one number per bin or cell",
+    ),
     ("density, w", "weights of the cells, of sum 1"),
     ("pure", "every slice of a term along one feature has mean zero under w"),
     ("raw", "a model's terms before purification"),
@@ -66,12 +69,20 @@ WORDS = (
 NOT_JUDGED = (
     ("1.2", "the coefficients of Eq. 2 are “not necessarily meaningful”", "what a coefficient should mean is a choice"),
     ("1.3", "fANOVA “should be preferred to other representations”", "a recommendation; docs/theory.md compares them"),
-    ("Abstract, 1.3", "the algorithm is “fast”", "no limit is stated; passes are counted here, times are in docs/tensors.md"),
+    (
+        "Abstract, 1.3",
+        "the algorithm is “fast”",
+        "no limit is stated; passes are counted here, times are in docs/tensors.md",
+    ),
     ("2", "the link “has not been studied”", "a claim of priority, for a survey of the literature"),
     ("2", "similar to the “reluctance” principle", "an analogy: the principle is about estimation, purity is not"),
     ("5.2", "the correct w is the true p(x)", "the paper's definition"),
     ("5.2, 8", "better estimators of p(x) as future work", "not a claim; docs/accuracy.md compares some"),
-    ("6.1", "understanding COMPAS is “of societal importance”", "normative; Section 6.1 of the details says what follows"),
+    (
+        "6.1",
+        "understanding COMPAS is “of societal importance”",
+        "normative; Section 6.1 of the details says what follows",
+    ),
     (
         "7.2",
         "Wright et al. (2016) came to a “pessimistic conclusion” about forests",
@@ -166,7 +177,9 @@ def _table(claims: Sequence[Claim]) -> str:
     rows = []
     for n, claim in enumerate(claims, 1):
         printed, meant = (verdict if verdict == "holds" else f"**{verdict}**" for verdict in claim.verdicts)
-        rows.append((n, claim.where, claim.sentence, printed, meant + (f" ({claim.stand_in})" if claim.stand_in else "")))
+        rows.append(
+            (n, claim.where, claim.sentence, printed, meant + (f" ({claim.stand_in})" if claim.stand_in else ""))
+        )
     return markdown_table(rows, ("no.", "in the paper", "what was found", "as printed", "as meant"))
 
 
@@ -216,9 +229,8 @@ def as_json(sections: Sequence[Section]) -> str:
             "meant": claim.verdicts[1],
             "numbers": {name: float(f"{x:.9g}") for name, x in claim.numbers.items()},
             "rules": [
-                {
-                    "holds": rule.holds, "partly": rule.partly, "fails": rule.fails, "open": rule.open_because
-                } for rule in claim.rules
+                {"holds": rule.holds, "partly": rule.partly, "fails": rule.fails, "open": rule.open_because}
+                for rule in claim.rules
             ],  # fmt: skip
         }
         for section in sections

@@ -292,7 +292,9 @@ def _printed_figure() -> Any:
     for ax, (title, (table, product)) in zip(axes, tables.items(), strict=True):
         values = np.array(list(table.values()), dtype=float)
         for k, (label, colour) in enumerate(zip(("SNP1", "SNP2", product), look.SERIES, strict=False)):
-            draw_bars(ax, np.arange(len(values)) + 0.27 * (k - 1), values[:, k], 0.25, color=colour, label=label, least=0.01)
+            draw_bars(
+                ax, np.arange(len(values)) + 0.27 * (k - 1), values[:, k], 0.25, color=colour, label=label, least=0.01
+            )
         ax.axhline(0, color="#888888", lw=0.8, zorder=0.9)
         ax.set_xticks(range(len(values)), _SHORT, fontsize=7.5)
         ax.set(title=title, ylim=(-1.2, 2.1))

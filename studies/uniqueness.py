@@ -268,7 +268,10 @@ def _sum_claims() -> tuple[Claim, ...]:
             "F(X) = f₀ + Σ_i f_i(X_i) + Σ_{i≠j} f_ij(X_i, X_j) + …",
             "The sum over i ≠ j counts every pair twice; over i < j it is right.",
             "Largest difference of F and the sum of its terms, pairs counted twice and once (random function, 36 cells).",
-            {"gap, i ≠ j": float(np.abs(once + pairs - function).max()), "gap, i < j": float(np.abs(once - function).max())},
+            {
+                "gap, i ≠ j": float(np.abs(once + pairs - function).max()),
+                "gap, i < j": float(np.abs(once - function).max()),
+            },
             holds_if(below("gap, i ≠ j", 1e-10)),
             holds_if(below("gap, i < j", 1e-10)),
             "sum over i < j",
@@ -281,7 +284,10 @@ def _sum_claims() -> tuple[Claim, ...]:
             "dependent ones they are not.",
             "Largest difference between variances of pure terms and those of Sobol's closed formula (variances of "
             "conditional means), over the variance of F: product and dependent density.",
-            {"gap, independent": sobol_gap(random_weights(1, dependence=0)), "gap, dependent": sobol_gap(random_weights(1))},
+            {
+                "gap, independent": sobol_gap(random_weights(1, dependence=0)),
+                "gap, dependent": sobol_gap(random_weights(1)),
+            },
             holds_if(below("gap, independent", 1e-10)),
         ),
     )
@@ -316,9 +322,7 @@ def _unique_claim(n_draws: int) -> Claim:
 
 def _variance_claim(table: dict[str, list[Variances]]) -> Claim:
     names = dict(zip(Variances._fields, ("order 3", "each pair", "sum of the pairs"), strict=True))
-    worst = {
-        words: max(getattr(one, part) for some in table.values() for one in some) for part, words in names.items()
-    }
+    worst = {words: max(getattr(one, part) for some in table.values() for one in some) for part, words in names.items()}
     even = max(one.all_pairs for one in table["dependence 0"])
     single = below("order 3", 1 + 1e-9), below("each pair", 1 + 1e-9)
     return Claim(
