@@ -22,8 +22,9 @@ from treeanova.errors import NotPureWarning
 SHAPES = {2: (6, 5), 3: (6, 5, 4), 4: (5, 4, 4, 3)}
 CORRELATION = 0.8
 PAIR = ("x1", "x2")
-_CAPTION = """Unpurified mass of the tensor of highest order over passes, one draw per curve, (a) with random w, (b) with
-dependent w; orders 2, 3 and 4. The dashed line is what Theorem 2 promises. A single random w of order 4 may be slow."""
+_CAPTION = """Unpurified mass of the tensor of highest order over passes, one draw per curve, (a) with random w, (b)
+with dependent w; orders 2, 3 and 4. The dashed line is what Theorem 2 promises. A single random w of order 4 may be
+slow."""
 
 
 def random_weights(shape: tuple[int, ...]) -> Floats:
@@ -171,10 +172,10 @@ def run(settings: Settings) -> Section:
     errors = approximation_errors(sizes, n_rows)
     body = paragraphs(
         "Algorithm 2 on random tensors for every set of 2, 3 and 4 features, by `decompose(Effects.from_tables(…), "
-        'density=w, method="mass-moving")`, whose certificate has the trace Mᵗ of every tensor; w random (absolute normal '
-        f"draws) or dependent (normal, each two features with ρ = {CORRELATION}). Two things differ from the print: the sum "
-        "of a slice is divided by the slice's mass, and passes end at a tolerance. `studies/tensors.py` has the paper's "
-        "loops in plain Python, for comparison.",
+        'density=w, method="mass-moving")`, whose certificate has the trace Mᵗ of every tensor; w random (absolute '
+        f"normal draws) or dependent (normal, each two features with ρ = {CORRELATION}). Two things differ from the "
+        "print: the sum of a slice is divided by the slice's mass, and passes end at a tolerance. `studies/tensors.py` "
+        "has the paper's loops in plain Python, for comparison.",
         settings.save(_figure(cases), "tensors", "Algorithm 2 on tensors of order 2, 3 and 4", _CAPTION),
         f"Passes until M ≤ {number(TARGET)} M⁰ for the tensor of highest order; Theorem 2 would promise "
         f"{PROMISED:.0f}. The last columns compare with `treeanova.purify` and with the function before:",
@@ -237,9 +238,11 @@ def _step_claims() -> tuple[Claim, ...]:
             "printed-step",
             "Section 5, Eq. 9, Algorithm 1",
             "we can move m(T_u, i, x_{u\\i}) into T_{u\\i} to generate a 1-dimensional slice of T_u with mean zero",
-            "As printed, m is the weighted sum of a slice, not its mean, and taking it out does not give mean zero; divided "
+            "As printed, m is the weighted sum of a slice, not its mean, and taking it out does not give mean zero; "
+            "divided "
             "by the slice's mass it does.",
-            "Share of the mass that is left after a sweep of the printed step (100 × 100 cells, uniform w), after a sweep of "
+            "Share of the mass that is left after a sweep of the printed step (100 × 100 cells, uniform w), after a "
+            "sweep of "
             "the step divided by the slice's mass, and the distance from the pure pair after 6,000 printed passes.",
             {
                 "left after a sweep": left_as_printed(table, weights),
@@ -254,9 +257,11 @@ def _step_claims() -> tuple[Claim, ...]:
             "termination",
             "Algorithm 1",
             "while pure ≠ True … if m⁰ ≠ 0 then pure ← False … return T",
-            "The loop ends when every mean is exactly zero, which convergence does not reach unless w is a product; with a "
+            "The loop ends when every mean is exactly zero, which convergence does not reach unless w is a product; "
+            "with a "
             "tolerance it ends. It also initialises `end` and tests `pure`.",
-            f"Of four random 5 × 4 tables with random w, how many end in {n_sweeps:,} sweeps, m divided: when every mean is "
+            f"Of four random 5 × 4 tables with random w, how many end in {n_sweeps:,} sweeps, m divided: when every "
+            "mean is "
             "exactly zero, and within a tolerance of 1e−12.",
             {
                 "ended, exact zero": sweeps_to_exact_zero(n_sweeps),
@@ -271,9 +276,11 @@ def _step_claims() -> tuple[Claim, ...]:
             "Section 5.1, Eq. 10",
             "M^t = ΣΣ w_ij(|r_i^t| + |c_j^t|) … is the unpurified mass at iteration t; when M^t = 0 the algorithm has "
             "converged",
-            "The text's formula multiplies by w twice, the proof in the supplement once, as we do; both are zero exactly "
+            "The text's formula multiplies by w twice, the proof in the supplement once, as we do; both are zero "
+            "exactly "
             "when all slices are.",
-            "M of the text over M of the proof for a random 100 × 100 table and uniform w; and M of the text for a pure table.",
+            "M of the text over M of the proof for a random 100 × 100 table and uniform w; and M of the text for a "
+            "pure table.",
             {"text / proof": mass_of_text(table, weights) / mass(table, weights), "text, pure table": at_zero},
             holds_if(above("text / proof", 1 - 1e-9), below("text / proof", 1 + 1e-9)),
             holds_if(below("text, pure table", 1e-12)),
@@ -323,7 +330,8 @@ def _tensor_claims(cases: dict[tuple[str, int], Case]) -> tuple[Claim, ...]:
             "to-tensors",
             "Section 5.1",
             "this proof extends to tensors as well since the fANOVA is defined over one-dimensional slices",
-            "Algorithm 1 converges on tensors of order 3 and 4 too, but the bound of Theorem 2 fails there as it does for "
+            "Algorithm 1 converges on tensors of order 3 and 4 too, but the bound of Theorem 2 fails there as it "
+            "does for "
             "matrices.",
             f"Passes until M ≤ 1e−10 M⁰; Theorem 2 promises {PROMISED:.0f}. And the gap of the claim before.",
             passes | {"gap": gap},
@@ -345,7 +353,8 @@ def _tensor_claims(cases: dict[tuple[str, int], Case]) -> tuple[Claim, ...]:
             "Section 5",
             "This avoids challenges of optimizing functions on correlated variables",
             "No basis functions have to be fitted; but correlation returns as slow convergence of mass moving.",
-            "Passes until M ≤ 1e−10 M⁰ for w ∝ [[1, δ], [δ, 1]] with δ = 0.01, whose κ is 0.98, and the largest error of a "
+            "Passes until M ≤ 1e−10 M⁰ for w ∝ [[1, δ], [δ, 1]] with δ = 0.01, whose κ is 0.98, and the largest "
+            "error of a "
             "term at convergence for normal features with ρ = 0.9 (6 × 5 bins).",
             {"passes at κ = 0.98": case_of(np.array([[1, 0.01], [0.01, 1]])).passes, "gap at ρ = 0.9": slow},
             holds_if(below("passes at κ = 0.98", PROMISED)),
@@ -369,7 +378,8 @@ def _reach_claims(depths: dict[int, tuple[int, float, float]], errors: dict[int,
             "our method of post-hoc purification returns an identifiable form of any tree-based model",
             "Boosted trees of depth 2, 3 and 4 are purified to terms of order up to 4 that add up to the model; what "
             "grows is the size of the tensors.",
-            "Largest difference of a term by Algorithm 2 on the model's own tensors and by `treeanova.decompose`; largest "
+            "Largest difference of a term by Algorithm 2 on the model's own tensors and by `treeanova.decompose`; "
+            "largest "
             "difference of the sum of terms and the model's prediction, which is computed in single precision.",
             {"gap": gap, "sum less model": whole},
             holds_if(below("gap", 1e-6), below("sum less model", 9e-5)),
@@ -380,7 +390,8 @@ def _reach_claims(depths: dict[int, tuple[int, float, float]], errors: dict[int,
             "in principle we could apply this algorithm to any F by first estimating a piecewise-constant F̂",
             "Any F can be treated through a piecewise-constant F̂, whose terms approach those of a smooth F as F̂ "
             "improves. This is a study: the library itself asks for the F̂.",
-            "Error of the interaction of the largest F̂, over the s.d. of the exact one, and the largest ratio of the error to "
+            "Error of the interaction of the largest F̂, over the s.d. of the exact one, and the largest ratio of "
+            "the error to "
             "that of the next smaller F̂.",
             surrogate,
             holds_if(*falls, partly=falls[1:]),
@@ -391,7 +402,8 @@ def _reach_claims(depths: dict[int, tuple[int, float, float]], errors: dict[int,
             "Section 6.2",
             "our approach is able to recover these pure interaction effects from any model, rather than constrained to "
             "orthogonal basis functions",
-            "Exactly from any model that is a sum of tables, such as trees; from any other model through F̂, with its error.",
+            "Exactly from any model that is a sum of tables, such as trees; from any other model through F̂, with "
+            "its error.",
             "The numbers of the two claims before.",
             {"gap": gap} | surrogate,
             holds_if(below("gap", 1e-6), below("last error", 1e-6), partly=(below("gap", 1e-6),)),

@@ -57,10 +57,10 @@ _EMPTY = """A cell counts as **in the ocean** if its middle lies more than 10 km
 the cell has no district. Cells without districts have no weight in the data, or nearly none: purification under a
 density of the data takes main effects out of them, but what the model predicts there remains extrapolation. Read such
 a map only where there are districts."""
-_CAPTION = """The paper's Figure 5: the interaction of latitude and longitude of one model (500 trees), in 100,000 dollars:
-(a) raw, (b) to (f) pure under five densities, (g) the districts. Cells without districts have thin hatches over their
-colour; the star is the largest cell of a map, with its value in the title. Colours end at ±2.5, beyond which the ends
-of the scale are used. Only uniform weights take the largest cell out of the ocean."""
+_CAPTION = """The paper's Figure 5: the interaction of latitude and longitude of one model (500 trees), in 100,000
+dollars: (a) raw, (b) to (f) pure under five densities, (g) the districts. Cells without districts have thin hatches
+over their colour; the star is the largest cell of a map, with its value in the title. Colours end at ±2.5, beyond
+which the ends of the scale are used. Only uniform weights take the largest cell out of the ocean."""
 _RIVAL = """**Beyond the paper: InterpretML's `purify`** on the same table: the implementation that the paper names.
 Root mean square error relative to the pure interaction, by default and with `is_randomized=False` (version {version}).
 By default it visits slices in random order and stops when purity no longer improves, which comes too early where

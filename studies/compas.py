@@ -369,7 +369,8 @@ def _density_claims(found: Mapping[str, Found], levels: Sequence[Level]) -> tupl
     near = {f"signs, {model}, empirical and counts + 1": count(sign_changes, model, NEAR) for model in PAIRED}
     vary = tuple(above(name, MUCH) for name in sizes)
     measured = (
-        f"Levels (of {n_levels}, both targets) to which two of the paper's densities give opposite signs, and the share "
+        f"Levels (of {n_levels}, both targets) to which two of the paper's densities give opposite signs, and the "
+        "share "
         f"of the levels whose strength they change by a factor of {STRONGER:g}; by model and reading of Laplace."
     )
     return (

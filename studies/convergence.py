@@ -32,20 +32,26 @@ SMALL = 20  # passes
 DRAWN = ("random, 100 × 100", "normal, ρ = 0.9, 64 × 64", "sparse, 150 rows on 100 × 100", "[[1, δ], [δ, 1]], δ = 0.01")
 
 _CAPTIONS = (
-    "The paper's Figures 3, 10 and 11: mean of Mᵗ over draws, with a band of one s.d. above; (a) to (c) uniform w, (d) to "
-    "(f) random w, for P = 2, 25 and 100. Dashed: 2⁻ᵗ. Titles: median passes to 1e−10 M⁰, where axes end.",
-    "(a) Mass left over passes, one run per w; dotted, a line of slope κᵗ through the run's value at half of its length, "
-    "that is c κᵗ. (b) Passes to 1e−10 M⁰ over 1 − κ.",
+    (
+        "The paper's Figures 3, 10 and 11: mean of Mᵗ over draws, with a band of one s.d. above; (a) to (c) uniform w, "
+        "(d) to "
+        "(f) random w, for P = 2, 25 and 100. Dashed: 2⁻ᵗ. Titles: median passes to 1e−10 M⁰, where axes end."
+    ),
+    (
+        "(a) Mass left over passes, one run per w; dotted, a line of slope κᵗ through the run's value at half of its "
+        "length, "
+        "that is c κᵗ. (b) Passes to 1e−10 M⁰ over 1 − κ."
+    ),
 )
-_DERIVATION = """**Why the rate is κ.** Let u be the column means of a table with zero row means, and scale them by the roots of
-the columns' masses: v_j = u_j √w_.j. Taking the column means out and then the row means gives new column means whose scaled
-vector is v' = AᵀA v, where A_ij = w_ij / √(w_i. w_.j). The largest singular value of A is 1, with the vector √w_.j, and v is
-orthogonal to it because the table is centred. On the complement the largest singular value is κ = σ₂(A), the maximal
-correlation of the two features (Hirschfeld, Gebelein, Rényi). So a sweep of two passes multiplies the root mean square of
-the means by at most κ² = σ₂², and asymptotically by exactly κ² unless the table has no part along that singular vector; one
-pass by κ. M is a norm of the same means, so it has the same rate, and M ≤ ε takes about ln(ε/M⁰) / ln κ passes. One half per
-pass, as Theorem 2 says, would need κ ≤ ½; and for w ∝ [[1, δ], [δ, 1]] one has κ = (1−δ)/(1+δ), as close to 1 as one
-likes."""
+_DERIVATION = """**Why the rate is κ.** Let u be the column means of a table with zero row means, and scale them by
+the roots of the columns' masses: v_j = u_j √w_.j. Taking the column means out and then the row means gives new
+column means whose scaled vector is v' = AᵀA v, where A_ij = w_ij / √(w_i. w_.j). The largest singular value of A is
+1, with the vector √w_.j, and v is orthogonal to it because the table is centred. On the complement the largest
+singular value is κ = σ₂(A), the maximal correlation of the two features (Hirschfeld, Gebelein, Rényi). So a sweep
+of two passes multiplies the root mean square of the means by at most κ² = σ₂², and asymptotically by exactly κ²
+unless the table has no part along that singular vector; one pass by κ. M is a norm of the same means, so it has the
+same rate, and M ≤ ε takes about ln(ε/M⁰) / ln κ passes. One half per pass, as Theorem 2 says, would need κ ≤ ½; and
+for w ∝ [[1, δ], [δ, 1]] one has κ = (1−δ)/(1+δ), as close to 1 as one likes."""
 
 Found = dict[tuple[str, int, int], Floats]
 
@@ -62,8 +68,10 @@ def run(settings: Settings) -> Section:
         "paper shows two of these settings (uniform, σ = 1, P = 100; random, σ = 10, P = 100), its Figures 10 and 11 "
         "(Supplement B) all nine with uniform and all nine with random w. Ours shows all eighteen: mean of Mᵗ, with a "
         "band of one s.d. above (below, most would leave a logarithmic axis). Titles give the median number of passes "
-        "to 1e−10 M⁰. The caption of Figure 3b speaks of a density drawn from a multivariate normal; the density of a normal "
-        "with covariance σI itself is a product of marginals, for which one sweep suffices, so that this is not what the "
+        "to 1e−10 M⁰. The caption of Figure 3b speaks of a density drawn from a multivariate normal; the density of "
+        "a normal "
+        "with covariance σI itself is a product of marginals, for which one sweep suffices, so that this is not what "
+        "the "
         "figure shows.",
         settings.save(
             _own_figure(found), "convergence", "Unpurified mass over passes on the paper's own draws", _CAPTIONS[0]
@@ -148,9 +156,11 @@ def _theorem_1(found: Found, cases: dict[str, Case]) -> Claim:
         "theorem-1",
         "Theorem 1",
         "For any T_{a,b}, Ω, if w_{i,j} = w_{i,j'} ∀ i, j': M^t = 0 ∀ t ≥ 2",
-        "One sweep suffices if w is equal along rows or along columns, and for every product of marginals too; but not with "
+        "One sweep suffices if w is equal along rows or along columns, and for every product of marginals too; but "
+        "not with "
         "m as Eq. 9 prints it.",
-        "M² / M⁰ with m divided by the slice's mass: uniform w, w equal along one side (20 draws, both sides), and a product "
+        "M² / M⁰ with m divided by the slice's mass: uniform w, w equal along one side (20 draws, both sides), and a "
+        "product "
         "of marginals, which the theorem does not cover; and with the printed m for uniform w, P = 100.",
         numbers,
         holds_if(below("left, printed m", 1e-12)),
@@ -176,7 +186,7 @@ def _theorem_2(found: Found, cases: dict[str, Case]) -> tuple[Claim, ...]:
             f"Passes until M ≤ 1e−10 M⁰ for w ∝ [[1, δ], [δ, 1]], m divided; {PROMISED:.1f} are promised for every w.",
             slow,
             holds_if(*(below(name, PROMISED) for name in slow)),
-            found=f"The paper's own random draws with P = 2, 25, 100 break the bound too: {', '.join(first)} of them at "
+            found=f"Random draws with P = 2, 25, 100 break the bound too: {', '.join(first)} of them at "
             f"some t ≥ 1, {', '.join(later)} at some t ≥ 2.",
         ),
         Claim(
@@ -186,7 +196,8 @@ def _theorem_2(found: Found, cases: dict[str, Case]) -> tuple[Claim, ...]:
             "interaction tensor",
             "For a given w the number of passes does grow with log(M⁰/ε); but no constant serves all w, because it is "
             "1 / ln(1/κ).",
-            "Ratio of the passes at δ = 0.001 and at δ = 0.1, which one constant would keep near 1; and the distance of the "
+            "Ratio of the passes at δ = 0.001 and at δ = 0.1, which one constant would keep near 1; and the distance "
+            "of the "
             "ratio of successive M from κ at δ = 0.01, which is zero if convergence is geometric.",
             {
                 "ratio of passes": slow["passes at δ = 0.001"] / slow["passes at δ = 0.1"],
@@ -218,8 +229,10 @@ def _own_claims(found: Found) -> tuple[Claim, ...]:
             "first-iteration",
             "Section 5.3",
             "In all cases, we see that the mass-moving algorithm moves almost all of the mass in the first iteration",
-            "On average one sweep moves more than 90 % of the mass; for tables of 2 × 2 cells it can be less than half.",
-            "Share of the mass that one sweep moves with random w: mean and worst of the draws. 95 % count as almost all.",
+            "On average one sweep moves more than 90 % of the mass; for tables of 2 × 2 cells it can be less than "
+            "half.",
+            "Share of the mass that one sweep moves with random w: mean and worst of the draws. 95 % count as almost "
+            "all.",
             shares,
             holds_if(*(above(f"worst, P = {size}", ALMOST_ALL) for size in SIZES)),
             holds_if(
@@ -243,7 +256,8 @@ def _own_claims(found: Found) -> tuple[Claim, ...]:
             "random-few",
             "Section 5.3, Figures 3b and 11",
             "In all settings, the algorithm converges in a small number of iterations",
-            "Typically at most twenty passes suffice; for tables of 2 × 2 cells there is no bound: now and then a draw takes "
+            "Typically at most twenty passes suffice; for tables of 2 × 2 cells there is no bound: now and then a "
+            "draw takes "
             "hundreds.",
             f"Passes to 1e−10 M⁰ with random w: median and slowest of the draws. {SMALL} count as a small number.",
             passes,
@@ -283,9 +297,9 @@ def _own_figure(found: Found) -> Any:
             start = found[kind, size, 1][:, 0].mean()
             t = np.arange(SHOWN + 1)
             ax.plot(t, start * 0.5**t, color="black", ls="--", lw=1, label="$2^{-t}$ (σ = 1)")
-            fast = "one sweep" if kind == "uniform" else f"{np.median(n_passes(found[kind, size, 1])):.0f} passes"
+            fast = "1 sweep" if kind == "uniform" else f"{np.median(n_passes(found[kind, size, 1])):.0f} passes"
             ax.set(yscale="log", ylim=(1e-11, 3e2), xticks=range(0, SHOWN + 1, 4))
-            ax.set_title(f"{kind} w, P = {size}: {fast}", fontsize=8)
+            ax.set_title(f"{kind}, P = {size}: {fast}")
     add_letters(axes.flat)
     axes[0, 2].legend(fontsize=7.5)
     for ax in axes[1]:

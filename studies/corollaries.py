@@ -163,7 +163,8 @@ def _permutation_claims(orders: dict[str, tuple[float, float]]) -> tuple[Claim, 
             "corollary-2.1-equation",
             "Corollary 2.1",
             "Purify-Matrix({T_a, T_b, T_{a,b}}, w, {a, b}, Ω) = P'(Purify-Matrix(P(T_a, T_b, T_{a,b}), w, {a, b}, Ω))",
-            "The equation permutes the tensors, but not w; with w left as it is the two sides differ, with w permuted too "
+            "The equation permutes the tensors, but not w; with w left as it is the two sides differ, with w "
+            "permuted too "
             "they agree.",
             "Largest difference of the pair between both sides, on 20 random 6 × 5 tables.",
             {
@@ -189,7 +190,8 @@ def _permutation_claims(orders: dict[str, tuple[float, float]]) -> tuple[Claim, 
             "Alg. 1 can iterate over the slices of a tensor in any order",
             "The order of slices is of no influence where the decomposition is unique; where the support of w falls "
             "into parts, the result depends on it.",
-            "Largest difference of the interaction, rows first and columns first: all cells with mass, and a support in two "
+            "Largest difference of the interaction, rows first and columns first: all cells with mass, and a support "
+            "in two "
             "parts.",
             {"gap, connected": joined, "gap, in parts": parted},
             holds_if(
@@ -213,7 +215,8 @@ def _linearity_claims(bags: dict[str, float]) -> tuple[Claim, ...]:
             "T_{a,b}}, …) = α₁Purify-Matrix({T_a, T_b, A₁}, …) + … + α_nPurify-Matrix({T_a, T_b, A_n}, …)",
             "Purification is linear; the coefficients must add up to one because every call carries the same T_a and "
             "T_b.",
-            "Largest difference between both sides of a pair and of a main effect, for T_a, T_b ≠ 0 and coefficients 0.5, "
+            "Largest difference between both sides of a pair and of a main effect, for T_a, T_b ≠ 0 and coefficients "
+            "0.5, "
             "0.3, 0.2 (20 random problems); and for 2, −3, 5, which do not add up to one.",
             {"pair": one.pair, "main": one.main, "pair, other sum": other.pair, "main, other sum": other.main},
             holds_if(below("pair", 1e-12), below("main", 1e-12)),
@@ -224,7 +227,8 @@ def _linearity_claims(bags: dict[str, float]) -> tuple[Claim, ...]:
             "purification can be run equivalently before or after bootstrap aggregation",
             "Purification before and after bagging agree if all trees use the same bins; each tree on its own bins "
             "gives another answer when features are dependent.",
-            "Largest difference of an effect of a forest purified whole and of the mean of its trees purified one by one, "
+            "Largest difference of an effect of a forest purified whole and of the mean of its trees purified one by "
+            "one, "
             "over the largest effect, under the empirical density: each tree on its own bins, and on the bins of all.",
             {"gap, own bins": own, "gap, common bins": common},
             holds_if(below("gap, own bins", 1e-9), partly=(below("gap, common bins", 1e-9),)),

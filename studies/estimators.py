@@ -120,7 +120,8 @@ def claims(errors: Errors) -> tuple[Claim, ...]:
             "Section 5.2",
             "effects can only be understood in conjunction with a data distribution",
             "The same interaction of the same model has different sizes under different densities.",
-            "Largest over smallest s.d. of the pure interaction x1 × x2 at the same rows, under the paper's densities. A "
+            "Largest over smallest s.d. of the pure interaction x1 × x2 at the same rows, under the paper's "
+            "densities. A "
             "factor of 1.25 counts.",
             {"ratio": ratio},
             holds_if(above("ratio", 1.25)),
@@ -131,10 +132,13 @@ def claims(errors: Errors) -> tuple[Claim, ...]:
             "estimators",
             "Section 5.2",
             "we use three simple estimators of piecewise-constant densities: uniform, empirical, Laplace",
-            "Only the empirical density and counts + 1 approach p as rows are added. Uniform does not depend on the data, "
+            "Only the empirical density and counts + 1 approach p as rows are added. Uniform does not depend on the "
+            "data, "
             "half-half keeps half of it, and counts + 1 is not one density.",
-            f"Error of the effects with {n[-1]:,} rows over that with {n[0]:,}, by density; an estimate of p should lose at "
-            "least a third. And the largest share of the mass by which marginals of a feature differ between terms under "
+            f"Error of the effects with {n[-1]:,} rows over that with {n[0]:,}, by density; an estimate of p should "
+            "lose at "
+            "least a third. And the largest share of the mass by which marginals of a feature differ between terms "
+            "under "
             "counts + 1.",
             ratios | {"marginals, counts + 1": errors.marginal_gap},
             holds_if(*(below(name, FALL) for name in ratios), partly=(below("last / first, empirical", FALL),)),
@@ -146,7 +150,8 @@ def claims(errors: Errors) -> tuple[Claim, ...]:
             "the choice of distribution can change (sometimes dramatically) the purified effects",
             "With the same many rows, effects under one of the paper's densities are close to the truth and under "
             "another far from it.",
-            "With the most rows: the largest error of the effects under one of the paper's densities, over their s.d., and "
+            "With the most rows: the largest error of the effects under one of the paper's densities, over their "
+            "s.d., and "
             "the smallest over the largest. Half of the size, and a third, count as dramatic.",
             {"largest error": max(ends), "smallest / largest": min(ends) / max(ends)},
             holds_if(

@@ -44,9 +44,9 @@ FORMS = {
     "(c) XOR": _form(-0.25, [0, 0], [[0, 0.5], [0.5, 0]]),
     "(d) centred XOR": _form(0.0, [0, 0], [[-0.25, 0.25], [0.25, -0.25]]),
 }
-_CAPTION = """The paper's Figure 1, four forms of one function of two Booleans, and what they purify to with equal weights.
-Each panel: the intercept f0 at the bottom left, the main effect f1 of X1 above it, f2 of X2 to its right, the table f3 of
-both. (a) to (d) as the paper writes them; (e) to (h) the same, purified."""
+_CAPTION = """The paper's Figure 1, four forms of one function of two Booleans, and what they purify to with equal
+weights. Each panel: the intercept f0 at the bottom left, the main effect f1 of X1 above it, f2 of X2 to its right,
+the table f3 of both. (a) to (d) as the paper writes them; (e) to (h) the same, purified."""
 AND, OR = np.array([[0.0, 0], [0, 1]]), np.array([[0.0, 1], [1, 1]])
 FAIR = np.full((2, 2), 0.25)
 DEPENDENT = np.array([[0.4, 0.1], [0.2, 0.3]])
@@ -166,7 +166,8 @@ def _figure_claims(fair: dict[str, Form], skewed: list[Form]) -> tuple[Claim, ..
             "The fourth model (d) is the purified canonical form returned by our algorithm",
             "All four purify to (d) with the uniform weights of Section 4.1; with other weights they agree on another "
             "form.",
-            "Largest difference of an entry to (d) after purification with equal weights, and with weights 0.4, 0.1, 0.2, "
+            "Largest difference of an entry to (d) after purification with equal weights, and with weights 0.4, 0.1, "
+            "0.2, "
             "0.3; and among the four with these.",
             gaps,
             holds_if(below("gap", EXACT)),
@@ -183,7 +184,8 @@ def _logic_claims(skewed: Form) -> tuple[Claim, ...]:
         Claim(
             "and-or-formulas",
             "Section 1.1, footnote 1",
-            "X1 ∧ X2 = −0.25(X1 ⊕ X2) + 0.5(X1−0.5) + 0.5(X2−0.5) + 0.25 … ⊕ represents the centered XOR depicted in Fig. "
+            "X1 ∧ X2 = −0.25(X1 ⊕ X2) + 0.5(X1−0.5) + 0.5(X2−0.5) + 0.25 … ⊕ represents the centered XOR depicted in "
+            "Fig. "
             "1d",
             "The formulas of AND and OR are right for a XOR of ±1; with the ±0.25 of Figure 1d, to which the footnote "
             "refers, they are not.",
@@ -212,7 +214,8 @@ def _logic_claims(skewed: Form) -> tuple[Claim, ...]:
             "additive models with interaction effects can always be purified to a weighted XOR interaction",
             "Two Booleans purify to a multiple of XOR if all four inputs are equally likely; with other weights the "
             "interaction has the signs of XOR, but not its equal sizes.",
-            "With the weights 0.4, 0.1, 0.2, 0.3: largest over smallest absolute value, and the share of the cells with the "
+            "With the weights 0.4, 0.1, 0.2, 0.3: largest over smallest absolute value, and the share of the cells "
+            "with the "
             "sign of XOR.",
             {"largest / smallest": float(sizes.max() / sizes.min()), "signs of XOR": same},
             holds_if(below("largest / smallest", 1 + EXACT)),
@@ -236,7 +239,8 @@ def _coding_claims() -> tuple[Claim, ...]:
             "In the context of discrete features (e.g., Fig. 1), fANOVA is equivalent to effect coding",
             "fANOVA of discrete features is equivalent to effect coding with uniform weights only, as the paper says "
             "at the end of the section.",
-            "Largest difference of the interaction by effect coding (least squares) and the pure one, for a random 4 × 5 "
+            "Largest difference of the interaction by effect coding (least squares) and the pure one, for a random 4 "
+            "× 5 "
             "table with random and with uniform weights.",
             {"gap": uneven, "gap, uniform": even},
             holds_if(below("gap", EXACT)),
@@ -279,9 +283,11 @@ def _average_claims() -> tuple[Claim, ...]:
             "coding-average",
             "Section 4.1, Eq. 8",
             "An alternative “effect” coding seeks to ensure that β₀ represents the average outcome",
-            "β₀ of effect coding is the mean of the levels' means; it is the average outcome only if every level has as "
+            "β₀ of effect coding is the mean of the levels' means; it is the average outcome only if every level has "
+            "as "
             "many rows.",
-            "Distance of β₀ from the mean outcome of the rows, for 90 rows of one level and 10 of the other (outcomes 0 and "
+            "Distance of β₀ from the mean outcome of the rows, for 90 rows of one level and 10 of the other "
+            "(outcomes 0 and "
             "1), and from the mean of both levels.",
             {"gap, rows": coded_intercept_gap(90, 10), "gap, levels": coded_intercept_gap(50, 50)},
             holds_if(below("gap, rows", EXACT)),
@@ -291,9 +297,11 @@ def _average_claims() -> tuple[Claim, ...]:
         Claim(
             "coding-continuous",
             "Section 4.1",
-            "This exploits the power of tree-based models to partition continuous variables into discrete bins, providing "
+            "This exploits the power of tree-based models to partition continuous variables into discrete bins, "
+            "providing "
             "a data-driven method of extending effect coding to continuous variables",
-            "On the bins of a trained model of two continuous features, effect coding by least squares and purification "
+            "On the bins of a trained model of two continuous features, effect coding by least squares and "
+            "purification "
             "give the same terms.",
             "Largest difference of the interaction (boosted trees of depth 2, uniform features).",
             {"gap": continuous_coding_gap()},

@@ -84,7 +84,7 @@ class Rule:
         for part in ("holds", "partly", "fails"):
             bounds: tuple[Bound, ...] = getattr(self, part)
             for k, bound in enumerate(bounds):
-                if bound.sign == "=" or abs(bound.limit) < ROUNDING or abs(bound.limit - 1) < ROUNDING:
+                if bound.sign == "=" or abs(bound.limit) < ROUNDING or 0 < abs(bound.limit - 1) < ROUNDING:
                     continue
                 moved = (*bounds[:k], bound.toggled(numbers), *bounds[k + 1 :])
                 other = Rule(**{**vars(self), part: moved}).verdict(numbers)

@@ -27,10 +27,17 @@ from treeanova.core.arrays import Floats
 BINS = 50
 PAIR = ("x1", "x2")
 _CAPTIONS = (
-    "The paper's Figure 7: pure terms of Y = X1 X2, uniform features: (a) the interaction (x1−½)(x2−½), (b), (c) the main "
-    "effects (x−½)/2.",
-    "The paper's Figure 8: (a) to (c) main effect of x1 at λ = 0, 0.5, 1, exact and as XGB2 learns it; (d) s.d. of the "
-    "interaction over λ, exact (λ/12) and learned, pure and raw.",
+    (
+        "The paper's Figure 7: pure terms of Y = X1 X2, uniform features: (a) the interaction (x1−½)(x2−½), (b), (c) "
+        "the "
+        "main "
+        "effects (x−½)/2."
+    ),
+    (
+        "The paper's Figure 8: (a) to (c) main effect of x1 at λ = 0, 0.5, 1, exact and as XGB2 learns it; (d) s.d. "
+        "of the "
+        "interaction over λ, exact (λ/12) and learned, pure and raw."
+    ),
 )
 
 
@@ -156,8 +163,10 @@ def _shape_claims(learned: dict[float, Learned]) -> tuple[Claim, ...]:
             "the main effects recovered at λ=0 are logarithmic, and the interaction effect completely disappears",
             "log(X1 X2) has logarithmic main effects and no interaction; a model trained on it keeps a weak one, the "
             "error of its fit.",
-            "Purified at λ = 0, cell means of the function: the largest value of the interaction, and the distance of the "
-            "main effects from log x + 1. And the s.d. of the interaction that XGB2 learns, pure and raw (that of a main "
+            "Purified at λ = 0, cell means of the function: the largest value of the interaction, and the distance "
+            "of the "
+            "main effects from log x + 1. And the s.d. of the interaction that XGB2 learns, pure and raw (that of a "
+            "main "
             "effect is 1).",
             {
                 "pair": float(gone),
@@ -193,7 +202,8 @@ def _strength_claims(learned: dict[float, Learned]) -> tuple[Claim, ...]:
             "interaction effect increases as λ → 1",
             "The interaction is λ(x1−½)(x2−½), so it grows in proportion to λ; what a trained model shows follows "
             "this only where the interaction is stronger than the error of the fit.",
-            "Largest difference of interaction / λ to (x1−½)(x2−½) at λ = 0.01, 0.3, 1; and λ at which XGB2's is weakest.",
+            "Largest difference of interaction / λ to (x1−½)(x2−½) at λ = 0.01, 0.3, 1; and λ at which XGB2's is "
+            "weakest.",
             {"gap": shape, "lowest learned at λ": _lowest(learned)},
             holds_if(below("gap", 1e-10)),
             found=f"Learned by XGB2 at λ = 0, 0.5, 1: {_three(learned, 'pure')} (exact: 0, {number(1 / 24)}, "
@@ -205,7 +215,8 @@ def _strength_claims(learned: dict[float, Learned]) -> tuple[Claim, ...]:
             "The base of the logarithm does not alter the shape of the interaction, but does affect how rapidly C "
             "varies with λ",
             "The base has no influence on the interaction at all, only on its share of the variance.",
-            "Largest difference of the interactions for bases 2 and 10 to that for e at λ = 0.3; share of the interaction in "
+            "Largest difference of the interactions for bases 2 and 10 to that for e at λ = 0.3; share of the "
+            "interaction in "
             "the variance at λ = 0.5, by base.",
             {"gap": bases} | shares,
             undecided("C is not defined in the paper"),

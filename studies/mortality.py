@@ -54,10 +54,10 @@ SMALL, MUCH = 0.15, 0.25  # of a curve's s.d.
 STAND_IN = "SUPPORT2"
 ON_SUPPORT2 = "of such data, here SUPPORT2"
 LACKING = undecided("MIMIC-III needs credentials, which we do not have")
-CAPTION = """The paper's Figure 6 on SUPPORT2, change in log-odds of death: age (top) and BUN (bottom), in GAM and GA2M (left),
-in XGB and XGB2 (right). Strokes along the bottom are patients; diamonds at the right are the bin of missing values.
-(a) purification barely moves age in GA2M, except below 35 years; (b), (d) in XGB2 the curves appear only once purified;
-(c) the density decides the level of BUN in GA2M."""
+CAPTION = """The paper's Figure 6 on SUPPORT2, change in log-odds of death: age (top) and BUN (bottom), in GAM and
+GA2M (left), in XGB and XGB2 (right). Strokes along the bottom are patients; diamonds at the right are the bin of
+missing values. (a) purification barely moves age in GA2M, except below 35 years; (b), (d) in XGB2 the curves appear
+only once purified; (c) the density decides the level of BUN in GA2M."""
 
 INTRO = """SUPPORT2 stands in for MIMIC-III: {n_rows:,} seriously ill adults, {deaths} died in hospital, {n_features}
 features, BUN missing for {missing} of them. XGB, XGB2, GAM and GA2M as for COMPAS, GA2M with {n_pairs} pairs. All
@@ -436,8 +436,10 @@ def _bun_claims(found: Mapping[str, Kinds], moved: Moved) -> tuple[Claim, ...]:
             where,
             "These differences are magnified for the variable blood urea nitrogen (BUN) which participates in a large "
             "number of interactions",
-            "BUN takes part in more pairs of GA2M than most features, and the density matters more for it than for age.",
-            "Largest difference of GA2M's curve between two of the paper's densities, BUN's over that of age; pairs with "
+            "BUN takes part in more pairs of GA2M than most features, and the density matters more for it than for "
+            "age.",
+            "Largest difference of GA2M's curve between two of the paper's densities, BUN's over that of age; pairs "
+            "with "
             f"BUN over the median of all features (BUN: {counts['bun']} of {sum(counts.values()) // 2} pairs, median "
             f"{usual:g}).",
             ratios,
@@ -465,7 +467,8 @@ def _bun_claims(found: Mapping[str, Kinds], moved: Moved) -> tuple[Claim, ...]:
             "the purified risk curves can produce different interpretations for different distributions (e.g., the "
             "curve of the risk graph at BUN near 50)",
             "Densities change how far the risk falls, but not that it falls: towards 50 it does so under all of them.",
-            "Change of the curve of BUN from 40 to 60, in log-odds: the lowest and the highest over both models and the "
+            "Change of the curve of BUN from 40 to 60, in log-odds: the lowest and the highest over both models and "
+            "the "
             "paper's densities; and the largest difference of GA2M's curves anywhere.",
             ends | {"log-odds between densities": bun["log-odds between densities"]},
             LACKING,
@@ -492,9 +495,11 @@ def _granularity_claim(found: Mapping[str, Kinds], X: Any) -> Claim:
         "Section 6.3",
         "Purification does not change the overall model, so any excessive granularity in the purified main effects "
         "must have been hiding in the interaction effects",
-        "The model stays the same, and the pure curves are rougher than the raw ones; how rough depends on the density: "
+        "The model stays the same, and the pure curves are rougher than the raw ones; how rough depends on the "
+        "density: "
         "least under auto.",
-        "Largest difference of the sum of all terms between raw and pure, at any patient and under any density; and the "
+        "Largest difference of the sum of all terms between raw and pure, at any patient and under any density; and "
+        "the "
         "roughness of BUN in GA2M.",
         {"gap": gap} | rough,
         holds_if(below("gap", 1e-8)),
@@ -516,7 +521,8 @@ def _variance_claims(measured: Measured) -> tuple[Claim, ...]:
             "high-variance",
             "Section 6.3",
             "This leads us to believe that tree-based models tend to estimate high-variance interaction effects",
-            "Pairs learned from one half of the patients resemble those of the other half less than main effects do, in "
+            "Pairs learned from one half of the patients resemble those of the other half less than main effects do, "
+            "in "
             "XGB2 far less.",
             "Correlation between models of two halves of the patients: that of the sum of all pure pairs over that of "
             "the main effects.",
@@ -529,7 +535,8 @@ def _variance_claims(measured: Measured) -> tuple[Claim, ...]:
             "Section 6.3",
             "regularizing these interaction effects could improve predictive accuracy",
             "No gain that could be measured from shrinking all pure pairs by one factor.",
-            "Gain in log loss on held-out rows of the best of five shares (0, 25, 50, 75, 100 %) by which pure pairs are "
+            "Gain in log loss on held-out rows of the best of five shares (0, 25, 50, 75, 100 %) by which pure pairs "
+            "are "
             "multiplied, over 100 %: ends of gain ± 2 standard errors. Taking the best of five favours a gain.",
             ends,
             holds_if(*lower, fails=tuple(below(f"upper, {name}", 0) for name in shares)),

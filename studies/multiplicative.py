@@ -22,17 +22,17 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-_CAPTION = """The paper's Figure 2. Share of the interaction (a) for independent features, (b) for ρ = 0.6, where the
-orange curve has all choices that centre the interaction; (c) along α = β for independent features; (d) strength |b + dβ| of
-X1's main effect for four choices with αβ = −ρ, for α = β = 0 and for the pure form (fANOVA)."""
-_DERIVATION = """**The pure form under correlation.** For standard normal features with correlation ρ, look for main effects
-a(x²−1) of X1 X2 and an interaction g = x1 x2 − ρ − a(x1²−1) − a(x2²−1). With E[X2 | X1] = ρ X1 and
-E[X2² − 1 | X1] = ρ²(X1² − 1),
+_CAPTION = """The paper's Figure 2. Share of the interaction (a) for independent features, (b) for ρ = 0.6, where
+the orange curve has all choices that centre the interaction; (c) along α = β for independent features; (d) strength
+|b + dβ| of X1's main effect for four choices with αβ = −ρ, for α = β = 0 and for the pure form (fANOVA)."""
+_DERIVATION = """**The pure form under correlation.** For standard normal features with correlation ρ, look for main
+effects a(x²−1) of X1 X2 and an interaction g = x1 x2 − ρ − a(x1²−1) − a(x2²−1). With E[X2 | X1] = ρ X1 and E[X2² −
+1 | X1] = ρ²(X1² − 1),
 
 E[g | X1] = ρ X1² − ρ − a(X1²−1) − aρ²(X1²−1) = (ρ − a(1+ρ²)) (X1²−1),
 
-which is zero for a = ρ/(1+ρ²) and for no other a. By symmetry E[g | X2] = 0, so g is pure. The x²−1 have variance 2, and
-g is orthogonal to both, so that Var g = E[g X1 X2] = E[X1² X2²] − ρ² − 2a E[(X1²−1) X1 X2] = 1 + ρ² − 4aρ =
+which is zero for a = ρ/(1+ρ²) and for no other a. By symmetry E[g | X2] = 0, so g is pure. The x²−1 have variance
+2, and g is orthogonal to both, so that Var g = E[g X1 X2] = E[X1² X2²] − ρ² − 2a E[(X1²−1) X1 X2] = 1 + ρ² − 4aρ =
 (1−ρ²)²/(1+ρ²). The pure main effects of Y are therefore x + ρ/(1+ρ²)(x²−1): curved, which no α and β give, and the
 interaction has less variance than any of them allows:"""
 
@@ -121,7 +121,8 @@ def claims(measured: dict[float, tuple[float, float]]) -> tuple[Claim, ...]:
             "this model is identifiable",
             "The four coefficients of Eq. 2 are unique if no feature is a function of the other: their columns are "
             "linearly independent at every correlation below 1.",
-            "Smallest eigenvalue of the second moments of 1, X1, X2 and X1 X2 for normal features, at ρ = 0.9 and at ρ = 1.",
+            "Smallest eigenvalue of the second moments of 1, X1, X2 and X1 X2 for normal features, at ρ = 0.9 and at "
+            "ρ = 1.",
             {"smallest eigenvalue": least_eigenvalue(0.9), "at ρ = 1": least_eigenvalue(1.0)},
             holds_if(above("smallest eigenvalue", 1e-6)),
         ),
@@ -163,10 +164,12 @@ def _mean_claims() -> tuple[Claim, ...]:
         Claim(
             "mean-of-product",
             "Section 1.2",
-            "We can center X1, X2 such that E[X1]=0, E[X2]=0, which results in E[(X1−α)(X2−β)] = ρ + αβ. Thus, if we would "
+            "We can center X1, X2 such that E[X1]=0, E[X2]=0, which results in E[(X1−α)(X2−β)] = ρ + αβ. Thus, if we "
+            "would "
             "want the intercept a to represent E[Y], we must select α,β such that αβ = −ρ",
             "True for standardised features, as in the paper's figure; for other variances ρ must be the covariance.",
-            "Largest difference of E[(X1−α)(X2−β)] by numerical integration and ρ + αβ, over 100 random α, β at ρ = 0.6, for "
+            "Largest difference of E[(X1−α)(X2−β)] by numerical integration and ρ + αβ, over 100 random α, β at ρ = "
+            "0.6, for "
             "features of standard deviation 1, and of 2.",
             {"gap": moment_gap(0.6), "gap with s.d. 2": moment_gap(0.6, scale=2.0)},
             holds_if(below("gap", 1e-6), below("gap with s.d. 2", 1e-6)),
@@ -179,7 +182,8 @@ def _mean_claims() -> tuple[Claim, ...]:
             "This selection process has a degree of freedom … different choices of α, β lead to very different "
             "conclusions about the strengths of the main effects",
             "Four choices with αβ = −ρ give X1 a main effect between nothing and twice its coefficient.",
-            "Largest and smallest strength of X1 among the paper's four choices, at ρ = 0.6. A factor of 2 counts as very "
+            "Largest and smallest strength of X1 among the paper's four choices, at ρ = 0.6. A factor of 2 counts as "
+            "very "
             "different.",
             {
                 "largest": max(strengths),
@@ -187,7 +191,7 @@ def _mean_claims() -> tuple[Claim, ...]:
                 "smallest / largest": min(strengths) / max(strengths),
             },
             holds_if(below("smallest / largest", 0.5), partly=(below("smallest / largest", 1 - 1e-9),)),
-            found=f"At ρ = 0.6: {_strengths(0.6)}. The figure's caption measures b + dβ, which has a sign; ours is |b + dβ|.",
+            found=f"At ρ = 0.6: {_strengths(0.6)}. The caption measures b + dβ, which has a sign; ours is |b + dβ|.",
         ),
     )
 

@@ -6,30 +6,34 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from studies.common import Section, markdown_table, number, paragraphs
-from studies.judging import VERDICTS, Claim
+from studies.common import Section, markdown_table, number, paragraphs, percent
+from studies.judging import VERDICTS, Claim, Rule
 
 INTRO = """# The paper, reproduced and checked
 
 Lengerich, Tan, Chang, Hooker and Caruana, "Purifying Interaction Effects with the Functional ANOVA: An Efficient
-Algorithm for Recovering Identifiable Additive Models" (AISTATS 2020, arXiv 1911.04974), called *the paper*. `make paper`
-computes its figures, tables, theorems and claims again with treeanova, judges them, and writes this page.
+Algorithm for Recovering Identifiable Additive Models" (AISTATS 2020, arXiv 1911.04974), called *the paper*. `make
+paper` computes its figures, tables, theorems and claims again with treeanova, judges them, and writes this page.
 [paper-details.md](paper-details.md) has the figures, the paper's words, the rules and the numbers."""
 
 RULES = """## How claims are judged
 
-Each claim is judged twice. *As printed*: the sentence, formula or algorithm by the letter. *As meant*: the reading that
-its context shows or that repairs a misprint; the details name that reading wherever it differs. What the paper reports of
-its own runs is read with the slice mean divided by the slice's mass in both columns, because its figures show that.
+Each claim is judged twice. *As printed*: the sentence, formula or algorithm by the letter. *As meant*: the reading
+that its context shows or that repairs a misprint; the details name that reading wherever it differs. What the paper
+reports of its own runs is read with the slice mean divided by the slice's mass in both columns, because its figures
+show that.
 
-- **holds**: the numbers meet every bound of the rule. **in part**: they meet the weaker bounds that the rule states, which
-  the sentence names. **does not hold**: they do not.
-- **undecided**: what would decide is lacking (MIMIC-III, other papers' figures), or the difference is smaller than its error.
-  A null result is undecided unless a margin of equivalence was stated before.
-- Where the best of several is shown, all of them are counted, or intervals are widened by their number (Bonferroni).
-- The rule that decides is the text that the details print: both come from one object. Its limits are ours, not the paper's,
-  and most were chosen before the numbers were seen, but not registered. Where a verdict hangs on a limit, the details give
-  the value at which it flips."""
+- **holds**: the numbers meet every bound of the rule. **in part**: they meet the weaker bounds that the rule
+  states, which the sentence names. **does not hold**: they do not.
+- **undecided**: what would decide is lacking (MIMIC-III, other papers' figures), or the difference is smaller than
+  its error. A null result is undecided unless a margin of equivalence was stated before.
+- **in part** as printed and **holds** as meant often go together: true under a condition that the paper does not
+  state.
+- Where the best of several is shown, all of them are counted, or intervals are widened by their number
+  (Bonferroni).
+- The rule that decides is the text that the details print: both come from one object. Its limits are ours, not the
+  paper's, and most were chosen before the numbers were seen, but not registered. Where a verdict hangs on a limit,
+  the details give the value at which it flips."""
 
 WORDS = (
     (
@@ -43,13 +47,19 @@ WORDS = (
     ("uniform, empirical", "the paper's: equal weight per bin; share of the rows in a cell"),
     (
         "half-half, counts + 1",
-        "two readings of the paper's Laplace: the mean of the uniform and the empirical density; or one added to the "
-        "number of rows in each cell of a term",
+        (
+            "two readings of the paper's Laplace: the mean of the uniform and the empirical density; or one added to "
+            "the "
+            "number of rows in each cell of a term"
+        ),
     ),
     (
         "auto",
-        "treeanova's default, not the paper's: for each pair the estimate of highest leave-one-out likelihood, with "
-        "the marginals of the rows",
+        (
+            "treeanova's default, not the paper's: for each pair the estimate of highest leave-one-out likelihood, "
+            "with "
+            "the marginals of the rows"
+        ),
     ),
     ("XGB, XGB2", "XGBoost with trees of depth 1 and 2"),
     ("GAM, GA2M", "InterpretML's EBM without and with pairs"),
@@ -86,8 +96,10 @@ NOT_JUDGED = (
     (
         "7.2",
         "Wright et al. (2016) came to a “pessimistic conclusion” about forests",
-        "about another paper (doi 10.1186/s12859-016-0995-8), whose abstract says half of it: forests capture "
-        "interactions in general, but importance measures do not show them as such",
+        (
+            "about another paper (doi 10.1186/s12859-016-0995-8), whose abstract says half of it: forests capture "
+            "interactions in general, but importance measures do not show them as such"
+        ),
     ),
     ("8", "frees designers to separate estimation from purification", "advice; GA2M and XGB2 above show both ways"),
 )
@@ -133,29 +145,61 @@ def findings(numbers: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def _points(of: Callable[..., str]) -> list[str]:
+    left = percent(float(of("printed-step", "left after a sweep", 6)), 0)
+    stay = percent(float(of("ocean-origin", "share in the ocean", 6)), 0)
     return [
-        "**The idea is right.** One function has many additive forms (Figures 1 and 2); the pure one is unique where w is "
-        "not degenerate, and Algorithm 2 finds it. Figures 1, 2, 7 and 8 and all tables are reproduced, up to four signs "
-        "of ⊕ in Table 2 and the factor of ⊕ in Section 1.1.",
-        "**The algorithm needs two repairs.** The printed m is the sum of a slice, not its mean: after a sweep "
-        f"{100 * float(of('printed-step', 'left after a sweep', 6)):.0f} % of the mass of a 100 × 100 table is left. And "
-        "the printed loop ends only when every mean is exactly zero, which it does not reach.",
-        "**Theorem 2 and its proof are wrong.** Mass falls by κ = σ₂² … see the derivation in the details: by the squared "
-        "maximal correlation per sweep, not by one half per pass. Weights [[1, δ], [δ, 1]] with δ = 0.001 take "
-        f"{of('theorem-2', 'passes at δ = 0.001')} passes where 33 are promised. Theorem 1 and both corollaries hold as "
-        "meant; as printed Theorem 1 inherits the wrong m, and Corollary 2.1 forgets to permute w.",
-        "**Minimum variance holds term by term only.** Each pure interaction has the least variance that its own lower "
-        "terms allow; the sum of the pairs has up to "
-        f"{of('least-variance', 'sum of the pairs')} times the least variance when three features are dependent. With two "
-        "correlated features no α and β of Eq. 3 give the pure form: its main effects are curved.",
-        "**“Laplace” is ambiguous,** and one of its readings is not a density. Which density is taken decides sizes, and "
-        "sometimes signs, of effects.",
-        "**Of the experiments, half of each story holds.** On COMPAS raw models contradict each other, but centring alone "
-        "removes that; purification under uniform or half-half weights adds contradictions. On California the largest cell "
-        "leaves the ocean under uniform weights and mostly stays under densities of the data; it does not come from the two "
-        f"cities, since it is there in {of('ocean-origin', 'share in the ocean', 2)} of the models trained without them "
-        "(1 is all). Section 6.3 could be checked on other data only. That main effects can be simplified without loss, or "
-        "with gain, is not shown by our data.",
+        (
+            "**The idea is right.** One function has many additive forms (Figures 1 and 2); the pure one is unique "
+            "where "
+            "w is "
+            "not degenerate, and Algorithm 2 finds it. Figures 1, 2, 7 and 8 and all tables are reproduced, up to four "
+            "signs "
+            "of ⊕ in Table 2 and the factor of ⊕ in Section 1.1."
+        ),
+        (
+            "**The algorithm needs two repairs.** The printed m is the sum of a slice, not its mean: after a sweep "
+            f"{left} of the mass of a 100 × 100 table is left. And the printed loop ends only when every mean is "
+            "exactly "
+            "zero, "
+            "which it does not reach."
+        ),
+        (
+            "**Theorem 2 and its proof are wrong.** Mass does not fall by one half per pass, but by κ, the maximal "
+            "correlation "
+            "of the two features (a sweep: κ² = σ₂²): weights [[1, δ], [δ, 1]] with δ = 0.001 take "
+            f"{of('theorem-2', 'passes at δ = 0.001')} passes where 33 are promised. Theorem 1 and both corollaries "
+            "hold "
+            "as "
+            "meant; as printed Theorem 1 inherits the wrong m, and Corollary 2.1 does not permute w."
+        ),
+        (
+            "**Minimum variance holds term by term only.** Each pure interaction has the least variance that its own "
+            "lower "
+            f"terms allow; the sum of the pairs has up to {of('least-variance', 'sum of the pairs')} times the least "
+            "variance "
+            "when three features are dependent. With two correlated features no α and β of Eq. 3 give the pure form, "
+            "whose "
+            "main effects are curved."
+        ),
+        (
+            "**“Laplace” is ambiguous,** and one of its readings is not a density. Which density is taken decides "
+            "sizes, "
+            "and "
+            "sometimes signs, of effects."
+        ),
+        (
+            "**Of the experiments, half of each story holds.** On COMPAS raw models contradict each other, but "
+            "centring "
+            "alone "
+            "removes that, and purification under uniform or half-half weights adds contradictions. On California the "
+            "largest "
+            "cell leaves the ocean under uniform weights and mostly stays under densities of the data; it does not "
+            "come "
+            "from the "
+            f"two cities, since {stay} of the models trained without them have it there too. Section 6.3 could be "
+            "checked on "
+            "other data only."
+        ),
     ]
 
 
@@ -207,7 +251,8 @@ def _flips(claim: Claim) -> str:
     """The limits that decide, each with the value beyond which the verdict becomes another one."""
     columns = ("",) if claim.rules[0] == claim.rules[1] else ("as printed ", "as meant ")
     flips = {
-        f"{column}“{other}” with a limit of {number(claim.numbers[bound.name])} instead of {bound.limit:g} for {bound.name}"
+        f"{column}“{other}” with a limit of {number(claim.numbers[bound.name])} instead of {bound.limit:g} for "
+        f"{bound.name}"
         for column, rule in zip(columns, claim.rules, strict=False)
         for bound, other in rule.flips(claim.numbers)
     }
@@ -228,12 +273,13 @@ def as_json(sections: Sequence[Section]) -> str:
             "printed": claim.verdicts[0],
             "meant": claim.verdicts[1],
             "numbers": {name: float(f"{x:.9g}") for name, x in claim.numbers.items()},
-            "rules": [
-                {"holds": rule.holds, "partly": rule.partly, "fails": rule.fails, "open": rule.open_because}
-                for rule in claim.rules
-            ],  # fmt: skip
+            "rules": [_rule_as_json(rule) for rule in claim.rules],
         }
         for section in sections
         for claim in section.claims
     }
     return json.dumps(content, indent=1) + "\n"
+
+
+def _rule_as_json(rule: Rule) -> dict[str, object]:
+    return {"holds": rule.holds, "partly": rule.partly, "fails": rule.fails, "open": rule.open_because}

@@ -174,7 +174,8 @@ def _lemma_claims(n_draws: int) -> tuple[Claim, ...]:
             "Σ_k (w_ik − ψ_i w_.k) c_k^{t−1})|",
             "Lemma 3 is an equality from t = 2 on, in which φ and ψ have no influence; at t = 1 it fails, because the "
             "row means are not zero yet.",
-            f"Largest relative difference of both sides at t ≥ 2 in {n_draws} draws (random w, T, φ and ψ), and the share of "
+            f"Largest relative difference of both sides at t ≥ 2 in {n_draws} draws (random w, T, φ and ψ), and the "
+            "share of "
             "the draws in which M^{t+1} exceeds the right side at t = 1.",
             {"difference, t ≥ 2": later, "exceeded, t = 1": first},
             holds_if(below("difference, t ≥ 2", 1e-9), equal("exceeded, t = 1", 0)),
@@ -185,7 +186,8 @@ def _lemma_claims(n_draws: int) -> tuple[Claim, ...]:
             "proof-theorem-1",
             "Supplement A.2",
             "M^{t+1} ≤ … = 0 (the proof of Theorem 1)",
-            "The proof of Theorem 1 is right, with means as the supplement defines them: with φ_j = 1/n every factor of the "
+            "The proof of Theorem 1 is right, with means as the supplement defines them: with φ_j = 1/n every factor "
+            "of the "
             "bound is zero; at t = 1, where Lemma 3 fails, the third line of the lemma's proof gives the same.",
             f"The bound at φ_j = 1/n for w equal along rows, and M² / M⁰ of a run ({n_draws} draws).",
             {"bound": bound, "after a sweep": second},
@@ -206,7 +208,8 @@ def _halving_claim(values: dict[str, list[float]], n_draws: int) -> Claim:
         "So the divergence from the fANOVA decomposition is cut in half each iteration",
         "The proof of Theorem 2 breaks at its fourth line, which would make the mass zero after one sweep for every "
         "w; what it ends with is a halving in two passes, and even that fails for strongly dependent features.",
-        f"For w ∝ [[1, δ], [δ, 1]], δ = {DELTA}: how many lines are smaller than the line before, the first of them, and "
+        f"For w ∝ [[1, δ], [δ, 1]], δ = {DELTA}: how many lines are smaller than the line before, the first of them, "
+        "and "
         "M^{t+1} / M^{t−1}, which is κ².",
         {
             "broken lines": len(broken_lines(near)),

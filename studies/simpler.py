@@ -22,16 +22,17 @@ PARTS = ("main effects", "all terms")
 MARGIN = 1.0  # percent of the gain over a constant: a loss of less is no loss
 LEVEL = 0.95  # one-sided, of all models together
 STAND_IN = "SUPPORT2 and California"
-_BODY = """The paper gives no details of its simplification. Here `fx.simplify` does it, the post-hoc regularization of
-treeanova: tables are divided into few cells, terms get strengths near 1, and needless terms go, all by rows that the model
-was not trained on. Half of the rows train the model, a quarter simplifies it, a quarter judges: log loss of SUPPORT2, mean
-squared error of California (8,000 districts). Two parts are simplified, each for itself: the pure main effects alone
-(`fx.select(order=1).simplify`, density auto), which are what the paper speaks of, and all terms. Gains are in percent of
-what the same part gains over a constant; positive is better. A simplification that needs held-out rows has seen a quarter
-of the rows more than the model, so that a small gain is no proof that simpler is better."""
-_CAPTION = """Section 7.3: change of the gain on judging rows by `fx.simplify`, in percent of the gain over a constant, with
-two standard errors; circles: main effects alone, squares: all terms. Within the grey band, 1 % to either side, we call the
-simpler model as good."""
+_BODY = """The paper gives no details of its simplification. Here `fx.simplify` does it, the post-hoc regularization
+of treeanova: tables are divided into few cells, terms get strengths near 1, and needless terms go, all by rows that
+the model was not trained on. Half of the rows train the model, a quarter simplifies it, a quarter judges: log loss
+of SUPPORT2, mean squared error of California (8,000 districts). Two parts are simplified, each for itself: the pure
+main effects alone (`fx.select(order=1).simplify`, density auto), which are what the paper speaks of, and all terms.
+Gains are in percent of what the same part gains over a constant; positive is better. A simplification that needs
+held-out rows has seen a quarter of the rows more than the model, so that a small gain is no proof that simpler is
+better."""
+_CAPTION = """Section 7.3: change of the gain on judging rows by `fx.simplify`, in percent of the gain over a
+constant, with two standard errors; circles: main effects alone, squares: all terms. Within the grey band, 1 % to
+either side, we call the simpler model as good."""
 
 
 class Case(NamedTuple):
@@ -148,7 +149,8 @@ def claims(cases: Mapping[str, Case]) -> tuple[Claim, ...]:
     found = "Ends: " + "; ".join(f"{name} {low:.2f} % to {high:.2f} %" for name, (low, high) in sides.items()) + "."
     found = found.replace("-", "−")
     interval = (
-        f"one-sided ends at {100 * (1 - LEVEL):.0f} % for the {len(cases)} models together (Bonferroni, Student's t) of the "
+        f"one-sided ends at {100 * (1 - LEVEL):.0f} % for the {len(cases)} models together (Bonferroni, Student's t) "
+        "of the "
         "gain of main effects alone"
     )
     return (
@@ -171,7 +173,7 @@ def claims(cases: Mapping[str, Case]) -> tuple[Claim, ...]:
             "Main effects with fewer values predict about as well, but our data do not show that the loss is below 1 % "
             "of the gain over a constant."
             if shares["equivalent"] <= 0.5
-            else "In most models main effects with fewer values predict as well, within 1 % of the gain over a constant.",
+            else "In most models main effects with fewer values predict as well, within 1 % of the gain.",
             f"Equivalent: share of the models whose lower end is above −{MARGIN:g} %, the margin stated before; worse: "
             f"share whose upper end is below it; {interval}. Share of the values of a main effect that are left.",
             shares,

@@ -49,22 +49,29 @@ DEPTHS = {"depth 2": 2, "full-grown": None}
 PREFERRED = 1.25  # ratio of recovered coefficients from which on one is preferred
 WIDE = 2.64  # standard errors: two-sided, six comparisons at 5 % together
 
-_DIFFERENCES = """**What differs from Wright et al. (2016).** Their Table 2 lists effects of 0.4 and 0.8, for the two
-interacting SNPs and for further SNPs with main effects only; minor allele frequencies of 0.2 and 0.4; 10 or 50 SNPs
-tried at a split; 100 repeats; up to 2,493 noise SNPs; and five importance measures of the forest (Gini, permutation,
-pairwise permutation, maximal subtrees, joint). We draw {n_rows} rows of {n_snps} SNPs, of which only two matter, a
-numeric outcome with noise {noise:g} times the s.d. of the interaction, {n_trees} trees, a third of the SNPs tried at a
-split, and {n_repeats} repeats, with coefficients as in Table 1 and allele frequencies of 0.2 and 0.4; and we measure the
-forest's pure SNP1 × SNP2 instead of an importance. Their Figures 3 and 4 are not reproduced. What matters most is the
-depth of the trees: full-grown ones recover five to seven times as much of the interaction, and prefer strong main
-effects only at the higher allele frequency."""
+_DIFFERENCES = """**What differs from Wright et al. (2016).** Their Table 2 lists effects of 0.4 and 0.8, for the
+two interacting SNPs and for further SNPs with main effects only; minor allele frequencies of 0.2 and 0.4; 10 or 50
+SNPs tried at a split; 100 repeats; up to 2,493 noise SNPs; and five importance measures of the forest (Gini,
+permutation, pairwise permutation, maximal subtrees, joint). We draw {n_rows} rows of {n_snps} SNPs, of which only
+two matter, a numeric outcome with noise {noise:g} times the s.d. of the interaction, {n_trees} trees, a third of
+the SNPs tried at a split, and {n_repeats} repeats, with coefficients as in Table 1 and allele frequencies of 0.2
+and 0.4; and we measure the forest's pure SNP1 × SNP2 instead of an importance. Their Figures 3 and 4 are not
+reproduced. What matters most is the depth of the trees: full-grown ones recover five to seven times as much of the
+interaction, and prefer strong main effects only at the higher allele frequency."""
 _CAPTIONS = (
-    "The paper's Figure 9: coefficients of the five generators, (a) before purification (Table 1), (b) after it (Table 2, "
-    "as printed); crosses are the interactions with the signs of footnote 1. Dashes are coefficients of zero.",
-    "Recovered coefficient of the pure SNP1 × SNP2 in forests of depth 2 (top) and of full-grown trees (bottom), over the "
-    "strength of the main effects: (a), (d) fair 0/1 SNPs, (b), (e) alleles with q = 2/5, (c), (f) with q = 1/5. The "
-    "redundant generator, whose interaction is −1, has its sign reversed, so that 1 is the truth for all but “no "
-    "interaction”, whose truth is 0. Bars: two standard errors. Both rows have scales of their own.",
+    (
+        "The paper's Figure 9: coefficients of the five generators, (a) before purification (Table 1), (b) after it "
+        "(Table 2, "
+        "as printed); crosses are the interactions with the signs of footnote 1. Dashes are coefficients of zero."
+    ),
+    (
+        "Recovered coefficient of the pure SNP1 × SNP2 in forests of depth 2 (top) and of full-grown trees (bottom), "
+        "over the "
+        "strength of the main effects: (a), (d) fair 0/1 SNPs, (b), (e) alleles with q = 2/5, (c), (f) with q = 1/5. "
+        "The "
+        "redundant generator, whose interaction is −1, has its sign reversed, so that 1 is the truth for all but “no "
+        "interaction”, whose truth is 0. Bars: two standard errors. Both rows have scales of their own."
+    ),
 )
 
 
@@ -95,7 +102,8 @@ def run(settings: Settings) -> Section:
         "projection of the forest on that product over fresh draws of the ten SNPs, which are independent.",
         settings.save(_figure(found), "forests", names[1], _CAPTIONS[1]),
         _forest_table(found),
-        f"**Without interaction in the data**, how often SNP1 × SNP2 is the strongest of 45 pairs ({n_firsts} forests of "
+        f"**Without interaction in the data**, how often SNP1 × SNP2 is the strongest of 45 pairs ({n_firsts} "
+        "forests of "
         "depth 2):",
         markdown_table(
             [(where, percent(raw, 0), percent(pure, 0)) for where, (pure, raw) in firsts.items()],
@@ -238,10 +246,12 @@ def _forest_claims(found: Results, firsts: Mapping[str, tuple[float, float]]) ->
             "Section 7.2",
             "in the case of interaction effects of equal strength, the random forest preferentially recovers "
             "interactions of variables with stronger main effects",
-            "In our simulation it depends on the depth of the trees and on the allele frequency: trees of depth 2 do so "
+            "In our simulation it depends on the depth of the trees and on the allele frequency: trees of depth 2 do "
+            "so "
             "for SNPs that count alleles, and no forest does for fair 0/1 SNPs.",
             "Recovered coefficient of the generators with the strongest main effects over that of those with the "
-            "weakest: ends of a 99.2 % interval (95 % for six comparisons together), by depth of trees and kind of SNP. "
+            "weakest: ends of a 99.2 % interval (95 % for six comparisons together), by depth of trees and kind of "
+            "SNP. "
             "A ratio of 1.25 counts as a preference.",
             {name: value[0] for name, value in gains.items()} | ends,
             undecided("Figures 3 and 4 of Wright et al. are not reproduced"),
@@ -259,7 +269,8 @@ def _forest_claims(found: Results, firsts: Mapping[str, tuple[float, float]]) ->
             "interactions can properly be understood only after purification",
             "Forests too must be purified: where the data have no interaction, the raw trees still show SNP1 × SNP2 as "
             "the strongest pair most of the time; purified, less often.",
-            "Without interaction in the data: how often SNP1 × SNP2 is the strongest of 45 pairs in the raw trees, over "
+            "Without interaction in the data: how often SNP1 × SNP2 is the strongest of 45 pairs in the raw trees, "
+            "over "
             "how often it is after purification. Twice as often counts.",
             ratios,
             holds_if(*(above(name, 2) for name in ratios), partly=tuple(above(name, 1) for name in ratios)),

@@ -15,12 +15,12 @@ from studies.judging import Claim, above, below, equal, holds_if
 from treeanova.core.arrays import Floats, Key
 
 SHAPE = (4, 3, 3)
-_DERIVATION = """**Why minimum variance holds term by term.** Let f_u be pure, and let g be any function of fewer of its
-features, that is a sum of functions of proper subsets of u. Purity means E[f_u g] = 0, so Var(f_u + g) = Var f_u + Var g:
-whatever lower terms are moved into f_u, its variance can only grow. For the sum of two pairs f_12 + f_13 the function that
-one may add is h(x1) + h(x2) + h(x3) as before, but f_12 is orthogonal to functions of x1 and of x2 only: for dependent
-features E[f_12 h(x3)] ≠ 0, so some h(x3) lowers the variance of the sum. For independent features f_12 is orthogonal to
-all functions of x3 too, and the sum has minimum variance."""
+_DERIVATION = """**Why minimum variance holds term by term.** Let f_u be pure, and let g be any function of fewer of
+its features, that is a sum of functions of proper subsets of u. Purity means E[f_u g] = 0, so Var(f_u + g) = Var
+f_u + Var g: whatever lower terms are moved into f_u, its variance can only grow. For the sum of two pairs f_12 +
+f_13 the function that one may add is h(x1) + h(x2) + h(x3) as before, but f_12 is orthogonal to functions of x1 and
+of x2 only: for dependent features E[f_12 h(x3)] ≠ 0, so some h(x3) lowers the variance of the sum. For independent
+features f_12 is orthogonal to all functions of x3 too, and the sum has minimum variance."""
 _CONSTANT = ()
 
 
@@ -267,7 +267,8 @@ def _sum_claims() -> tuple[Claim, ...]:
             "Section 3, Eq. 4",
             "F(X) = f₀ + Σ_i f_i(X_i) + Σ_{i≠j} f_ij(X_i, X_j) + …",
             "The sum over i ≠ j counts every pair twice; over i < j it is right.",
-            "Largest difference of F and the sum of its terms, pairs counted twice and once (random function, 36 cells).",
+            "Largest difference of F and the sum of its terms, pairs counted twice and once (random function, 36 "
+            "cells).",
             {
                 "gap, i ≠ j": float(np.abs(once + pairs - function).max()),
                 "gap, i < j": float(np.abs(once - function).max()),
@@ -312,8 +313,10 @@ def _unique_claim(n_draws: int) -> Claim:
         "Where every cell has mass, each function has exactly one pure decomposition. Orthogonal means that a term is "
         "orthogonal to terms of its own features, not to all others.",
         f"Number and rank of the pure functions of all sets of features side by side, against the {n_cells} cells, in "
-        f"{n_draws} random densities and with a support in two parts. (For continuous features Chastaing et al. ask that "
-        "the density is at least a positive multiple of the product of its marginals, which a correlated normal density "
+        f"{n_draws} random densities and with a support in two parts. (For continuous features Chastaing et al. ask "
+        "that "
+        "the density is at least a positive multiple of the product of its marginals, which a correlated normal "
+        "density "
         "is not; our check is for finitely many cells.)",
         numbers,
         holds_if(equal("functions", n_cells), equal("least rank", n_cells), above("smallest singular value", 1e-10)),
@@ -331,7 +334,8 @@ def _variance_claim(table: dict[str, list[Variances]]) -> Claim:
         "with minimum variance in higher-order functions",
         "The highest order and each single interaction have the least possible variance; the pairs together do not "
         "when three features are dependent.",
-        "Variance over the least one that any decomposition of the same function has, the largest ratio of all draws: of "
+        "Variance over the least one that any decomposition of the same function has, the largest ratio of all "
+        "draws: of "
         "the term of order 3, of a pair (its own main effects being free), of the sum of the pairs (all main effects "
         "being free), and of that sum for independent features.",
         worst | {"sum, independent": even},
@@ -352,8 +356,10 @@ def _condition_claims(n_draws: int) -> tuple[Claim, ...]:
             "these orthogonality conditions are equivalent to the integral conditions",
             "Both conditions select the same functions if v is a proper subset of u; with v = u, as printed, only zero "
             "would be left.",
-            "Dimensions of the spaces of pairs that meet the integral conditions, and the orthogonality conditions with "
-            f"v ⊆ u and with v ⊂ u; largest angle between the first and the last, over all sets and {n_draws} densities.",
+            "Dimensions of the spaces of pairs that meet the integral conditions, and the orthogonality conditions "
+            "with "
+            f"v ⊆ u and with v ⊂ u; largest angle between the first and the last, over all sets and {n_draws} "
+            "densities.",
             {
                 "integral": dimension,
                 "v ⊆ u less integral": empty - dimension,

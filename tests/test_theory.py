@@ -1,4 +1,4 @@
-"""The closed forms of docs/theory.md, by quadrature of the definitions: F = x1 x2 of normal features with correlation ρ."""
+"""The closed forms of docs/theory.md by quadrature of the definitions: F = x1 x2, normal features of correlation ρ."""
 
 from __future__ import annotations
 

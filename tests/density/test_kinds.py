@@ -388,4 +388,6 @@ def test_effect_coding_is_least_squares_on_codes_that_sum_to_zero():
     fx = decompose(fit(DecisionTreeRegressor(random_state=0), X, y), X, density="effect-coding")
     assert fx.intercept == pytest.approx(beta[0])
     np.testing.assert_allclose(fx.terms["x0"].values[:3], codes @ beta[1:3], atol=1e-12)  # then missing values
-    np.testing.assert_allclose(fx.terms["x0", "x1"].values[:3, :3], codes @ beta[5:].reshape(2, 2) @ codes.T, atol=1e-12)
+    np.testing.assert_allclose(
+        fx.terms["x0", "x1"].values[:3, :3], codes @ beta[5:].reshape(2, 2) @ codes.T, atol=1e-12
+    )
