@@ -12,12 +12,11 @@ import numpy as np
 import treeanova
 from studies.common import (
     WIDTH,
-    Claim,
     Section,
     Settings,
-    Verdict,
+    add_letters,
     diverging,
-    draw_empty,
+    hatch_empty,
     markdown_table,
     number,
     paragraphs,
@@ -25,6 +24,7 @@ from studies.common import (
     pyplot,
     read_data,
 )
+from studies.judging import Claim, above, below, equal, holds_if, undecided
 from studies.models import DENSITIES, PAPERS, pure_kinds
 from treeanova.core.arrays import Floats
 
@@ -36,6 +36,7 @@ METROS = {"Los Angeles": (34.05, -118.24), "San Francisco": (37.77, -122.42)}
 RADII = (50, 80, 120)  # km
 GRIDS = (10, 20, 40, 80, 160)
 _METRO_KM = 50.0
+_TOP = 2.5  # where colours end
 _OFFSHORE_KM = 10.0
 _DEGREE_KM = 111.2
 # The coast of California, latitude and longitude, to about 10 km.
@@ -56,6 +57,10 @@ _EMPTY = """A cell counts as **in the ocean** if its middle lies more than 10 km
 the cell has no district. Cells without districts have no weight in the data, or nearly none: purification under a
 density of the data takes main effects out of them, but what the model predicts there remains extrapolation. Read such
 a map only where there are districts."""
+_CAPTION = """The paper's Figure 5: the interaction of latitude and longitude of one model (500 trees), in 100,000
+dollars: (a) raw, (b) to (f) pure under five densities, (g) the districts. Cells without districts have thin hatches
+over their colour; the star is the largest cell of a map, with its value in the title. Colours end at ±2.5, beyond
+which the ends of the scale are used. Only uniform weights take the largest cell out of the ocean."""
 _RIVAL = """**Beyond the paper: InterpretML's `purify`** on the same table: the implementation that the paper names.
 Root mean square error relative to the pure interaction, by default and with `is_randomized=False` (version {version}).
 By default it visits slices in random order and stops when purity no longer improves, which comes too early where
@@ -127,7 +132,12 @@ def run(settings: Settings) -> Section:
     seeds = SEEDS[:1] if settings.quick else SEEDS
     sizes = SIZES[:2] if settings.quick else SIZES
     measured = measure(X, y, [(*size, seed) for size in sizes for seed in seeds])
-    link = settings.save(_figure(measured.shown, X, y), "california", "Figure 5: Latitude × Longitude, raw and pure")
+    link = settings.save(
+        _figure(measured.shown, X, y),
+        "california",
+        "Maps of latitude × longitude, raw and pure, and of the districts",
+        _CAPTION,
+    )
     body = paragraphs(
         _intro(len(X), measured),
         link,
@@ -379,36 +389,29 @@ def remaining(means: Floats) -> Floats:
 def _figure(shown: Mapping[str, Any], X: Any, y: Any) -> Any:
     """Raw and pure interaction on one scale, cells without districts hatched, and the map of the districts."""
     plt = pyplot()
-    fig, axes = plt.subplots(2, 4, figsize=(WIDTH * 1.15, 4.9), sharex=True, sharey=True)
+    fig, axes = plt.subplots(2, 4, figsize=(WIDTH * 1.15, 5.3), sharex=True, sharey=True)
     edges, empty = _edges(shown["raw"], X), _counts(shown["raw"], X) == 0
-    top = max(float(np.abs(fx.terms[PLACE].values[~empty]).max()) for fx in shown.values())
-    panels = [*axes[0, :3], *axes[1, :3]]
+    panels = [*axes[0], *axes[1, :2]]
     for ax, (name, fx) in zip(panels, shown.items(), strict=True):
         values = fx.terms[PLACE].values
-        mesh = ax.pcolormesh(edges[1], edges[0], values, cmap=diverging(), vmin=-top, vmax=top, rasterized=True)
-        draw_empty(ax, (edges[1], edges[0]), empty)
+        mesh = ax.pcolormesh(edges[1], edges[0], values, cmap=diverging(), vmin=-_TOP, vmax=_TOP, rasterized=True)
+        hatch_empty(ax, (edges[1], edges[0]), empty)
         best = summit(values, shown["raw"], X)
         star = ax.plot(best.longitude, best.latitude, "*", ms=11, mfc="#ffdd33", mec="black", clip_on=False, zorder=5)
-        ax.plot(_COAST[:, 1], _COAST[:, 0], color="black", lw=0.7)
-        ax.set_title(
-            ("raw" if name == "raw" else f"pure, {name}")
-            + f"\nlargest {best.value:.2f}: {best.place.replace('land without districts', 'empty land')}",
-            fontsize=8,
-        )
+        ax.plot(_COAST[:, 1], _COAST[:, 0], color="black", lw=0.9)
+        where = best.place.replace("land without districts", "empty land")
+        ax.set_title(f"{name}\n{best.value:.2f}, {where}")
+    _draw_map(axes[1, 2], X, y)
+    for ax in (*panels, axes[1, 2]):
+        ax.set(xticks=(-124, -120, -116), xlim=(edges[1][0], edges[1][-1]), ylim=(edges[0][0], edges[0][-1]))
         ax.grid(visible=False)
-    _draw_map(axes[0, 3], X, y)
-    for ax in (*axes[1, :3], axes[0, 3]):
-        ax.set_xlabel("longitude, °")
         ax.tick_params(labelbottom=True)
+    add_letters([*panels, axes[1, 2]])
+    for ax in axes[1, :3]:
+        ax.set_xlabel("longitude, °")
     for ax in axes[:, 0]:
         ax.set_ylabel("latitude, °")
     _draw_key(axes[1, 3], mesh, star[0])
-    fig.suptitle(
-        "Latitude × Longitude, 500 trees: only uniform weights take the largest cell out of the ocean",
-        x=0.01,
-        ha="left",
-        fontsize=9,
-    )
     return fig
 
 
@@ -416,12 +419,12 @@ def _draw_key(ax: Any, mesh: Any, star: Any) -> None:
     """What colours, stars, lines and hatches mean, in a panel of its own."""
     plt = pyplot()
     ax.axis("off")
-    hatch = plt.Rectangle((0, 0), 1, 1, facecolor="#d9d9d9", edgecolor="#b5b5b5", hatch="////", linewidth=0)
-    coast = plt.Line2D([], [], color="black", lw=0.7)
-    labels = ["largest of all cells", "no districts", "coast"]
+    hatch = plt.Rectangle((0, 0), 1, 1, facecolor="white", edgecolor="#777777", hatch="////", linewidth=0)
+    coast = plt.Line2D([], [], color="black", lw=0.9)
+    labels = ["largest cell", "no districts", "coast"]
     ax.legend([star, hatch, coast], labels, loc="upper left", fontsize=8, borderaxespad=0)
-    bar = ax.inset_axes((0.03, 0.32, 0.94, 0.06))
-    ax.figure.colorbar(mesh, cax=bar, orientation="horizontal", label="interaction,\n100,000 dollars")
+    bar = ax.inset_axes((0.06, 0.34, 0.88, 0.06))
+    ax.figure.colorbar(mesh, cax=bar, orientation="horizontal", label="interaction,\n100,000 dollars", extend="both")
 
 
 def _draw_map(ax: Any, X: Any, y: Any) -> None:
@@ -429,7 +432,7 @@ def _draw_map(ax: Any, X: Any, y: Any) -> None:
     box = {"facecolor": "white", "edgecolor": "none", "pad": 1, "alpha": 0.8}
     order = np.argsort(y.to_numpy())
     ax.scatter(X["Longitude"].iloc[order], X["Latitude"].iloc[order], c=y.iloc[order], s=2, lw=0, cmap="Greys", vmin=-1)
-    ax.set_title("the districts\ndarker: more expensive", fontsize=8)
+    ax.set_title("the districts\ndarker: dearer")
     for metro, (latitude, longitude) in METROS.items():
         text = (-124.3, latitude - (0.4 if metro == "Los Angeles" else 2.0))
         words = metro.replace(" ", "\n")
@@ -444,33 +447,30 @@ def claims(measured: Measured) -> tuple[Claim, ...]:
 
 
 def _ocean_claims(summits: Mapping[Any, Mapping[str, Summit]]) -> tuple[Claim, ...]:
-    n_models, before = len(summits), in_ocean(summits, "raw")
-    after = {name: in_ocean(summits, name) for name in DENSITIES}
-    papers = [after[name] for name in PAPERS]
-    gone: Verdict = "holds" if not any(papers) else "does not hold" if min(papers) == n_models else "in part"
-    listed = ", ".join(f"{n} ({name})" for name, n in after.items())
+    shares = {name: in_ocean(summits, name) / len(summits) for name in ("raw", *DENSITIES)}
     return (
         Claim(
             "ocean-before",
             "Section 6.2, Figure 5",
             "The unpurified effects indicate that the most expensive real estate lies in the Pacific Ocean",
-            "holds" if before == n_models else "in part" if before else "does not hold",
             "Before purification the largest cell of latitude × longitude lies in the ocean, in every model.",
-            "The largest cell of the raw interaction is in the ocean, in every model.",
-            f"In {before} of {n_models} models.",
-            {"models": n_models, "in ocean": before},
+            f"Share of our {len(summits)} models whose largest raw cell is in the ocean.",
+            {"raw": shares["raw"]},
+            holds_if(equal("raw", 1), partly=(above("raw", 0),)),
+            found=f"In {in_ocean(summits, 'raw')} of {len(summits)} models.",
         ),
         Claim(
             "ocean-after",
             "Section 6.2, Figure 5",
             "after purification this problem goes away",
-            gone,
             "Whether the largest cell leaves the ocean depends on the density, which the paper does not name: under "
             "uniform weights it does, under densities close to the data it mostly stays there.",
-            "The largest cell of the pure interaction is not in the ocean, in any model and under any of the paper's "
-            "densities (Laplace in both readings).",
-            f"Still in the ocean, of {n_models} models: {listed}.",
-            after,
+            f"Share of our {len(summits)} models whose largest pure cell is in the ocean, by density.",
+            shares,
+            holds_if(*(equal(name, 0) for name in PAPERS), partly=(equal("uniform", 0),)),
+            found="Still in the ocean: "
+            + ", ".join(f"{in_ocean(summits, name)} ({name})" for name in DENSITIES)
+            + f" of {len(summits)} models.",
         ),
     )
 
@@ -479,77 +479,64 @@ def _city_claims(measured: Measured) -> tuple[Claim, ...]:
     refits, n_refits = measured.refits.values(), len(measured.refits)
     stay = sum(refit.without.in_ocean for refit in refits)
     share = float(np.mean([refit.without.value / refit.whole.value for refit in refits]))
-    left = {city: abs(pure / raw) for city, (raw, pure) in measured.sorted_out.items()}
+    left = {f"left at {city}": abs(pure / raw) for city, (raw, pure) in measured.sorted_out.items()}
     others = remaining(measured.controls)
-    below = max(float((others < value).mean()) for value in left.values())
-    special: Verdict = (
-        "holds"
-        if max(left.values()) < 0.25 and below < 0.1
-        else "in part"
-        if max(left.values()) < 0.25
-        else "does not hold"
-    )
+    lower = float((others < max(left.values())).mean())
+    quarter = tuple(below(name, 0.25) for name in left)
     return (
         Claim(
             "ocean-origin",
             "Section 6.2",
             "we see that it arose from the influence of the Los Angeles and San Francisco metropolitan areas",
-            "does not hold" if stay > 0.9 * n_refits else "holds" if stay < 0.1 * n_refits else "in part",
             "Models trained without both metropolitan areas still have their largest raw cell in the ocean, nearly as "
             "high: the cities are not its origin.",
-            "Trained without the districts around both cities, at most 10 % of the models have the largest raw cell "
-            f"in the ocean (radii of {', '.join(str(r) for r in RADII)} km, all sizes and seeds).",
-            f"It stays in the ocean in {stay} of {n_refits} models, with {percent(share, 0)} of its value on average.",
-            {"refits": n_refits, "in ocean": stay, "share of value": share},
+            "Share of the models trained without the districts around both cities whose largest raw cell is in the "
+            f"ocean (radii of {', '.join(str(r) for r in RADII)} km, all sizes and seeds), and what is left of its "
+            "value.",
+            {"share in the ocean": stay / n_refits, "share of its value": share},
+            holds_if(below("share in the ocean", 0.1), partly=(below("share in the ocean", 0.9),)),
+            found=f"It stays in the ocean in {stay} of {n_refits} models.",
         ),
         Claim(
             "metros-sorted",
             "Figure 5, caption",
             "Purification sorts out the influence from the Los Angeles and the San Francisco metro areas",
-            special,
             "The mean interaction around both cities nearly vanishes; but it shrinks everywhere, and around some "
             "other places even further, so that this says little about the cities.",
-            f"The mean interaction within {_METRO_KM:g} km of each city falls below a quarter, and further than "
-            "around 90 % of the other places.",
-            ", ".join(f"{city}: {percent(value, 0)} left" for city, value in left.items())
-            + f"; elsewhere {percent(float(np.median(others)), 0)} in the median. {percent(below, 0)} of the other "
-            "places have less left than the city that keeps more.",
-            left | {"share of places below": below},
+            f"Share of the mean interaction within {_METRO_KM:g} km of each city that purification (auto) leaves, and "
+            "the share of the other places of which less is left than of the city that keeps more.",
+            left | {"others below": lower, "median elsewhere": float(np.median(others))},
+            holds_if(*quarter, below("others below", 0.1), partly=quarter),
         ),
     )
 
 
 def _hooker_claims(grids: Mapping[str, tuple[int, float, float]]) -> tuple[Claim, ...]:
-    own = grids["the model's own"]
     regular = {name: grid for name, grid in grids.items() if name != "the model's own"}
-    best = max(regular, key=lambda name: regular[name][2])
-    beaten = [name for name, (_, _, likelihood) in regular.items() if own[2] > likelihood]
-    verdict: Verdict = "holds" if len(beaten) == len(regular) else "in part" if beaten else "does not hold"
+    own = grids["the model's own"][2]
+    ahead = {f"ahead of {name}": own - grid[2] for name, grid in regular.items()}
     return (
         Claim(
             "like-hooker",
             "Section 6.2",
             "This result is similar to the fANOVA decomposition in Hooker (2007) (see Fig.5 within)",
-            "could not be tested",
             "We do not have Hooker's figure. The same model purified on regular grids, which is Hooker's way, "
             "resembles ours the more, the finer the grid.",
-            "Hooker's figure would have to be compared with ours.",
-            "Correlation of the interaction on a grid with that on the model's own bins: "
-            + ", ".join(f"{r:.2f} ({name})" for name, (_, r, _) in regular.items())
-            + ".",
-            {"finest": list(regular.values())[-1][1], "coarsest": next(iter(regular.values()))[1]},
+            "Correlation of the interaction on a grid with that on the model's own bins.",
+            {name: r for name, (_, r, _) in regular.items()},
+            undecided("Hooker's figure would have to be compared with ours"),
         ),
         Claim(
             "refined-density",
             "Section 6.2",
             "leading to more refined density estimation than the grid used in Hooker (2007)",
-            verdict,
-            "The model's own bins give a better density than coarse grids; but a regular grid with as many cells "
-            "predicts better where districts lie.",
-            "A density that is constant on the model's bins (counts + 1) has a higher held-out log-likelihood than on "
-            f"any regular grid of {GRIDS[0]} to {GRIDS[-1]} bins a side (Hooker's own grid is not stated).",
-            f"{own[0]:,} cells, log-likelihood {number(own[2])} per district; it beats {', '.join(beaten) or 'none'}. "
-            f"The best grid, {best}, has {regular[best][0]:,} cells and {number(regular[best][2])}.",
-            {"own": own[2], "best grid": regular[best][2], "beaten": len(beaten)},
+            "Hooker's grid is not stated. The model's own bins give a better density than coarse regular grids, and a "
+            "worse one than a regular grid with as many cells.",
+            "Held-out log-likelihood per district of a density that is constant on the model's bins (counts + 1), less "
+            "that of regular grids.",
+            ahead,
+            undecided("Hooker's grid is not known"),
+            holds_if(*(above(name, 0) for name in ahead), partly=(above(next(iter(ahead)), 0),)),
+            "any regular grid of 10 to 160 bins a side",
         ),
     )

@@ -1,20 +1,18 @@
-"""What the studies share: settings, claims and sections, tables in markdown, data and the look of figures."""
+"""What the studies share: settings and sections, tables in markdown, data and the look of figures."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
+from studies.judging import Claim
 from treeanova import views as look
-
-Verdict = Literal["holds", "in part", "does not hold", "could not be tested"]
-VERDICTS: tuple[Verdict, ...] = ("holds", "in part", "does not hold", "could not be tested")
 
 WIDTH = 6.8  # inches; two columns of print, or a column of a web page
 _DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
@@ -22,29 +20,6 @@ _DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
 
 class DataMissingError(Exception):
     """A file of data is not on this machine; the study that needs it is skipped."""
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One sentence of the paper, judged."""
-
-    key: str
-    """A short name of the claim, unique on the page."""
-    where: str
-    """Section, figure, table or theorem of the paper."""
-    quote: str
-    """The paper's own words."""
-    verdict: Verdict
-    conclusion: str
-    """What was found, in one plain sentence."""
-    criterion: str
-    """What was computed, and from which value on the verdict is "holds"."""
-    found: str
-    """The numbers."""
-    numbers: Mapping[str, float] = field(default_factory=dict)
-    """The numbers that decide, by name."""
-    stand_in: str = ""
-    """Data that stand in for the paper's; empty where they are the paper's own."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +41,11 @@ class Settings:
     link: str = "paper"
     """The same folder as the written page sees it."""
 
-    def save(self, fig: Any, name: str, caption: str) -> str:
-        """The markdown link of a matplotlib figure, saved as ``name.png`` and closed."""
+    def save(self, fig: Any, name: str, words: str, caption: str) -> str:
+        """A matplotlib figure saved as ``name.png`` and closed: its link in markdown, with `words`, and its caption.
+
+        The page numbers figures; ``@name`` stands for the number of one.
+        """
         import matplotlib.pyplot as plt  # noqa: PLC0415
 
         self.figures.mkdir(parents=True, exist_ok=True)
@@ -75,7 +53,13 @@ class Settings:
         fig.savefig(path)
         plt.close(fig)
         shrink(path)
-        return f"![{caption}]({self.link}/{name}.png)"
+        return f"![{words}]({self.link}/{name}.png)\n\n**Figure @{name}.** {caption}"
+
+
+def add_letters(axes: Iterable[Any]) -> None:
+    """Put (a), (b), … in front of the titles of panels."""
+    for letter, ax in zip("abcdefghijklmnopqr", axes, strict=False):
+        ax.set_title(f"({letter}) {ax.get_title(loc='left')}")
 
 
 def shrink(path: Path) -> None:
@@ -113,15 +97,11 @@ def draw_bars(ax: Any, places: Any, heights: Any, width: float, *, color: str, l
     ax.hlines([0.0] * len(zeros), [x - width / 2 for x in zeros], [x + width / 2 for x in zeros], color=color, lw=3)
 
 
-def draw_empty(ax: Any, edges: Sequence[Any], is_empty: Any) -> None:
-    """Grey and hatched where a map has no rows; `edges` are those of the horizontal, then of the vertical axis."""
-    from matplotlib.colors import ListedColormap  # noqa: PLC0415
-
-    cover = np.ma.masked_where(~is_empty, np.ones(is_empty.shape))
-    ax.pcolormesh(*edges, cover, cmap=ListedColormap([look.NO_DATA]), rasterized=True)
+def hatch_empty(ax: Any, edges: Sequence[Any], is_empty: Any) -> None:
+    """Thin hatches over the colours of cells without rows; `edges` are those of the horizontal, then vertical axis."""
     places = [np.concatenate([ends[:1], (ends[1:] + ends[:-1]) / 2, ends[-1:]]) for ends in edges]
     with _hatched():
-        ax.contourf(*places, np.pad(is_empty, 1, "edge") * 1.0, levels=[0.5, 1.5], colors="none", hatches=["/////"])
+        ax.contourf(*places, np.pad(is_empty, 1, "edge") * 1.0, levels=[0.5, 1.5], colors="none", hatches=["////"])
 
 
 @contextlib.contextmanager
@@ -129,7 +109,7 @@ def _hatched() -> Iterator[None]:
     """Thin grey hatches."""
     import matplotlib as mpl  # noqa: PLC0415
 
-    with mpl.rc_context({"hatch.color": "#b5b5b5", "hatch.linewidth": 0.5}):
+    with mpl.rc_context({"hatch.color": "#77777799", "hatch.linewidth": 0.3}):
         yield
 
 

@@ -30,6 +30,8 @@ BLACK, WHITE = ("race", "African-American"), ("race", "Caucasian")
 LARGE = 50  # rows; smaller levels are drawn, but not judged
 NEAR_ZERO = 0.02  # a value this close to zero has no sign
 MUCH = 0.25  # share of the levels, or of a size, from which on we speak of "many" or "significantly"
+NEARER = 0.5  # ratio of distances below which one is "much more consistent"
+NEAR = ("empirical", "counts + 1")  # the paper's densities that are close to the data
 STRONGER = 1.5  # ratio of strengths between densities from which on they vary "significantly"
 
 

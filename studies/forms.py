@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import treeanova
-from studies.common import WIDTH, Claim, Section, Settings, diverging, markdown_table, number, paragraphs, pyplot
+from studies.common import WIDTH, Section, Settings, diverging, markdown_table, number, paragraphs, pyplot
+from studies.judging import Claim, below, equal, holds_if
 from treeanova.core.arrays import Floats
 
 
@@ -43,6 +44,9 @@ FORMS = {
     "(c) XOR": _form(-0.25, [0, 0], [[0, 0.5], [0.5, 0]]),
     "(d) centred XOR": _form(0.0, [0, 0], [[-0.25, 0.25], [0.25, -0.25]]),
 }
+_CAPTION = """The paper's Figure 1, four forms of one function of two Booleans, and what they purify to with equal
+weights. Each panel: the intercept f0 at the bottom left, the main effect f1 of X1 above it, f2 of X2 to its right,
+the table f3 of both. (a) to (d) as the paper writes them; (e) to (h) the same, purified."""
 AND, OR = np.array([[0.0, 0], [0, 1]]), np.array([[0.0, 1], [1, 1]])
 FAIR = np.full((2, 2), 0.25)
 DEPENDENT = np.array([[0.4, 0.1], [0.2, 0.3]])
@@ -82,6 +86,37 @@ def reference_gap() -> float:
     return float(abs(fitted[0] - outcome[cells == 0].mean()))
 
 
+def library_coded(scores: Floats) -> Floats:
+    """The interaction of a table by the library's effect coding."""
+    effects = treeanova.model.Effects.from_tables({("a", "b"): scores})
+    return np.asarray(treeanova.decompose(effects, density="effect-coding").terms["a", "b"].values)
+
+
+def coded_intercept_gap(n_first: int, n_second: int) -> float:
+    """Distance of β₀ from the mean outcome: rows of two levels with outcomes 0 and 1, codes −1 and 1."""
+    code = np.repeat([-1.0, 1.0], [n_first, n_second])
+    outcome = (code > 0).astype(float)
+    fitted = np.linalg.lstsq(np.column_stack([np.ones(len(code)), code]), outcome, rcond=None)[0]
+    return float(abs(fitted[0] - outcome.mean()))
+
+
+def continuous_coding_gap() -> float:
+    """Boosted trees on two continuous features: the interaction by effect coding of its bins, and as purified."""
+    from xgboost import XGBRegressor  # noqa: PLC0415
+
+    X = np.random.default_rng(0).random((2_000, 2))
+    model = XGBRegressor(n_estimators=10, max_depth=2, n_jobs=1).fit(X, np.sin(6 * X[:, 0]) * X[:, 1])
+    fx = treeanova.decompose(model, X, density="effect-coding", feature_names=["a", "b"], n_jobs=1)
+    middles = []
+    for name in ("a", "b"):
+        ends = np.clip(fx.terms[name].axes[0].edges, 0, 1)
+        middles.append((ends[1:] + ends[:-1]) / 2)
+    rows = np.stack(np.meshgrid(*middles, indexing="ij"), axis=-1).reshape(-1, 2)
+    scores = model.predict(rows, output_margin=True).reshape([len(some) for some in middles]).astype(float)
+    found = fx.term_values(rows, ("a", "b")).reshape(scores.shape)
+    return float(np.abs(effect_coded(scores) - found).max())
+
+
 def run(settings: Settings) -> Section:
     """The study of Figure 1 and of effect coding."""
     fair = {name: purified(form, FAIR) for name, form in FORMS.items()}
@@ -89,7 +124,7 @@ def run(settings: Settings) -> Section:
     body = paragraphs(
         "Four additive models of two Booleans, as the paper writes them (top) and purified with equal weights "
         "(bottom): the intercept f0, the main effects f1 and f2, the interaction f3.",
-        settings.save(_figure(fair), "forms", "Figure 1 before and after purification"),
+        settings.save(_figure(fair), "forms", "Four forms of one function, before and after purification", _CAPTION),
         f"With weights P(0,0), P(0,1), P(1,0), P(1,1) = {', '.join(f'{w:g}' for w in DEPENDENT.ravel())} the same "
         "function has another pure form, the same for all four:",
         _skewed_table(skewed[0]),
@@ -101,85 +136,92 @@ def run(settings: Settings) -> Section:
 
 def claims(fair: dict[str, Form], skewed: list[Form]) -> tuple[Claim, ...]:
     """The claims of Sections 1.1 and 4.1, judged."""
-    return (*_figure_claims(fair, skewed), _formula_claim(), _sign_claim(), _xor_claim(skewed[0]), *_coding_claims())
+    return (*_figure_claims(fair, skewed), *_logic_claims(skewed[0]), *_coding_claims(), *_average_claims())
+
+
+EXACT = 1e-12  # rounding
 
 
 def _figure_claims(fair: dict[str, Form], skewed: list[Form]) -> tuple[Claim, ...]:
     canonical = FORMS["(d) centred XOR"]
     outputs = max(float(np.abs(form.output() - canonical.output()).max()) for form in FORMS.values())
-    to_d = max(form.gap(canonical) for form in fair.values())
-    among, elsewhere = max(form.gap(skewed[0]) for form in skewed), skewed[0].gap(canonical)
+    gaps = {
+        "gap": max(form.gap(canonical) for form in fair.values()),
+        "gap with other weights": max(form.gap(canonical) for form in skewed),
+        "gap among the four": max(form.gap(skewed[0]) for form in skewed),
+    }
     return (
         Claim(
             "same-function",
             "Figure 1",
             "all four models represent the same function and produce identical outputs",
-            "holds" if outputs < 1e-12 else "does not hold",
             "The four models give the same output for all four inputs.",
-            "Outputs differ by less than 1e−12.",
-            f"By at most {number(outputs)}.",
+            "Largest difference of two outputs.",
             {"gap": outputs},
+            holds_if(below("gap", EXACT)),
         ),
         Claim(
             "canonical-form",
             "Figure 1",
             "The fourth model (d) is the purified canonical form returned by our algorithm",
-            "holds" if to_d < 1e-12 else "does not hold",
             "All four purify to (d) with the uniform weights of Section 4.1; with other weights they agree on another "
             "form.",
-            "All entries of all four, purified with equal weights, are within 1e−12 of (d).",
-            f"Within {number(to_d)}. With the weights 0.4, 0.1, 0.2, 0.3 the four agree within {number(among)}, but "
-            f"on a form that differs from (d) by up to {number(elsewhere)}.",
-            {"gap": to_d, "among": among, "elsewhere": elsewhere},
+            "Largest difference of an entry to (d) after purification with equal weights, and with weights 0.4, 0.1, "
+            "0.2, "
+            "0.3; and among the four with these.",
+            gaps,
+            holds_if(below("gap", EXACT)),
         ),
     )
 
 
-def _formula_claim() -> Claim:
-    as_printed, unit = text_formula_gap(0.25), text_formula_gap(1.0)
-    return Claim(
-        "and-or-formulas",
-        "Section 1.1, footnote 1",
-        "X1 ∧ X2 = −0.25(X1 ⊕ X2) + 0.5(X1−0.5) + 0.5(X2−0.5) + 0.25 … ⊕ represents the centered XOR depicted in Fig. "
-        "1d",
-        "in part" if unit < 1e-12 else "does not hold",
-        "The formulas of AND and OR are right for a XOR of ±1; with the ±0.25 of Figure 1d, to which the footnote "
-        "refers, they are not.",
-        "Both formulas give AND and OR at all four inputs, with ⊕ as in Figure 1d.",
-        f"With ±0.25 they miss by up to {number(as_printed)}, with ±1 by {number(unit)}.",
-        {"as printed": as_printed, "unit": unit},
-    )
-
-
-def _sign_claim() -> Claim:
+def _logic_claims(skewed: Form) -> tuple[Claim, ...]:
     first, second = (treeanova.purify(table, FAIR).terms[0, 1] for table in (AND, OR))
-    apart, opposite = float(np.abs(first - second).max()), float(np.abs(first + second).max())
-    return Claim(
-        "and-is-or",
-        "Section 1.1",
-        "the interaction effect of AND is identical to the interaction effect of OR",
-        "holds" if apart < 1e-12 else "in part",
-        "The interactions of AND and OR have the same size but opposite signs: they are not identical.",
-        "The pure interactions of AND and OR (equal weights) are equal at all four inputs.",
-        f"At (1,1) it is {number(first[1, 1])} for AND and {number(second[1, 1])} for OR; their sum is "
-        f"{number(opposite)} everywhere. (Figure 1a is therefore −AND plus main effects.)",
-        {"apart": apart, "sum": opposite},
-    )
-
-
-def _xor_claim(skewed: Form) -> Claim:
-    sizes = np.abs(skewed.table)
-    ratio = float(sizes.max() / sizes.min())
-    return Claim(
-        "always-xor",
-        "Section 1.1",
-        "additive models with interaction effects can always be purified to a weighted XOR interaction",
-        "holds" if ratio < 1 + 1e-12 else "in part",
-        "Two Booleans purify to a weighted XOR if all four inputs are equally likely; with other weights the "
-        "interaction has the signs of XOR, but not its equal sizes.",
-        "The pure interaction is a multiple of XOR: all four sizes are equal, whatever the weights.",
-        f"With the weights 0.4, 0.1, 0.2, 0.3 the largest is {ratio:.1f} times the smallest.",
-        {"ratio": ratio},
+    sizes, signs = np.abs(skewed.table), np.sign(skewed.table)
+    xor = np.sign(FORMS["(d) centred XOR"].table)
+    same = float(min((signs == xor).mean(), 1) if signs[0, 0] == xor[0, 0] else (signs == -xor).mean())
+    return (
+        Claim(
+            "and-or-formulas",
+            "Section 1.1, footnote 1",
+            "X1 ∧ X2 = −0.25(X1 ⊕ X2) + 0.5(X1−0.5) + 0.5(X2−0.5) + 0.25 … ⊕ represents the centered XOR depicted in "
+            "Fig. "
+            "1d",
+            "The formulas of AND and OR are right for a XOR of ±1; with the ±0.25 of Figure 1d, to which the footnote "
+            "refers, they are not.",
+            "Largest error of both formulas at the four inputs, with ⊕ of ±0.25 and of ±1.",
+            {"error with ±0.25": text_formula_gap(0.25), "error with ±1": text_formula_gap(1.0)},
+            holds_if(below("error with ±0.25", EXACT)),
+            holds_if(below("error with ±1", EXACT)),
+            "⊕ of ±1",
+        ),
+        Claim(
+            "and-is-or",
+            "Section 1.1",
+            "the interaction effect of AND is identical to the interaction effect of OR",
+            "The interactions of AND and OR have the same size but opposite signs.",
+            "Largest difference of both pure interactions (equal weights), and largest absolute value of their sum.",
+            {"difference": float(np.abs(first - second).max()), "sum": float(np.abs(first + second).max())},
+            holds_if(below("difference", EXACT)),
+            holds_if(below("sum", EXACT)),
+            "identical up to the sign",
+            found=f"At (1,1) it is {number(first[1, 1])} for AND and {number(second[1, 1])} for OR. Figure 1a is "
+            "therefore −AND plus main effects.",
+        ),
+        Claim(
+            "always-xor",
+            "Section 1.1",
+            "additive models with interaction effects can always be purified to a weighted XOR interaction",
+            "Two Booleans purify to a multiple of XOR if all four inputs are equally likely; with other weights the "
+            "interaction has the signs of XOR, but not its equal sizes.",
+            "With the weights 0.4, 0.1, 0.2, 0.3: largest over smallest absolute value, and the share of the cells "
+            "with the "
+            "sign of XOR.",
+            {"largest / smallest": float(sizes.max() / sizes.min()), "signs of XOR": same},
+            holds_if(below("largest / smallest", 1 + EXACT)),
+            holds_if(equal("signs of XOR", 1)),
+            "XOR whose cells are weighted",
+        ),
     )
 
 
@@ -187,52 +229,83 @@ def _coding_claims() -> tuple[Claim, ...]:
     rng = np.random.default_rng(0)
     scores, weights = rng.normal(size=(4, 5)), rng.dirichlet(np.ones(20)).reshape(4, 5)
     coded = effect_coded(scores)
-    even = float(np.abs(treeanova.purify(scores, np.ones((4, 5))).terms[0, 1] - coded).max())
+    even = float(np.abs(library_coded(scores) - coded).max())
     uneven = float(np.abs(treeanova.purify(scores, weights).terms[0, 1] - coded).max())
     boolean = float(np.abs(effect_coded(FORMS["(a) AND"].output()) - FORMS["(d) centred XOR"].table).max())
-    reference = reference_gap()
     return (
         Claim(
             "coding-equivalent",
             "Section 4.1",
             "In the context of discrete features (e.g., Fig. 1), fANOVA is equivalent to effect coding",
-            "holds" if uneven < 1e-12 else "in part",
             "fANOVA of discrete features is equivalent to effect coding with uniform weights only, as the paper says "
             "at the end of the section.",
-            "The interaction by effect coding equals the pure one within 1e−12, whatever the weights (random 4 × 5 "
-            "table).",
-            f"With random weights they differ by up to {number(uneven)}.",
-            {"gap": uneven},
+            "Largest difference of the interaction by effect coding (least squares) and the pure one, for a random 4 "
+            "× 5 "
+            "table with random and with uniform weights.",
+            {"gap": uneven, "gap, uniform": even},
+            holds_if(below("gap", EXACT)),
+            holds_if(below("gap, uniform", EXACT)),
+            "uniform weights",
         ),
         Claim(
             "coding-uniform",
             "Section 4.1",
             "the use of effect coding exactly corresponds to the fANOVA representation under a uniform weight function",
-            "holds" if even < 1e-12 else "does not hold",
-            "Effect coding and purification with uniform weights give the same interaction.",
-            "Interactions by effect coding and by purification agree within 1e−12 (the same table).",
-            f"Within {number(even)}.",
+            'Effect coding by least squares and `density="effect-coding"` give the same interaction.',
+            "Largest difference of the two, for the same table.",
             {"gap": even},
+            holds_if(below("gap", EXACT)),
         ),
         Claim(
             "coding-boolean",
             "Section 4.1",
             "For two Boolean features this exactly produces the XOR representation of Fig. 1d",
-            "holds" if boolean < 1e-12 else "does not hold",
             "Effect coding of the function of Figure 1 gives its form (d).",
-            "The interaction by effect coding equals the table of (d) within 1e−12.",
-            f"Within {number(boolean)}.",
+            "Largest difference of the interaction by effect coding to the table of (d).",
             {"gap": boolean},
+            holds_if(below("gap", EXACT)),
         ),
         Claim(
             "coding-reference",
             "Section 4.1",
             "in which case β₀ becomes the predictor for examples with the reference value",
-            "holds" if reference < 1e-12 else "does not hold",
             "With reference coding the intercept is the mean outcome of the reference cell.",
-            "Least squares with an interaction on 500 rows of two Booleans: intercept within 1e−12 of that mean.",
-            f"Within {number(reference)}.",
-            {"gap": reference},
+            "Least squares with an interaction on 500 rows of two Booleans: distance of the intercept from that mean.",
+            {"gap": reference_gap()},
+            holds_if(below("gap", EXACT)),
+        ),
+    )
+
+
+def _average_claims() -> tuple[Claim, ...]:
+    return (
+        Claim(
+            "coding-average",
+            "Section 4.1, Eq. 8",
+            "An alternative “effect” coding seeks to ensure that β₀ represents the average outcome",
+            "β₀ of effect coding is the mean of the levels' means; it is the average outcome only if every level has "
+            "as "
+            "many rows.",
+            "Distance of β₀ from the mean outcome of the rows, for 90 rows of one level and 10 of the other "
+            "(outcomes 0 and "
+            "1), and from the mean of both levels.",
+            {"gap, rows": coded_intercept_gap(90, 10), "gap, levels": coded_intercept_gap(50, 50)},
+            holds_if(below("gap, rows", EXACT)),
+            holds_if(below("gap, levels", EXACT)),
+            "balanced levels",
+        ),
+        Claim(
+            "coding-continuous",
+            "Section 4.1",
+            "This exploits the power of tree-based models to partition continuous variables into discrete bins, "
+            "providing "
+            "a data-driven method of extending effect coding to continuous variables",
+            "On the bins of a trained model of two continuous features, effect coding by least squares and "
+            "purification "
+            "give the same terms.",
+            "Largest difference of the interaction (boosted trees of depth 2, uniform features).",
+            {"gap": continuous_coding_gap()},
+            holds_if(below("gap", 1e-5)),
         ),
     )
 
@@ -253,7 +326,7 @@ def _figure(fair: dict[str, Form]) -> Any:
     }
     for column, (name, form) in enumerate(FORMS.items()):
         _draw(axes[0, column], form, titles[name])
-        _draw(axes[1, column], fair[name], f"{name[:3]} purified")
+        _draw(axes[1, column], fair[name], f"({'efgh'[column]}) {name[:3]} purified")
     return fig
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import treeanova
 from studies.common import (
     WIDTH,
-    Claim,
     Section,
     Settings,
+    add_letters,
     markdown_table,
     number,
     paragraphs,
@@ -22,6 +22,7 @@ from studies.common import (
     read_data,
     signed,
 )
+from studies.judging import Claim, above, below, holds_if, undecided
 from studies.mimic import AGE_OF_THE_OLDEST, LABS, OLDEST_KNOWN_AGE, corrected_age
 from studies.models import (
     DENSITIES,
@@ -51,6 +52,12 @@ NEAR_50 = np.array([40.0, 60.0])
 SEEN, READ = 0.05, 0.1  # log-odds from which on a change is perceptible, and from which on it changes the reading
 SMALL, MUCH = 0.15, 0.25  # of a curve's s.d.
 STAND_IN = "SUPPORT2"
+ON_SUPPORT2 = "of such data, here SUPPORT2"
+LACKING = undecided("MIMIC-III needs credentials, which we do not have")
+CAPTION = """The paper's Figure 6 on SUPPORT2, change in log-odds of death: age (top) and BUN (bottom), in GAM and
+GA2M (left), in XGB and XGB2 (right). Strokes along the bottom are patients; diamonds at the right are the bin of
+missing values. (a) purification barely moves age in GA2M, except below 35 years; (b), (d) in XGB2 the curves appear
+only once purified; (c) the density decides the level of BUN in GA2M."""
 
 INTRO = """SUPPORT2 stands in for MIMIC-III: {n_rows:,} seriously ill adults, {deaths} died in hospital, {n_features}
 features, BUN missing for {missing} of them. XGB, XGB2, GAM and GA2M as for COMPAS, GA2M with {n_pairs} pairs. All
@@ -88,7 +95,7 @@ def run(settings: Settings) -> Section:
         INTRO.format(
             n_rows=len(X), deaths=percent(y.mean(), 0), n_features=X.shape[1], missing=missing, n_pairs=n_pairs
         ),
-        settings.save(_figure(found, X), "mortality", "Figure 6: risk curves of age and BUN"),
+        settings.save(_figure(found, X), "mortality", "Risk curves of age and BUN, raw and pure", CAPTION),
         FALLS.format(least=signed(max(falls)), most=signed(min(falls)), missing=missing),
         "**How far purification moves a curve** (raw to pure), in percent of the s.d. of the pure curve (auto), and "
         "in brackets the largest difference between the 1st and the 99th percentile in log-odds; the last column "
@@ -260,14 +267,13 @@ def _figure(found: Mapping[str, Kinds], X: Any) -> Any:
     """Curves of age (above) and BUN (below) in both families, with the rows along the bottom."""
     plt = pyplot()
     fig, axes = plt.subplots(2, 2, figsize=(WIDTH, 5.6), sharex="row", sharey="row")
-    seen = {"age": ("barely moves, except below 35", "appears only once purified"),
-            "bun": ("the density decides the level", "appears only once purified")}  # fmt: skip
     for row, (name, words) in zip(axes, CURVES.items(), strict=True):
-        for ax, (plain, paired), saying in zip(row, FAMILIES, seen[name], strict=True):
+        for ax, (plain, paired) in zip(row, FAMILIES, strict=True):
             _draw_curves(ax, name, found[plain], found[paired], X)
-            ax.set_title(f"{name.upper() if name == 'bun' else 'Age'} in {plain} and {paired}: {saying}", fontsize=8)
+            ax.set_title(f"{name.upper() if name == 'bun' else 'Age'} in {plain} and {paired}")
             ax.set_xlabel(words)
         row[0].set_ylabel("change in log-odds of death")
+    add_letters(axes.flat)
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4, columnspacing=1)
     return fig
 
@@ -344,145 +350,142 @@ def _range(moved: Mapping[str, Change], part: str) -> tuple[float, float]:
     return min(values), max(values)
 
 
-def _words(moved: Mapping[str, Change]) -> str:
-    """How far a curve moves, in a line."""
-    (least, most), (_, largest) = _range(moved, "relative"), _range(moved, "largest")
-    between = moved["between"]
-    return (
-        f"Purification moves the curve by {percent(least, 0)} to {percent(most, 0)} of its s.d. and by up to "
-        f"{largest:.2f} log-odds; two of the paper's densities differ by up to {percent(between.relative, 0)} and "
-        f"{between.largest:.2f}."
-    )
-
-
 def _numbers(moved: Mapping[str, Change]) -> dict[str, float]:
     return {
-        "least": _range(moved, "relative")[0],
-        "most": _range(moved, "relative")[1],
-        "largest": _range(moved, "largest")[1],
-        "between": moved["between"].relative,
-        "largest between": moved["between"].largest,
+        "least share": _range(moved, "relative")[0],
+        "most share": _range(moved, "relative")[1],
+        "least log-odds": _range(moved, "largest")[0],
+        "most log-odds": _range(moved, "largest")[1],
+        "share between densities": moved["between"].relative,
+        "log-odds between densities": moved["between"].largest,
     }
+
+
+_CURVE = (
+    "How far purification moves the curve of {}, in shares of its s.d. and in log-odds between the 1st and the 99th "
+    "percentile (the point where it moves most): least and most over the paper's densities, and the largest difference "
+    "between two of them."
+)
 
 
 def _age_claims(moved: Moved) -> tuple[Claim, ...]:
     where = "Section 6.3, Figure 6a"
-    calm, wild = moved["age", "GA2M"], moved["age", "XGB2"]
-    largest, most, between = _range(calm, "largest")[1], _range(calm, "relative")[1], calm["between"]
-    matters = _range(wild, "relative")[0] > MUCH
+    calm, wild = _numbers(moved["age", "GA2M"]), _numbers(moved["age", "XGB2"])
+    small = below("share between densities", SMALL)
+    moves = above("least share", MUCH)
     return (
         Claim(
             "age-imperceptible",
             where,
             "The upper left graph (the main effect of Age for GAM/GA2Ms) shows imperceptible change due to "
             "purification",
-            "holds" if largest < SEEN else "in part" if most < SMALL else "does not hold",
-            "For most patients purification does not visibly change the curve of age in GA2M; below 35 years it does."
-            if largest >= SEEN and most < SMALL
-            else "Purification does not visibly change the curve of age in GA2M."
-            if largest < SEEN
-            else "Purification visibly changes the curve of age in GA2M.",
-            f"The curve moves by less than {SEEN} log-odds anywhere between the 1st and the 99th percentile (in part: "
-            f"by less than {percent(SMALL, 0)} of its s.d. over the patients).",
-            _words(calm),
-            _numbers(calm),
-            STAND_IN,
+            "For most patients purification does not visibly change the curve of age in GA2M; below 35 years it does.",
+            _CURVE.format("age in GA2M"),
+            calm,
+            LACKING,
+            holds_if(below("most log-odds", SEEN), partly=(below("most share", SMALL),)),
+            ON_SUPPORT2,
+            stand_in=STAND_IN,
         ),
         Claim(
             "age-density",
             where,
             "the selection of distribution used for purification does not make a large difference in this case",
-            "holds"
-            if between.relative < SMALL and between.largest < READ
-            else "in part"
-            if between.relative < SMALL
-            else "does not hold",
             "The curves of age in GA2M under the paper's densities are close to each other.",
-            f"Two of the paper's densities differ by less than {percent(SMALL, 0)} of the curve's s.d. and by less "
-            f"than {READ} log-odds anywhere.",
-            _words(calm),
-            _numbers(calm),
-            STAND_IN,
+            _CURVE.format("age in GA2M"),
+            calm,
+            LACKING,
+            holds_if(small, below("log-odds between densities", READ), partly=(small,)),
+            ON_SUPPORT2,
+            stand_in=STAND_IN,
         ),
         Claim(
             "age-xgb2",
             where,
             "The XGB2 model is not designed to prioritize main effects over interaction effects, so purification "
             "makes non-negligible impact and the selection of a distribution can change model interpretation",
-            "holds" if matters and wild["between"].largest > READ else "in part" if matters else "does not hold",
             "In XGB2 nearly all of the effect of age is in pairs before purification; afterwards its size depends on "
             "the density.",
-            f"Under each of the paper's densities the curve moves by more than {percent(MUCH, 0)} of its s.d., and "
-            f"two of them differ by more than {READ} log-odds somewhere.",
-            _words(wild),
-            _numbers(wild),
-            STAND_IN,
+            _CURVE.format("age in XGB2"),
+            wild,
+            LACKING,
+            holds_if(moves, above("log-odds between densities", READ), partly=(moves,)),
+            ON_SUPPORT2,
+            stand_in=STAND_IN,
         ),
     )
 
 
 def _bun_claims(found: Mapping[str, Kinds], moved: Moved) -> tuple[Claim, ...]:
     where = "Section 6.3, Figure 6b"
-    bun, age = moved["bun", "GA2M"], moved["age", "GA2M"]
+    bun, age = _numbers(moved["bun", "GA2M"]), _numbers(moved["age", "GA2M"])
     fx = found["GA2M"]["auto"]
     counts = {name: n_pairs_with(fx, name) for (name,) in (key for key in fx.terms if len(key) == 1)}
     usual = float(np.median(list(counts.values())))
-    magnified = bun["between"].largest > age["between"].largest and bun["between"].relative > age["between"].relative
+    ratios = {
+        "BUN / age, log-odds": bun["log-odds between densities"] / max(age["log-odds between densities"], 1e-9),
+        "BUN / age, share": bun["share between densities"] / max(age["share between densities"], 1e-9),
+        "pairs / median": counts["bun"] / max(usual, 0.5),
+    }
     slopes = [near_50(found[model][density]) for model in PAIRED for density in PAPERS]
-    turns = min(slopes) < 0 < max(slopes)
-    elsewhere = bun["between"].largest
+    ends = {"lowest change": min(slopes), "highest change": max(slopes)}
+    larger = above("BUN / age, log-odds", 1), above("BUN / age, share", 1)
     return (
         Claim(
             "bun-magnified",
             where,
             "These differences are magnified for the variable blood urea nitrogen (BUN) which participates in a large "
             "number of interactions",
-            "holds" if magnified and counts["bun"] > 2 * usual else "in part" if magnified else "does not hold",
             "BUN takes part in more pairs of GA2M than most features, and the density matters more for it than for "
             "age.",
-            "Between the paper's densities the curve of BUN in GA2M differs by more than that of age, and BUN is in "
-            "more than twice as many pairs as the median feature.",
-            f"BUN: {counts['bun']} of {sum(counts.values()) // 2} pairs (median feature: {usual:g}); largest "
-            f"difference between densities {bun['between'].largest:.2f} log-odds, age {age['between'].largest:.2f}.",
-            {"pairs": counts["bun"], "median": usual, "bun": bun["between"].largest, "age": age["between"].largest},
-            STAND_IN,
+            "Largest difference of GA2M's curve between two of the paper's densities, BUN's over that of age; pairs "
+            "with "
+            f"BUN over the median of all features (BUN: {counts['bun']} of {sum(counts.values()) // 2} pairs, median "
+            f"{usual:g}).",
+            ratios,
+            LACKING,
+            holds_if(*larger, above("pairs / median", 2), partly=larger),
+            ON_SUPPORT2,
+            stand_in=STAND_IN,
         ),
         Claim(
             "bun-altered",
             where,
             "it is apparent that the interaction terms still capture some main effects because mass-moving "
             "significantly alters the main effect of this variable",
-            "holds"
-            if min(bun[density].largest for density in PAPERS) > READ
-            else "in part"
-            if _range(bun, "largest")[1] > READ
-            else "does not hold",
             "Even in GA2M purification moves the curve of BUN, under every density.",
-            f"The curve moves by more than {READ} log-odds somewhere, under each of the paper's densities.",
-            _words(bun),
-            _numbers(bun) | {"least largest": _range(bun, "largest")[0]},
-            STAND_IN,
+            _CURVE.format("BUN in GA2M"),
+            bun,
+            LACKING,
+            holds_if(above("least log-odds", READ), partly=(above("most log-odds", READ),)),
+            ON_SUPPORT2,
+            stand_in=STAND_IN,
         ),
         Claim(
             "bun-near-50",
             where,
             "the purified risk curves can produce different interpretations for different distributions (e.g., the "
             "curve of the risk graph at BUN near 50)",
-            "holds" if turns else "in part" if elsewhere > READ else "does not hold",
             "Densities change how far the risk falls, but not that it falls: towards 50 it does so under all of them.",
-            "From 40 to 60 the curve rises under one of the paper's densities and falls under another (in part: "
-            f"curves in GA2M differ by more than {READ} log-odds somewhere).",
-            f"From 40 to 60: {signed(min(slopes))} to {signed(max(slopes))} in both models; curves differ by up to "
-            f"{elsewhere:.2f} log-odds.",
-            {"least": min(slopes), "most": max(slopes), "elsewhere": elsewhere},
-            STAND_IN,
+            "Change of the curve of BUN from 40 to 60, in log-odds: the lowest and the highest over both models and "
+            "the "
+            "paper's densities; and the largest difference of GA2M's curves anywhere.",
+            ends | {"log-odds between densities": bun["log-odds between densities"]},
+            LACKING,
+            holds_if(
+                below("lowest change", 0),
+                above("highest change", 0),
+                partly=(above("log-odds between densities", READ),),
+            ),
+            ON_SUPPORT2 + "; rising under one density and falling under another",
+            stand_in=STAND_IN,
         ),
     )
 
 
 def _granularity_claim(found: Mapping[str, Kinds], X: Any) -> Claim:
     kinds = found["GA2M"]
-    rough = {state: roughness(kinds[state], "bun", X) for state in STATES}
+    rough = {f"roughness, {state}": roughness(kinds[state], "bun", X) for state in STATES}
     gap = max(
         float(np.abs(kinds[density].decision_function(X) - kinds["raw"].decision_function(X)).max())
         for density in DENSITIES
@@ -492,54 +495,55 @@ def _granularity_claim(found: Mapping[str, Kinds], X: Any) -> Claim:
         "Section 6.3",
         "Purification does not change the overall model, so any excessive granularity in the purified main effects "
         "must have been hiding in the interaction effects",
-        "holds" if gap < 1e-8 else "does not hold",
         "The model stays the same, and the pure curves are rougher than the raw ones; how rough depends on the "
-        "density: least under auto.",
-        "The sum of all terms differs by less than 1e−8 between raw and pure, at every patient and under every "
-        "density.",
-        f"By at most {number(gap)}. Roughness of BUN in GA2M: "
-        + ", ".join(f"{value:.2f} {state}" for state, value in rough.items())
-        + ".",
+        "density: "
+        "least under auto.",
+        "Largest difference of the sum of all terms between raw and pure, at any patient and under any density; and "
+        "the "
+        "roughness of BUN in GA2M.",
         {"gap": gap} | rough,
-        STAND_IN,
+        holds_if(below("gap", 1e-8)),
+        stand_in=STAND_IN,
     )
 
 
 def _variance_claims(measured: Measured) -> tuple[Claim, ...]:
-    halves = measured.halves
+    ratios = {f"pairs / main effects, {name}": pair / main for name, (main, pair) in measured.halves.items()}
     shares = {name: best_share(values) for name, values in measured.tests.items()}
-    better = [name for name, (share, gain, error) in shares.items() if share < 1 and gain > 2 * error]
-    listed = ", ".join(
-        f"{name} {percent(share, 0)} ({written(gain, error)})" for name, (share, gain, error) in shares.items()
-    )
+    ends = {
+        f"{end}, {name}": gain + sign * 2 * error
+        for name, (_, gain, error) in shares.items()
+        for end, sign in (("lower", -1), ("upper", 1))
+    }
+    lower = [above(f"lower, {name}", 0) for name in shares]
     return (
         Claim(
             "high-variance",
             "Section 6.3",
             "This leads us to believe that tree-based models tend to estimate high-variance interaction effects",
-            "holds" if all(pair < main / 2 for main, pair in halves.values()) else "in part",
             "Pairs learned from one half of the patients resemble those of the other half less than main effects do, "
-            "in XGB2 far less.",
-            "The correlation of the pure pairs between models of two halves is less than half of that of the main "
-            "effects, in both models.",
-            ", ".join(f"{name}: {main:.2f} main effects, {pair:.2f} pairs" for name, (main, pair) in halves.items())
-            + ".",
-            {f"{part} {name}": values[k] for name, values in halves.items() for k, part in enumerate(("main", "pair"))},
-            STAND_IN,
+            "in "
+            "XGB2 far less.",
+            "Correlation between models of two halves of the patients: that of the sum of all pure pairs over that of "
+            "the main effects.",
+            ratios,
+            holds_if(*(below(name, 0.5) for name in ratios), partly=tuple(below(name, 1) for name in ratios)),
+            stand_in=STAND_IN,
         ),
         Claim(
             "regularize",
             "Section 6.3",
             "regularizing these interaction effects could improve predictive accuracy",
-            "holds" if len(better) == len(shares) else "in part" if better else "could not be tested",
-            "No measurable gain from shrinking all pure pairs by one factor."
-            if not better
-            else "Shrinking the pure pairs helps measurably in some models.",
-            "Multiplying the pure pairs by 0, 25, 50 or 75 % lowers the log loss on held-out rows by more than two "
-            "standard errors, in every model.",
-            f"Best share, and its gain over 100 %: {listed}.",
-            {f"share {name}": share for name, (share, _, _) in shares.items()}
-            | {f"gain {name}": gain for name, (_, gain, _) in shares.items()},
-            STAND_IN,
+            "No gain that could be measured from shrinking all pure pairs by one factor.",
+            "Gain in log loss on held-out rows of the best of five shares (0, 25, 50, 75, 100 %) by which pure pairs "
+            "are "
+            "multiplied, over 100 %: ends of gain ± 2 standard errors. Taking the best of five favours a gain.",
+            ends,
+            holds_if(*lower, fails=tuple(below(f"upper, {name}", 0) for name in shares)),
+            found=", ".join(
+                f"{name} {percent(share, 0)} ({written(gain, error)})" for name, (share, gain, error) in shares.items()
+            )
+            + ".",
+            stand_in=STAND_IN,
         ),
     )

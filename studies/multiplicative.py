@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 import treeanova
-from studies.common import WIDTH, Claim, Section, Settings, markdown_table, number, paragraphs, percent, pyplot
+from studies.common import WIDTH, Section, Settings, add_letters, markdown_table, number, paragraphs, pyplot
+from studies.judging import Claim, above, below, equal, holds_if
 from treeanova import views as look
 from treeanova.core.arrays import Floats
 
@@ -19,6 +20,21 @@ SETTINGS: dict[str, Any] = {
     "α = −ρ, β = 1": lambda rho: (-rho, np.ones_like(rho)),
     "α = ρ, β = −1": lambda rho: (rho, -np.ones_like(rho)),
 }
+
+
+_CAPTION = """The paper's Figure 2. Share of the interaction (a) for independent features, (b) for ρ = 0.6, where
+the orange curve has all choices that centre the interaction; (c) along α = β for independent features; (d) strength
+|b + dβ| of X1's main effect for four choices with αβ = −ρ, for α = β = 0 and for the pure form (fANOVA)."""
+_DERIVATION = """**The pure form under correlation.** For standard normal features with correlation ρ, look for main
+effects a(x²−1) of X1 X2 and an interaction g = x1 x2 − ρ − a(x1²−1) − a(x2²−1). With E[X2 | X1] = ρ X1 and E[X2² −
+1 | X1] = ρ²(X1² − 1),
+
+E[g | X1] = ρ X1² − ρ − a(X1²−1) − aρ²(X1²−1) = (ρ − a(1+ρ²)) (X1²−1),
+
+which is zero for a = ρ/(1+ρ²) and for no other a. By symmetry E[g | X2] = 0, so g is pure. The x²−1 have variance
+2, and g is orthogonal to both, so that Var g = E[g X1 X2] = E[X1² X2²] − ρ² − 2a E[(X1²−1) X1 X2] = 1 + ρ² − 4aρ =
+(1−ρ²)²/(1+ρ²). The pure main effects of Y are therefore x + ρ/(1+ρ²)(x²−1): curved, which no α and β give, and the
+interaction has less variance than any of them allows:"""
 
 
 def form_variances(alpha: Any, beta: Any, rho: float) -> tuple[Any, Any, Any]:
@@ -44,11 +60,11 @@ def normal_weights(x: Floats, rho: float) -> Floats:
     return scaled
 
 
-def moment_gap(rho: float) -> float:
-    """The largest difference of E[(X1 − α)(X2 − β)] and ρ + αβ over 100 random α, β."""
+def moment_gap(rho: float, scale: float = 1.0) -> float:
+    """The largest difference of E[(X1 − α)(X2 − β)] and ρ + αβ over 100 random α, β; features of s.d. `scale`."""
     x = np.linspace(-6, 6, 161)
     weights = normal_weights(x, rho)
-    draws = np.random.default_rng(0).normal(size=(100, 2))
+    x, draws = scale * x, np.random.default_rng(0).normal(size=(100, 2))
     return float(max(abs((x - a) @ weights @ (x - b) - rho - a * b) for a, b in draws))
 
 
@@ -77,9 +93,8 @@ def run(settings: Settings) -> Section:
         "Y = X1 + X2 + X1 X2 with standard normal features, written as −αβ + (1+β) X1 + (1+α) X2 + (X1−α)(X2−β). "
         "Share of the interaction: its variance over the sum of the variances of the three terms. Strength of X1's "
         "main effect: its s.d., |1+β|.",
-        settings.save(_figure(), "multiplicative", "Figure 2: interpretations over α, β and ρ"),
-        "With correlated features fANOVA is none of these forms. The pure main effects are x + ρ/(1+ρ²)(x²−1), "
-        "curved, and the pure interaction has variance (1−ρ²)²/(1+ρ²), less than any choice of α and β can reach:",
+        settings.save(_figure(), "multiplicative", "Shares and strengths over α, β and ρ", _CAPTION),
+        _DERIVATION,
         _table(measured),
         f"Formulas and `purify` on a grid of 161 × 161 bins agree within {number(error)}.",
     )
@@ -97,63 +112,86 @@ def _table(measured: dict[float, tuple[float, float]]) -> str:
 
 def claims(measured: dict[float, tuple[float, float]]) -> tuple[Claim, ...]:
     """The claims of Section 1.2, judged."""
-    gap = prediction_gap()
-    shares = {point: float(interaction_share(point, point, 0.0)) for point in (0.0, 1.0, -1.0)}
+    shares = {f"share at {point:g}": float(interaction_share(point, point, 0.0)) for point in (0.0, 1.0, -1.0)}
     mains = form_variances(-1.0, -1.0, 0.0)[:2]
     return (
+        Claim(
+            "identifiable",
+            "Section 1.2, Eq. 2",
+            "this model is identifiable",
+            "The four coefficients of Eq. 2 are unique if no feature is a function of the other: their columns are "
+            "linearly independent at every correlation below 1.",
+            "Smallest eigenvalue of the second moments of 1, X1, X2 and X1 X2 for normal features, at ρ = 0.9 and at "
+            "ρ = 1.",
+            {"smallest eigenvalue": least_eigenvalue(0.9), "at ρ = 1": least_eigenvalue(1.0)},
+            holds_if(above("smallest eigenvalue", 1e-6)),
+        ),
         Claim(
             "equal-predictions",
             "Section 1.2, Eq. 3",
             "for any α and β, forms (2) and (3) make the same predictions",
-            "holds" if gap < 1e-12 else "does not hold",
             "The multiplicative model predicts the same for any α and β.",
-            "Predictions at 10,000 random α, β, X1, X2 differ by less than 1e−12.",
-            f"By at most {number(gap)}.",
-            {"gap": gap},
+            "Largest difference of predictions at 10,000 random α, β, X1, X2.",
+            {"gap": prediction_gap()},
+            holds_if(below("gap", 1e-12)),
         ),
         Claim(
             "strength-varies",
             "Figure 2a",
             "choice of α and β values changes the model's interpretation. In an extreme case, α=β=−1 makes the main "
             "effects disappear entirely",
-            "holds" if max(mains) == 0 and shares[-1.0] == 1 else "does not hold",
             "The interaction's share of the variance depends on α and β, and at α = β = −1 there are no main effects.",
-            "The share differs between α = β = 0 and 1, and both main effects have variance zero at −1.",
-            f"Share {percent(shares[0.0])} at α = β = 0, {percent(shares[1.0])} at 1, {percent(shares[-1.0])} at −1.",
-            {"at 0": shares[0.0], "at 1": shares[1.0], "at -1": shares[-1.0]},
+            "Share of the interaction at α = β = 0, 1 and −1, and the variance of the main effects at −1.",
+            shares | {"main effects at -1": float(max(mains))},
+            holds_if(
+                equal("main effects at -1", 0), equal("share at -1", 1), below("share at 1", shares["share at 0"])
+            ),
         ),
         *_mean_claims(),
         _least_claim(measured),
     )
 
 
+def least_eigenvalue(rho: float) -> float:
+    """Of the second moments of 1, X1, X2, X1 X2, standard normal with correlation ρ: E[(X1 X2)²] = 1 + 2ρ²."""
+    moments = np.array([[1, 0, 0, rho], [0, 1, rho, 0], [0, rho, 1, 0], [rho, 0, 0, 1 + 2 * rho**2]], dtype=float)
+    return float(np.linalg.eigvalsh(moments)[0])
+
+
 def _mean_claims() -> tuple[Claim, ...]:
-    gap = moment_gap(0.6)
     strengths = [abs(1 + float(choice(np.array(0.6))[1])) for choice in SETTINGS.values()]
     return (
         Claim(
             "mean-of-product",
             "Section 1.2",
-            "E[(X1−α)(X2−β)] = ρ + αβ. Thus, if we would want the intercept a to represent E[Y], we must select α,β "
-            "such that αβ = −ρ",
-            "holds" if gap < 1e-6 else "does not hold",
-            "E[(X1−α)(X2−β)] is ρ + αβ for standardised features, as in the paper's figure, so that only αβ = −ρ "
-            "makes the intercept E[Y].",
-            "E[(X1−α)(X2−β)] by numerical integration is within 1e−6 of ρ + αβ, for 100 random α, β at ρ = 0.6.",
-            f"Within {number(gap)}. (At α = β = 0 it is ρ, so the interaction is centred only without correlation; "
-            "with other variances ρ is the covariance.)",
-            {"gap": gap},
+            "We can center X1, X2 such that E[X1]=0, E[X2]=0, which results in E[(X1−α)(X2−β)] = ρ + αβ. Thus, if we "
+            "would "
+            "want the intercept a to represent E[Y], we must select α,β such that αβ = −ρ",
+            "True for standardised features, as in the paper's figure; for other variances ρ must be the covariance.",
+            "Largest difference of E[(X1−α)(X2−β)] by numerical integration and ρ + αβ, over 100 random α, β at ρ = "
+            "0.6, for "
+            "features of standard deviation 1, and of 2.",
+            {"gap": moment_gap(0.6), "gap with s.d. 2": moment_gap(0.6, scale=2.0)},
+            holds_if(below("gap", 1e-6), below("gap with s.d. 2", 1e-6)),
+            holds_if(below("gap", 1e-6)),
+            "standardised features",
         ),
         Claim(
             "free-choice",
             "Section 1.2, Figure 2b",
             "This selection process has a degree of freedom … different choices of α, β lead to very different "
             "conclusions about the strengths of the main effects",
-            "holds" if max(strengths) > 2 * min(strengths) else "in part",
             "Four choices with αβ = −ρ give X1 a main effect between nothing and twice its coefficient.",
-            "Among choices with αβ = −ρ the largest strength is more than twice the smallest.",
-            f"At ρ = 0.6: {_strengths(0.6)}.",
-            {"largest": max(strengths), "smallest": min(strengths)},
+            "Largest and smallest strength of X1 among the paper's four choices, at ρ = 0.6. A factor of 2 counts as "
+            "very "
+            "different.",
+            {
+                "largest": max(strengths),
+                "smallest": min(strengths),
+                "smallest / largest": min(strengths) / max(strengths),
+            },
+            holds_if(below("smallest / largest", 0.5), partly=(below("smallest / largest", 1 - 1e-9),)),
+            found=f"At ρ = 0.6: {_strengths(0.6)}. The caption measures b + dβ, which has a sign; ours is |b + dβ|.",
         ),
     )
 
@@ -161,22 +199,22 @@ def _mean_claims() -> tuple[Claim, ...]:
 def _least_claim(measured: dict[float, tuple[float, float]]) -> Claim:
     grid = np.linspace(-2, 2, 401)
     alpha, beta = np.meshgrid(grid, grid)
-    least = {rho: float(form_variances(alpha, beta, rho)[2].min()) for rho in (0.0, 0.6)}
-    independent, dependent = measured[0.0][1], measured[0.6][1]
-    same = abs(independent - least[0.0]) < 1e-3
+    gaps = {
+        f"gap at ρ = {rho:g}": abs(measured[rho][1] - float(form_variances(alpha, beta, rho)[2].min()))
+        for rho in (0.0, 0.6)
+    }
     return Claim(
         "implicit-choice",
         "Section 1.2",
         "the functional ANOVA decomposition, which implicitly sets α,β such that the variance of interaction terms is "
         "minimized",
-        "holds" if same and abs(dependent - least[0.6]) < 1e-3 else "in part" if same else "does not hold",
         "For independent features fANOVA is the choice of α and β with the least variance; for correlated ones no α "
-        "and β give it, because its main effects are curved and its interaction has less variance than any α and β "
-        "allow.",
-        "The variance of the pure interaction is the least over all α, β, within 1e−3.",
-        f"ρ = 0: {number(independent)} against {number(least[0.0])}; ρ = 0.6: {number(dependent)} against "
-        f"{number(least[0.6])}.",
-        {"pure 0": independent, "least 0": least[0.0], "pure 0.6": dependent, "least 0.6": least[0.6]},
+        "and β give it: its main effects are curved and its interaction has less variance than any α and β allow.",
+        "Variance of the pure interaction against the least one of all α and β: absolute difference.",
+        gaps,
+        holds_if(below("gap at ρ = 0", 1e-3), below("gap at ρ = 0.6", 1e-3)),
+        holds_if(below("gap at ρ = 0.6", 1e-3), partly=(below("gap at ρ = 0", 1e-3),)),
+        "a choice of the form (3), or at least of the least variance",
     )
 
 
@@ -194,6 +232,7 @@ def _figure() -> Any:
     bar.ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
     _share_line(axes[1, 0])
     _strength_lines(axes[1, 1])
+    add_letters(axes.flat)
     return fig
 
 
@@ -210,11 +249,7 @@ def _share_map(ax: Any, rho: float) -> Any:
     ax.annotate("fANOVA" if not rho else "least variance\nof these forms", (0, 0), (0.15, 0.15))
     ax.plot(-1, -1, "s", color="white", ms=5)
     ax.annotate("no main\neffects", (-1, -1), (-1.9, -1.8), color="white")
-    name = (
-        "correlated features, ρ = 0.6:\ncentring leaves a curve of choices"
-        if rho
-        else "independent features:\nα, β decide the share"
-    )
+    name = "ρ = 0.6: a curve of choices" if rho else "independent features"
     ax.set(xlabel="α", title=name, aspect="equal", xlim=(-2, 2), ylim=(-2, 2), xticks=range(-2, 3), yticks=range(-2, 3))
     ax.set_ylabel("β", rotation=0)
     return filled
@@ -226,9 +261,7 @@ def _share_line(ax: Any) -> None:
     for point, words in ((-1.0, "no main effects"), (0.0, "fANOVA")):
         ax.plot(point, 100 * interaction_share(point, point, 0.0), "o", ms=5, color="black")
         ax.annotate(words, (point, 100 * interaction_share(point, point, 0.0)), (8, 2), textcoords="offset points")
-    ax.set(
-        xlabel="α = β", ylabel="share of the interaction, %", ylim=(0, 108), title="Figure 2a: one function, any share"
-    )
+    ax.set(xlabel="α = β", ylabel="share of the interaction, %", ylim=(0, 108), title="one function, any share")
 
 
 def _strength_lines(ax: Any) -> None:
@@ -238,9 +271,7 @@ def _strength_lines(ax: Any) -> None:
     pure = np.sqrt(1 + 2 * (rho / (1 + rho**2)) ** 2)
     ax.plot(rho, pure, color="black", lw=2.2, label="fANOVA")
     ax.plot(rho, np.ones_like(rho), color="black", lw=1.1, ls="--", label="α = β = 0")
-    ax.set(
-        xlabel="correlation ρ", ylabel="s.d. of X1's main effect", xlim=(0, 1), title="Figure 2b: αβ = −ρ, any strength"
-    )
+    ax.set(xlabel="correlation ρ", ylabel="s.d. of X1's main effect", xlim=(0, 1), title="αβ = −ρ, any strength")
     ax.set(ylim=(-0.1, 3.3), yticks=(0, 0.5, 1, 1.5, 2))  # no line of the grid behind the legend
     options = {"frameon": True, "framealpha": 1, "edgecolor": "none"}
     ax.legend(ncols=2, loc="upper left", fontsize=7.5, columnspacing=1, handlelength=1.4, **options)

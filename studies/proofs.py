@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from studies.common import Claim, Section, Settings, markdown_table, number, paragraphs, percent
+from studies.common import Section, Settings, markdown_table, number, paragraphs, percent
+from studies.judging import Claim, below, equal, holds_if
 from studies.mass_moving import kappa_of, share_not_halved, traces
 from treeanova.core.arrays import Floats
 
@@ -171,24 +172,26 @@ def _lemma_claims(n_draws: int) -> tuple[Claim, ...]:
             "Supplement A.1, Lemma 3",
             "if iteration t set the column means to be zero, then M^{t+1} ≤ Σ_j min_φ |Σ_i (w_ij/w_i. − φ_j)(min_ψ "
             "Σ_k (w_ik − ψ_i w_.k) c_k^{t−1})|",
-            "holds" if later < 1e-9 and not first else "in part" if later < 1e-9 else "does not hold",
             "Lemma 3 is an equality from t = 2 on, in which φ and ψ have no influence; at t = 1 it fails, because the "
             "row means are not zero yet.",
-            "M^{t+1} exceeds the right side in no draw, at t = 1 as at later t (random w, T, φ and ψ).",
-            f"t ≥ 2: both sides agree within {number(later)} of M^{{t+1}} in {n_draws} draws; t = 1: M^{{t+1}} "
-            f"exceeds the right side in {percent(first, 0)} of the draws.",
-            {"from 2 on": later, "at 1": first},
+            f"Largest relative difference of both sides at t ≥ 2 in {n_draws} draws (random w, T, φ and ψ), and the "
+            "share of "
+            "the draws in which M^{t+1} exceeds the right side at t = 1.",
+            {"difference, t ≥ 2": later, "exceeded, t = 1": first},
+            holds_if(below("difference, t ≥ 2", 1e-9), equal("exceeded, t = 1", 0)),
+            holds_if(below("difference, t ≥ 2", 1e-9)),
+            "t ≥ 2, as the proof uses it",
         ),
         Claim(
             "proof-theorem-1",
             "Supplement A.2",
             "M^{t+1} ≤ … = 0 (the proof of Theorem 1)",
-            "holds" if bound < 1e-12 and second < 1e-12 else "does not hold",
-            "The proof of Theorem 1 is right: with φ_j = 1/n every factor of the bound is zero; at t = 1, where Lemma "
-            "3 fails, the third line of the lemma's proof gives the same.",
-            "For w equal along rows the bound at φ_j = 1/n is below 1e−12, and so is M² / M⁰ of a run.",
-            f"Bound {number(bound)}; M² / M⁰ {number(second)} ({n_draws} draws).",
+            "The proof of Theorem 1 is right, with means as the supplement defines them: with φ_j = 1/n every factor "
+            "of the "
+            "bound is zero; at t = 1, where Lemma 3 fails, the third line of the lemma's proof gives the same.",
+            f"The bound at φ_j = 1/n for w equal along rows, and M² / M⁰ of a run ({n_draws} draws).",
             {"bound": bound, "after a sweep": second},
+            holds_if(below("bound", 1e-12), below("after a sweep", 1e-12)),
         ),
     )
 
@@ -199,17 +202,22 @@ def _halving_claim(values: dict[str, list[float]], n_draws: int) -> Claim:
     own = [traces("random", size, 1, n_draws, 200) for size in (2, 25, 100)]
     later = [percent(share_not_halved(trace), 0) for trace in own]
     first = [percent(float((trace[:, 2] > trace[:, 0] / 2).mean()), 0) for trace in own]
-    line = broken_lines(near)[0]
     return Claim(
         "proof-theorem-2",
         "Supplement A.3",
         "So the divergence from the fANOVA decomposition is cut in half each iteration",
-        "does not hold",
         "The proof of Theorem 2 breaks at its fourth line, which would make the mass zero after one sweep for every "
         "w; what it ends with is a halving in two passes, and even that fails for strongly dependent features.",
-        "No line of the proof is smaller than the one before; M^{t+1} ≤ ½ M^{t−1} for every w.",
-        f"For w ∝ [[1, δ], [δ, 1]], δ = {DELTA}: line {line} is the first to be smaller than the line before, and "
-        f"M^{{t+1}} / M^{{t−1}} = {ratio:.3f}, which is κ² = {kappa**2:.3f}. Of the paper's own random draws (P = 2, "
-        f"25, 100), {', '.join(first)} break the halving at t = 1 and {', '.join(later)} at some t ≥ 2.",
-        {"ratio": ratio, "kappa squared": kappa**2, "first broken line": line},
+        f"For w ∝ [[1, δ], [δ, 1]], δ = {DELTA}: how many lines are smaller than the line before, the first of them, "
+        "and "
+        "M^{t+1} / M^{t−1}, which is κ².",
+        {
+            "broken lines": len(broken_lines(near)),
+            "first broken line": broken_lines(near)[0],
+            "ratio": ratio,
+            "κ²": kappa**2,
+        },
+        holds_if(equal("broken lines", 0), below("ratio", 0.5)),
+        found=f"Of the paper's own random draws (P = 2, 25, 100), {', '.join(first)} break the halving at t = 1 and "
+        f"{', '.join(later)} at some t ≥ 2.",
     )

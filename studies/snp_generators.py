@@ -100,32 +100,49 @@ def purify_gap() -> float:
     return float(max(gaps))
 
 
-class Recovered(NamedTuple):
-    """Over repeats: the interaction's coefficient in forests, and how often SNP1 × SNP2 is the strongest pair."""
+def recover(name: str, locus: Locus, n_repeats: int, max_depth: int | None, n_fresh: int = 4_000) -> Floats:
+    """The coefficient of (X1 − μ)(X2 − μ) in forests, over repeats: a projection over fresh draws of the ten SNPs.
 
-    coefficient: Floats
-    first: float
-    first_raw: float
+    SNPs are independent, so that this is the coefficient in the forest's pure SNP1 × SNP2.
+    """
+    found = []
+    for seed in range(n_repeats):
+        forest = _forest(seed, max_depth).fit(*_draws(name, locus, seed))
+        fresh = _snps(locus, np.random.default_rng((seed, 1)), n_fresh)
+        product = (fresh[:, :2] - float(locus.mean)).prod(axis=1)
+        predicted = forest.predict(fresh)
+        found.append((predicted - predicted.mean()) @ product / (product @ product))
+    return np.array(found)
 
 
-def recover(name: str, locus: Locus, n_repeats: int) -> Recovered:
-    """Random forests on draws of a generator, SNP1 and SNP2 among ten SNPs."""
-    found = [_fit(name, locus, seed) for seed in range(n_repeats)]
-    return Recovered(np.array([one[0] for one in found]), *(float(np.mean([one[k] for one in found])) for k in (1, 2)))
+def strongest(name: str, locus: Locus, n_repeats: int) -> tuple[float, float]:
+    """How often SNP1 × SNP2 is the strongest pair of forests of depth 2: purified, and in the raw trees."""
+    found = []
+    for seed in range(n_repeats):
+        X, y = _draws(name, locus, seed)
+        names = [f"SNP{k + 1}" for k in range(N_SNPS)]
+        fx = treeanova.decompose(_forest(seed, 2).fit(X, y), X, density="independent", feature_names=names)
+        found.append((_is_first(fx), _is_first(fx.raw)))
+    pure, raw = np.mean(found, axis=0)
+    return float(pure), float(raw)
 
 
-def _fit(name: str, locus: Locus, seed: int) -> tuple[float, bool, bool]:
+def _snps(locus: Locus, rng: np.random.Generator, n_rows: int) -> Floats:
+    p = np.array(locus.probabilities, dtype=float)
+    return rng.choice(len(p), p=p, size=(n_rows, N_SNPS)).astype(float)
+
+
+def _draws(name: str, locus: Locus, seed: int) -> tuple[Floats, Floats]:
+    rng = np.random.default_rng(seed)
+    X = _snps(locus, rng, N_ROWS)
+    signal = np.array(scores(name, locus), dtype=float)[X[:, 0].astype(int), X[:, 1].astype(int)]
+    return X, signal + NOISE * float(locus.variance) * rng.normal(size=N_ROWS)
+
+
+def _forest(seed: int, max_depth: int | None) -> Any:
     from sklearn.ensemble import RandomForestRegressor  # noqa: PLC0415
 
-    rng, p = np.random.default_rng(seed), np.array(locus.probabilities, dtype=float)
-    X = rng.choice(len(p), p=p, size=(N_ROWS, N_SNPS)).astype(float)
-    signal = np.array(scores(name, locus), dtype=float)[X[:, 0].astype(int), X[:, 1].astype(int)]
-    y = signal + NOISE * float(locus.variance) * rng.normal(size=N_ROWS)
-    forest = RandomForestRegressor(N_TREES, max_depth=2, max_features=1 / 3, random_state=seed).fit(X, y)
-    fx = treeanova.decompose(forest, X, density="independent", feature_names=[f"SNP{k + 1}" for k in range(N_SNPS)])
-    product = (X[:, 0] - X[:, 0].mean()) * (X[:, 1] - X[:, 1].mean())
-    pair = fx.term_values(X, ("SNP1", "SNP2")) if ("SNP1", "SNP2") in fx.terms else 0 * product
-    return float(pair @ product / (product @ product)), _is_first(fx), _is_first(fx.raw)
+    return RandomForestRegressor(N_TREES, max_depth=max_depth, max_features=1 / 3, random_state=seed)
 
 
 def _is_first(fx: Any) -> bool:

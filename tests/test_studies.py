@@ -29,7 +29,9 @@ from studies import (
     uniqueness,
 )
 from studies import snp_generators as snps
-from studies.__main__ import NAMES, main, page
+from studies.__main__ import NAMES, main
+from studies.judging import Claim, Rule, below, undecided
+from studies.page import details, page
 from tests.support.training import fit
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -242,18 +244,64 @@ def test_signed_numbers():
     assert [common.signed(value) for value in (0.256, -0.25)] == ["+0.26", "−0.25"]
 
 
-def claim(key, verdict, **changes):
-    return common.Claim(key, "Theorem 9", "quoted words", verdict, "A sentence.", "A criterion.", "Numbers.", **changes)
+def claim(key, value, **changes):
+    rule = Rule((below("gap", 1),), (below("gap", 2),))
+    return Claim(key, "Theorem 9", "quoted words", f"Sentence {key}.", "The gap.", {"gap": value}, rule, **changes)
 
 
-def test_page_counts_verdicts_and_quotes_the_paper():
-    verdicts = ("holds", "holds", "does not hold", "could not be tested")
-    claims = tuple(claim(str(k), verdict) for k, verdict in enumerate(verdicts))
-    text = page([common.Section("A study", "Its body.", (*claims, claim("x", "in part", stand_in="other data")))])
-    assert "5 claims: 2 hold, 1 hold in part, 1 do not hold, 1 could not be tested. 1 of them" in text
-    assert "| 3 | Theorem 9 | A sentence. | **does not hold** |" in text
-    assert "| 5 | Theorem 9 | A sentence. | **in part (other data)** |" in text
-    assert "**4. Theorem 9: could not be tested.** “quoted words”" in text
+def test_page_counts_both_verdicts_and_has_one_sentence_per_claim():
+    lacking = claim("d", 5, meant=undecided("no data"), reading="of data we lack", stand_in="other data")
+    section = common.Section("A study", "Its body.", (claim("a", 0), claim("b", 1.5), claim("c", 5), lacking))
+    text = page([section])
+    assert "4 claims. As printed: 1 holds, 1 in part, 2 does not hold, 0 undecided." in text
+    assert "As meant: 1 holds, 1 in part, 1 does not hold, 1 undecided. 1 are judged" in text
+    assert "| 3 | Theorem 9 | Sentence c. | **does not hold** | **does not hold** |" in text
+    assert "| 4 | Theorem 9 | Sentence d. | **does not hold** | **undecided** (other data) |" in text
+    more = details([section])
+    assert "Sentence" not in more
+    assert "**2. Theorem 9.** “quoted words”" in more
+    assert "*Rule:* holds if gap < 1; in part if gap < 2; does not hold otherwise." in more
+    assert "*As meant* (of data we lack): undecided: no data." in more
+    assert "“does not hold” with a limit of 1.50 instead of 2 for gap" in more
+
+
+def test_figures_are_numbered_by_appearance():
+    body = "See Figure @b.\n\n![x](a.png)\n\n**Figure @a.** One.\n\n![x](b.png)\n\n**Figure @b.** Two."
+    text = details([common.Section("A study", body)])
+    assert "See Figure 2." in text
+    assert text.index("**Figure 1.** One.") < text.index("**Figure 2.** Two.")
+
+
+def test_the_printed_loop_ends_by_a_tolerance_only():
+    assert algorithm.sweeps_to_exact_zero(300) == 0
+    assert algorithm._ends_within_tolerance(0, 2_000)
+
+
+def test_the_equation_of_corollary_2_1_needs_weights_that_are_permuted_too():
+    assert corollaries.equation_gap(is_weight_permuted=True) < 1e-12
+    assert corollaries.equation_gap(is_weight_permuted=False) > 0.1
+
+
+def test_sobol_variances_by_hand():
+    """Of (x + y + z)-like independent parts nothing is left over; a dependent density breaks the equality."""
+    assert uniqueness.sobol_gap(uniqueness.random_weights(4, dependence=0)) < 1e-12
+    assert uniqueness.sobol_gap(uniqueness.random_weights(4)) > 1e-3
+
+
+def test_effect_codings_intercept_is_the_mean_of_levels():
+    assert forms.coded_intercept_gap(90, 10) == pytest.approx(0.5 - 0.1)
+    assert forms.coded_intercept_gap(20, 20) == pytest.approx(0, abs=1e-12)
+    table = np.random.default_rng(2).normal(size=(3, 4))
+    centred = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
+    np.testing.assert_allclose(forms.library_coded(table), centred, atol=1e-12)
+
+
+def test_second_moments_of_the_multiplicative_model_lose_rank_at_correlation_one():
+    draws = np.random.default_rng(0).multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], size=400_000, method="cholesky")
+    columns = np.column_stack([np.ones(len(draws)), draws, draws.prod(axis=1)])
+    least = np.linalg.eigvalsh(columns.T @ columns / len(draws))[0]
+    assert multiplicative.least_eigenvalue(0.5) == pytest.approx(least, abs=0.01)
+    assert multiplicative.least_eigenvalue(1.0) == pytest.approx(0, abs=1e-12)
 
 
 def test_study_without_its_data_is_skipped(tmp_path, monkeypatch, capsys):
@@ -261,7 +309,7 @@ def test_study_without_its_data_is_skipped(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TREEANOVA_DATA", str(tmp_path))
     main(["--quick", "--only", "california", "--out", str(tmp_path / "out")])
     assert "skipped: no file california_housing.csv.gz" in capsys.readouterr().out
-    assert "Skipped: no file" in (tmp_path / "out" / "paper.md").read_text(encoding="utf-8")
+    assert "Skipped: no file" in (tmp_path / "out" / "paper-details.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.thorough
@@ -270,8 +318,8 @@ def test_command_line_writes_page_and_figures(tmp_path):
     command = [sys.executable, "-m", "studies", "--quick", "--only", "forms", "--out", str(tmp_path)]
     environment = {**os.environ, "MPLCONFIGDIR": str(tmp_path)}
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
-    assert re.search(r"forms +\d+\.\d s +9 claims", run.stdout)
-    text = (tmp_path / "paper.md").read_text(encoding="utf-8")
+    assert re.search(r"forms +\d+\.\d s +11 claims", run.stdout)
+    text = (tmp_path / "paper-details.md").read_text(encoding="utf-8")
     assert re.search("^## Booleans and effect coding", text, flags=re.MULTILINE)
     for link in re.findall(r"!\[.*?\]\((.*?)\)", text):
         assert (tmp_path / link).read_bytes().startswith(b"\x89PNG")

@@ -289,13 +289,6 @@ def test_mass_to_move_out_of_pairs():
     assert models.unpurified_mass(fx) > 0
 
 
-def test_a_simplified_main_effect_is_the_mean_of_its_group():
-    values, codes = np.array([1.0, 3, 5, 7, 9]), np.array([10.0, 20, 30, 40, np.nan])
-    replace = simpler.simplified(values, codes, 2)
-    assert replace(np.array([5.0, 22, 26, 99, np.nan])).tolist() == [2, 2, 6, 6, 9]
-    assert simpler.simplified(values, codes, 4)(codes).tolist() == values.tolist()
-
-
 def test_losses():
     assert simpler.loss([1, 0], np.array([0.0, np.log(3)]), classify=True) == pytest.approx((np.log(2) + np.log(4)) / 2)
     assert simpler.loss([1.0, 3.0], np.array([0.0, 0.0]), classify=False) == 5

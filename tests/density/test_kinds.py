@@ -372,3 +372,22 @@ def test_counts_need_tables_of_all_terms():
 def test_counts_must_be_a_number(counts):
     with pytest.raises(ValueError, match="`counts` must be a number above 0, got"):
         Laplace(counts=counts)
+
+
+def test_effect_coding_is_least_squares_on_codes_that_sum_to_zero():
+    """Columns I(x = v) − I(x = first) of three levels each and their products, fitted to unbalanced rows."""
+    rng = np.random.default_rng(0)
+    rows = np.vstack([np.stack(np.meshgrid(range(3), range(3)), -1).reshape(-1, 2), rng.binomial(2, 0.2, (60, 2))])
+    y = rng.normal(size=(3, 3))[tuple(rows.T)]
+    codes = np.vstack([-np.ones(2), np.eye(2)])
+    first, second = codes[rows[:, 0]], codes[rows[:, 1]]
+    products = (first[:, :, None] * second[:, None, :]).reshape(len(rows), -1)
+    design = np.hstack([np.ones((len(rows), 1)), first, second, products])
+    beta = np.linalg.lstsq(design, y, rcond=None)[0]
+    X = rows.astype(float)
+    fx = decompose(fit(DecisionTreeRegressor(random_state=0), X, y), X, density="effect-coding")
+    assert fx.intercept == pytest.approx(beta[0])
+    np.testing.assert_allclose(fx.terms["x0"].values[:3], codes @ beta[1:3], atol=1e-12)  # then missing values
+    np.testing.assert_allclose(
+        fx.terms["x0", "x1"].values[:3, :3], codes @ beta[5:].reshape(2, 2) @ codes.T, atol=1e-12
+    )

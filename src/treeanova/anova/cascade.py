@@ -229,6 +229,8 @@ def cascade(
         solution, values = solve(term, weights, options), term.copy()
         take_out(values, solution.projections)
         certificate = measure(values, weights, scales / units, solution)
+        if solution.trace is not None:
+            certificate = dataclasses.replace(certificate, trace=tuple((solution.trace @ units).tolist()))
         return PureTerm(values, certificate, [], solution.trace), solution.projections
 
     def is_large(key: Key) -> bool:  # so that threads pay

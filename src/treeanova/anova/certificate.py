@@ -45,6 +45,10 @@ class TermCertificate:
         elimination measure it: they also purify a random function of fewer features, of which nothing should be left.
         Otherwise it is ``impurity / (1 - max_correlation**2)``, or known from the solver. It includes the errors of the
         terms with one feature more, because what is taken out of them goes to this term.
+    trace
+        With ``method="mass-moving"``: M^t of the paper's Algorithm 2 for this term, the unpurified mass before the
+        first pass and after each pass over an axis, added up over outputs; else empty. Of a tree model, mass moving
+        starts from terms that are pure for independent features.
 
     Examples
     --------
@@ -62,6 +66,7 @@ class TermCertificate:
     method: str
     iterations: int
     error: float | None = None
+    trace: tuple[float, ...] = dataclasses.field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         derived = self.impurity / max(1.0 - self.max_correlation**2, np.finfo(float).eps)

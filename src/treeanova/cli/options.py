@@ -30,7 +30,7 @@ ModelArguments = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", metavar=_NO_VALUE, help="Print JSON for machines instead of text.")]
 Top = Annotated[int, typer.Option(min=1, metavar="N", help="Print the N strongest terms only.")]
 Page = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a shareable HTML page without scripts.")]
-DENSITIES = "auto (the default), kernel, empirical, laplace, independent, shrinkage or uniform"
+DENSITIES = "auto (the default), kernel, empirical, laplace, independent, shrinkage, uniform or effect-coding"
 
 
 def option(help_text: str, metavar: str, *names: str, minimum: float | None = None) -> Any:

@@ -30,7 +30,9 @@ _DEFAULT_MIX = 0.5
 class Uniform(Density):
     """Weigh all bins equally, or by their length, with independent features.
 
-    Generally preferred to see the model itself, whatever the rows; equivalent to effect coding of a balanced design.
+    Generally preferred to see the model itself, whatever the rows; equivalent to effect coding of the bins (sum to zero
+    contrasts), and ``"effect-coding"`` is another name of it. The intercept is then the mean of the cells, which is the
+    mean of the rows only if every cell has as many.
 
     If rows are given, bins that hold only missing or unseen values have weight only if they have rows. By length, the
     outermost intervals end at the smallest and largest value of the rows (without rows, at the outermost thresholds,
@@ -317,7 +319,7 @@ def _james_stein_share(statistics: Statistics) -> float:
 
 
 _ALL = (Uniform, Empirical, Laplace, Independent, Shrinkage, Kernel, Auto)
-KINDS: dict[str, type[Density]] = {kind.name: kind for kind in _ALL}
+KINDS: dict[str, type[Density]] = {kind.name: kind for kind in _ALL} | {"effect-coding": Uniform}
 
 
 def density_of(description: Any) -> Density:
