@@ -117,31 +117,3 @@ def test_positions_of_groups_without_values_lie_between_others():
     values = np.array([0.0, np.nan, 2.0, 3.0, 4.0])
     positions = Margin(np.full(5, 0.2), 5, 100.0, values).positions
     np.testing.assert_allclose(np.diff(positions), positions[1] - positions[0])
-
-
-def test_padded_margins_have_empty_ordered_groups_before_those_without_order():
-    masses = np.random.default_rng(0).dirichlet(np.ones(23))
-    margin = Margin(masses, 21, 100.0, np.arange(21.0))
-    padded = margin.padded
-    assert padded.n_ordered == 24
-    assert padded.points.shape[1] == margin.points.shape[1]
-    np.testing.assert_array_equal(padded.masses, np.concatenate([masses[:21], np.zeros(3), masses[21:]]))
-    np.testing.assert_array_equal(padded.masses[margin.padded_places], masses)
-    np.testing.assert_allclose(padded.points[:21], margin.points)
-
-
-@pytest.mark.parametrize("n_ordered", [0, 1, 12, 16, 24, 48, 49, 130])
-def test_margins_that_are_not_padded(n_ordered):
-    margin = Margin(np.full(n_ordered + 2, 1 / (n_ordered + 2)), n_ordered, 100.0)
-    assert margin.padded is margin
-    np.testing.assert_array_equal(margin.padded_places, np.arange(len(margin.group_masses)))
-
-
-def test_merged_bins_are_not_padded():
-    """Of 400 bins a few have rows, so that there are fewer groups than bins; values are those of the bins."""
-    masses = np.zeros(400)
-    masses[::20] = 1 / 20
-    values = np.where(masses > 0, np.arange(400.0), np.nan)
-    margin = Margin(masses, 400, 150.0, values=values)
-    assert 12 < margin.n_ordered_groups < 48
-    np.testing.assert_array_equal(margin.padded.positions, margin.positions)

@@ -14,7 +14,7 @@ import scipy.stats
 from treeanova.core.arrays import Floats, Ints
 from treeanova.density.counting import pool_table
 from treeanova.density.smooth.choice import Candidates, PairStack
-from treeanova.density.smooth.margins import Margin, Margins
+from treeanova.density.smooth.margins import Margin, Margins, Shape
 
 FLOOR = 0.01  # least share of independence in the ratio of a row that is left out
 QUANTILES = np.arange(1, 40) / 40
@@ -35,9 +35,14 @@ class Pair:
 
     @property
     def alone(self) -> PairStack:
-        """A stack of this pair only."""
-        first, second = (Margins([margin], np.array([0])) for margin in (self.first, self.second))
+        """A stack of this pair only, without padding."""
+        first, second = (Margins([margin], np.array([0]), _unpadded(margin)) for margin in (self.first, self.second))
         return PairStack(first, second, self.shares[None], np.array([0]))
+
+
+def _unpadded(margin: Margin) -> Shape:
+    n_ordered = margin.n_ordered_groups
+    return Shape(n_ordered, len(margin.group_masses) - n_ordered, margin.points.size)
 
 
 def pair_of(first: Margin, second: Margin, shares: Floats) -> Pair:
@@ -100,12 +105,16 @@ def of_one_pair(make: Callable[..., Candidates], pair: Pair, *options: Any) -> C
 
 def listed(candidates: Iterable[Candidates]) -> list[Candidate]:
     """The candidates of a stack of one pair, in the order in which they were tried."""
-    return list(map(_only, candidates))
+    return [candidate for some in candidates for candidate in _each(some)]
 
 
 def _only(candidates: Candidates) -> Candidate:
-    [name], [ratio], [left_out], [likelihood], _ = candidates
-    return Candidate(name, ratio, left_out, float(likelihood))
+    [candidate] = _each(candidates)
+    return candidate
+
+
+def _each(candidates: Candidates) -> list[Candidate]:
+    return [Candidate(*fields) for fields in zip(*candidates[:3], candidates.likelihoods.tolist(), strict=True)]
 
 
 # Kernels

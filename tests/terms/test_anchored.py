@@ -11,8 +11,10 @@ from tests.support.anchored import anchored_term
 from tests.support.effects import random_effects
 from tests.support.forests import random_forest
 from treeanova.model.rows import Rows
+from treeanova.terms import costs
+from treeanova.terms.anchored import AnchoredTerms, AnchoredTrees, distinct_points
 from treeanova.terms.layout import choose_layout, lay_out, leaves_of
-from treeanova.terms.source import AdditiveModel, AnchoredTerms, AnchoredTrees, distinct_points
+from treeanova.terms.source import AdditiveModel
 from treeanova.terms.terms import TermSet
 from treeanova.terms.tree_model import TreeModel
 
@@ -42,8 +44,14 @@ def assert_anchored(found, score, codes, references, keys):
     np.testing.assert_allclose(found.shares_at(codes, orders, 1), shares, rtol=0, atol=1e-12 * scale)
 
 
+@pytest.mark.parametrize(
+    "limits", [{}, {"PATTERN_CELLS": 8, "PATTERN_ROWS": 4, "PATTERN_PAIRS": 3}, {"PATTERN_BITS": 0}]
+)
 @pytest.mark.parametrize("seed", range(12))
-def test_trees_against_references(seed):
+def test_trees_against_references(seed, limits, monkeypatch):
+    """At once, in small blocks, and reference by reference, as where paths are very long."""
+    for name, value in limits.items():
+        monkeypatch.setattr(costs, name, value)
     rng = np.random.default_rng(seed)
     forest = random_forest(rng, max_depth=4)
     sets = leaves_of(forest)
@@ -69,3 +77,19 @@ def test_tables_against_references(seed):
     assert_anchored(
         found, lambda mixed: effects.score(Rows.in_bins(effects.grid, mixed)), codes, references, found.keys
     )
+
+
+def test_many_references_are_the_mean_over_single_ones():
+    rng = np.random.default_rng(1)
+    forest = random_forest(rng, max_depth=5)
+    sets = leaves_of(forest)
+    source = TreeModel(lay_out(forest, sets, choose_layout(sets, budget=1e9, tensor_order=2), None))
+    codes, references = random_rows(rng, sets.grid.sizes, 20), random_rows(rng, sets.grid.sizes, 60)
+    keys = sets.subsets(range(1, max(map(len, sets.keys)) + 1))
+    orders = sorted({len(key) for key in keys})[::-1]
+    together = source.anchored(distinct_points(references))
+    alone = [source.anchored(distinct_points(reference[None])) for reference in references]
+    scale = 1 + np.abs(forest.score(Rows.in_bins(sets.grid, codes))).max()
+    for method, asked in (("at", keys), ("totals_at", orders), ("shares_at", orders[:2])):
+        expected = np.mean([getattr(anchored, method)(codes, asked) for anchored in alone], axis=0)
+        np.testing.assert_allclose(getattr(together, method)(codes, asked), expected, rtol=0, atol=1e-12 * scale)

@@ -28,8 +28,9 @@ from treeanova.model.forest import weighted_sum as weighted_sum_of_forests
 from treeanova.model.grid import Grid, common_schema, union
 from treeanova.model.rows import Rows
 from treeanova.readers import read_model
+from treeanova.terms.anchored import distinct_points
 from treeanova.terms.layout import DEFAULT_BUDGET, choose_layout, leaves_of
-from treeanova.terms.source import AdditiveModel, Source, distinct_points
+from treeanova.terms.source import AdditiveModel, Source
 from treeanova.terms.terms import Scope, TermSet, each_in_one_piece
 from treeanova.terms.tree_model import source_of_forest
 

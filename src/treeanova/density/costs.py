@@ -11,6 +11,8 @@ MAX_CELLS = 1 << 20  # that are enumerated or raked; larger densities are drawn 
 
 # Pairs of smooth densities (`smooth`)
 MAX_STACK_ELEMENTS = 1 << 18  # of an array over the points of all pairs of a stack: larger ones leave the cache
+ORDERED_SIZES = (16, 48, 64, 80, 96, 112, 128)  # of groups that margins are padded to: fewer sizes, fewer stacks
+OTHER_SIZES = (1, 2, 4, 8, 16, 32, 64)  # the same for groups without order
 MAX_PARALLEL_CELLS = 1 << 20  # of the largest stack: above, stacks are estimated in turn, to save memory
 
 # The search for the kernels of the smooth joint density (`smooth.kernel`)

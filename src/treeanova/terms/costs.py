@@ -79,6 +79,11 @@ LEAVES_OF_A_TASK = 4096  # fixed, so that sums have the same digits for any numb
 BLOCKS_OF_A_TASK = LEAVES_OF_A_TASK * TOTALS_ROWS // TOTALS_CELLS
 SHARES_ROWS = 64  # of numpy: products of the leading features fit into a core's cache
 
+# Terms against references (`anchored.py`).
+PATTERN_CELLS, PATTERN_ROWS = 1 << 20, 256  # leaves times rows at once, and rows: 8 MB
+PATTERN_PAIRS = 1 << 20  # of patterns that are compared at once
+PATTERN_BITS = 40  # features of a leaf: a number of 63 bits has these and the leaf
+
 # Closed form (`closed_form.py`).
 NO_MASS = 1e-15  # masses of sets below it are rounding
 OUTER_CELLS, OUTER_LEAVES = 1 << 22, 1 << 15  # leaves times bins, and leaves, of an outer product at once

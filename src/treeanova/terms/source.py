@@ -1,22 +1,13 @@
 """Sources: models that score rows and can be purified under a density; additive models, the sums of tables.
 
 To add a source, derive a class from `Source` and list it in `SOURCES` (`terms/tree_model.py`) by its tag in files.
-
-**Anchored terms** are the changes that features make against reference rows, alone and together. For one
-reference r, the term of features u at a row x is
-
-    Σ_{s ⊆ u} (-1)^{|u| - |s|} F(x in s, r elsewhere),
-
-which is zero if x and r agree in a feature of u; all terms add up to F(x) - F(r). For trees this is the closed form for
-independent features with all mass on r, at any depth. For several references, terms are weighted means.
 """
 
 from __future__ import annotations
 
 import abc
 import dataclasses
-import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -24,126 +15,17 @@ import numpy as np
 from treeanova.anova.cascade import cascade, with_subsets
 from treeanova.anova.certificate import HigherCertificate, TermCertificate
 from treeanova.anova.solvers.base import Options
-from treeanova.core.arrays import BinIndices, Floats, Key, single_threaded
-from treeanova.core.progress import Clock, Progress, blocks, quiet
+from treeanova.core.arrays import Floats, Key, single_threaded
+from treeanova.core.progress import Clock, Progress, quiet
 from treeanova.density.base import Density, Points
 from treeanova.density.counting import Request
 from treeanova.model.effects import Effects, refined_axes
 from treeanova.model.forest import Forest
-from treeanova.model.grid import Grid, unmerged
+from treeanova.model.grid import Grid
 from treeanova.model.rows import Rows
-from treeanova.terms.closed_form import ClosedForm
+from treeanova.terms.anchored import Anchored, AnchoredTerms
 from treeanova.terms.extremes import StepFunction, steps_of_tables
-from treeanova.terms.layout import Trees
-from treeanova.terms.terms import OrderTotals, TermSet, each_in_one_piece
-
-
-def distinct_points(codes: BinIndices) -> Points:
-    """Return distinct rows, each weighted by the share of rows equal to it."""
-    distinct, counts = np.unique(codes, axis=0, return_counts=True)
-    return Points(np.asfortranarray(distinct), counts / counts.sum())
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class AnchoredTrees:
-    """Changes that features of a forest make, alone and together, against reference rows."""
-
-    trees: Trees
-    references: Points
-
-    keys: ClassVar[None] = None  # terms are not listed one by one
-
-    def _mean_over_references(self, evaluate: Callable[[ClosedForm], Floats]) -> Floats:
-        """Return the weighted mean of a quantity; each reference has a closed form with all mass on its bins."""
-        total: Floats = np.zeros(())
-        sizes = self.trees.grid.sizes
-        binnings = tuple(map(unmerged, sizes))
-        pairs = zip(self.references.weights, self.references.codes, strict=True)
-        for weight, row in blocks("references", pairs, len(self.references.weights)):
-            masses = tuple((np.arange(size) == bin_).astype(np.float64) for size, bin_ in zip(sizes, row, strict=True))
-            total = total + weight * evaluate(ClosedForm(self.trees.leaf_sets, masses, binnings))
-        return total
-
-    def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
-        """Return terms at rows, shape (n_rows, n_keys, n_outputs)."""
-        return self._mean_over_references(lambda form: form.at_rows(codes, keys, n_jobs))
-
-    def totals_at(self, codes: BinIndices, orders: Sequence[int], n_jobs: int = 1) -> Floats:
-        """Return sums of all terms of some orders at rows, shape (n_rows, n_orders, n_outputs)."""
-        return self._mean_over_references(lambda form: OrderTotals(form).at_rows(codes, n_jobs)[:, list(orders)])
-
-    def shares_at(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
-        """Share each term of some orders equally among its features: shape (n_rows, n_features, n_outputs)."""
-        return self._mean_over_references(lambda form: OrderTotals(form).shares_at_rows(codes, orders, n_jobs))
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class AnchoredTerms:
-    """Changes that features of a sum of terms make against reference rows: signed sums over subsets of features."""
-
-    terms: TermSet
-    references: Points
-
-    @property
-    def keys(self) -> tuple[Key, ...]:
-        return tuple(sorted(with_subsets(self.terms.keys), key=lambda key: (len(key), key)))
-
-    def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
-        """Return terms at rows, shape (n_rows, n_keys, n_outputs)."""
-        place = {key: i for i, key in enumerate(keys)}
-        values = each_in_one_piece(len(codes), len(keys), self.terms.n_outputs)
-        pairs = zip(self.references.weights, self.references.codes, strict=True)
-        for weight, row in blocks("references", pairs, len(self.references.weights)):
-            for key in self.terms.keys:
-                subsets = [subset for subset in _subsets(key) if subset in place]
-                if subsets:
-                    mixed = self._at_mixed_rows(codes, row, key, max(map(len, subsets)), n_jobs)
-                    for subset in subsets:
-                        values[:, place[subset]] += weight * _joint_change(mixed, subset)
-        return values
-
-    def _at_mixed_rows(
-        self, codes: BinIndices, reference: BinIndices, key: Key, max_order: int, n_jobs: int
-    ) -> dict[Key, Floats]:
-        """Return, per subset of a term's key, the term with these features from `codes`, others from the reference."""
-        by_subset = {}
-        for subset in _subsets(key):
-            if len(subset) <= max_order:
-                mixed = np.repeat(reference[None], len(codes), axis=0)
-                mixed[:, list(subset)] = codes[:, list(subset)]
-                by_subset[subset] = self.terms.at(mixed, [key], n_jobs)[:, 0]
-        return by_subset
-
-    def totals_at(self, codes: BinIndices, orders: Sequence[int], n_jobs: int = 1) -> Floats:
-        """Return sums of all terms of some orders at rows, shape (n_rows, n_orders, n_outputs)."""
-        totals = np.zeros((len(codes), len(orders), self.terms.n_outputs))
-        for i, order in enumerate(orders):
-            keys = [key for key in self.keys if len(key) == order]
-            totals[:, i] = self.at(codes, keys, n_jobs).sum(axis=1)
-        return totals
-
-    def shares_at(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
-        """Share each term of some orders equally among its features: shape (n_rows, n_features, n_outputs)."""
-        shares = np.zeros((*codes.shape, self.terms.n_outputs))
-        keys = [key for key in self.keys if len(key) in orders]
-        values = self.at(codes, keys, n_jobs)
-        for i, key in enumerate(keys):
-            shares[:, list(key)] += values[:, [i]] / len(key)
-        return shares
-
-
-def _subsets(key: Key) -> Iterator[Key]:  # of all orders, from () to the key itself
-    return itertools.chain.from_iterable(itertools.combinations(key, n) for n in range(len(key) + 1))
-
-
-def _joint_change(by_subset: dict[Key, Floats], key: Key) -> Floats:
-    """Return what the features of a key change together, from values at rows where only a subset of them changed."""
-    # The sum over all subsets, with a sign that alternates by order (inclusion and exclusion).
-    signed = [(-1) ** (len(key) - len(subset)) * by_subset[subset] for subset in _subsets(key)]
-    return np.asarray(np.sum(signed, axis=0))
-
-
-Anchored = AnchoredTrees | AnchoredTerms
+from treeanova.terms.terms import TermSet
 
 
 @dataclasses.dataclass(frozen=True)

@@ -26,6 +26,7 @@ from treeanova.model.forest import Forest
 from treeanova.model.grid import Grid
 from treeanova.model.rows import Rows
 from treeanova.terms import costs
+from treeanova.terms.anchored import AnchoredTrees
 from treeanova.terms.closed_form import ClosedForm, expand
 from treeanova.terms.coarse import coarse_means
 from treeanova.terms.correction import Correction, choose_bins, correct, find_leftover
@@ -34,7 +35,7 @@ from treeanova.terms.layout import TermLayout, Trees, lay_out, seconds_of_tables
 from treeanova.terms.leaves import LeafSets
 from treeanova.terms.measuring import high_orders_at, mean_of_tables, mean_score, measured_purity, table_error
 from treeanova.terms.screening import Screened, Sizes, largest_with_subsets, screen, screened_orders, sizes_without_rows
-from treeanova.terms.source import AdditiveModel, AnchoredTrees, PureTerms, Settings, Source, purify_tensors
+from treeanova.terms.source import AdditiveModel, PureTerms, Settings, Source, purify_tensors
 from treeanova.terms.terms import PureLeafTerms, RawLeafTerms, TermSet
 
 

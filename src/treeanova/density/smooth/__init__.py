@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +32,7 @@ from treeanova.density.smooth.choice import (
     kernel_candidates,
 )
 from treeanova.density.smooth.kernel import GROUPS, KernelJoint
-from treeanova.density.smooth.margins import Margin, Margins, shape_of
+from treeanova.density.smooth.margins import Margin, Margins, Shape, shape_of
 from treeanova.density.statistics import Statistics
 from treeanova.model.grid import Binning, binning_by
 
@@ -54,7 +55,7 @@ def estimate_pairs(
     def estimate(stack: tuple[Sequence[int], Margins, Margins]) -> list[PairEstimate]:
         numbers, first, second = stack
         stack_requests, stack_margins = [requests[i] for i in numbers], [margins[i] for i in numbers]
-        shares = _shares_in_groups(stack_requests, stack_margins, statistics)
+        shares = _shares_in_groups(stack_requests, stack_margins, (first.shape, second.shape), statistics)
         pairs = PairStack(first, second, shares, np.arange(len(numbers)))
         choices, ratio = choose(pairs, make_candidates(pairs))
         is_smooth = np.array([choice.name != "empirical" for choice in choices])
@@ -75,47 +76,52 @@ def estimate_pairs(
 
 def _stacks(margins: Sequence[_MarginPair]) -> Iterator[tuple[Sequence[int], Margins, Margins]]:
     """Yield stacks of pairs of one shape that fit into the cache: their numbers, first margins and second margins."""
-    shapes = {margin: shape_of(margin) for margin in dict.fromkeys(m.padded for pair in margins for m in pair)}
     of_shape: dict[Hashable, list[Margin]] = {}
-    places: dict[Margin, int] = {}
-    for margin, shape in shapes.items():
-        same = of_shape.setdefault(shape, [])
-        places[margin] = len(same)
+    places: dict[Margin, tuple[Hashable, int]] = {}
+    for margin in dict.fromkeys(itertools.chain.from_iterable(margins)):
+        kind = margin.binning.is_identity, shape_of(margin), shape_of(margin.coarse)
+        same = of_shape.setdefault(kind, [])
+        places[margin] = kind, len(same)
         same.append(margin)
-    stacked = {shape: Margins(same, np.arange(len(same))) for shape, same in of_shape.items()}  # share their results
-    by_shapes: dict[tuple[Hashable, Hashable], list[int]] = {}
+    stacked = {kind: Margins(same, np.arange(len(same)), shape_of(same[0])) for kind, same in of_shape.items()}
+    by_kinds: dict[tuple[Hashable, Hashable], list[int]] = {}
     for number, (first, second) in enumerate(margins):
-        by_shapes.setdefault((shapes[first.padded], shapes[second.padded]), []).append(number)
-    for both, numbers in by_shapes.items():
-        sizes = (max(len(m.padded.group_masses), m.padded.points.size) for m in margins[numbers[0]])
-        n_pairs = max(1, costs.MAX_STACK_ELEMENTS // math.prod(sizes))
+        by_kinds.setdefault((places[first][0], places[second][0]), []).append(number)
+    for both, numbers in by_kinds.items():
+        n_pairs = max(
+            1, costs.MAX_STACK_ELEMENTS // math.prod(max(stacked[k].n_groups, stacked[k].shape.n_points) for k in both)
+        )
         for start in range(0, len(numbers), n_pairs):
             some = numbers[start : start + n_pairs]
-            of_some = (np.array([places[margins[number][i].padded] for number in some]) for i in range(2))
-            first_margins, second_margins = (stacked[shape].take(at) for shape, at in zip(both, of_some, strict=True))
+            of_some = (np.array([places[margins[number][i]][1] for number in some]) for i in range(2))
+            first_margins, second_margins = (stacked[kind].take(at) for kind, at in zip(both, of_some, strict=True))
             yield some, first_margins, second_margins
 
 
-def _shares_in_groups(requests: Sequence[Request], margins: Sequence[_MarginPair], statistics: Statistics) -> Floats:
-    """Return shares of rows in the cells of each pair's groups, (n_pairs, n_groups, n_groups), padded to one shape."""
-    shares = np.zeros((len(requests), *(len(margin.padded.group_masses) for margin in margins[0])))
+def _shares_in_groups(
+    requests: Sequence[Request], margins: Sequence[_MarginPair], shapes: tuple[Shape, Shape], statistics: Statistics
+) -> Floats:
+    """Return shares of rows in the cells of each pair's groups, (n_pairs, n_groups, n_groups), padded to the shapes."""
+    shares = np.zeros((len(requests), *(shape.n_ordered + shape.n_others for shape in shapes)))
     for table, (key, binnings), both in zip(shares, requests, margins, strict=True):
         coarse = (None, None) if binnings is None else binnings
         groups = [_groups_on_grid(binning, margin) for binning, margin in zip(coarse, both, strict=True)]
-        table[_padded_cells(both)] = statistics.counts(key, groups)
+        table[_padded_cells(both, shapes)] = statistics.counts(key, groups)
     return shares
 
 
-def _padded_cells(margins: _MarginPair) -> tuple[Ints, ...]:  # places of a pair's cells in the table of a stack
-    return np.ix_(*(margin.padded_places for margin in margins))
+def _padded_cells(margins: _MarginPair, shapes: tuple[Shape, Shape]) -> tuple[Ints, ...]:
+    """Return the places of a pair's cells in the table of a stack."""
+    return np.ix_(*(shape.places(margin) for shape, margin in zip(shapes, margins, strict=True)))
 
 
 def _smooth_tables(margins: Sequence[_MarginPair], pairs: PairStack, ratio: Floats, places: Ints) -> dict[int, Floats]:
     """Return the tables over bins of the pairs at some places of a stack, from the chosen ratios over their groups."""
-    if not all(margin.binning.is_identity for margin in margins[0]):
-        return {i: full_table(*margins[i], ratio[i][_padded_cells(margins[i])]) for i in map(int, places)}
+    cells = {i: _padded_cells(margins[i], (pairs.first.shape, pairs.second.shape)) for i in places.tolist()}
+    if pairs.first.is_pooled or pairs.second.is_pooled:
+        return {i: full_table(margins[i][0], margins[i][1], ratio[i][of_pair]) for i, of_pair in cells.items()}
     tables = full_tables(pairs.take(places), ratio[places])
-    return {i: table[_padded_cells(margins[i])] for i, table in zip(map(int, places), tables, strict=True)}
+    return {i: table[of_pair] for (i, of_pair), table in zip(cells.items(), tables, strict=True)}
 
 
 def _groups_on_grid(binning: Binning | None, margin: Margin) -> Binning:

@@ -2,8 +2,9 @@
 
 The table of a pair is w(i, j) = m_a(i) m_b(j) r(i, j) with empirical marginals m and a ratio r. `Candidates` are
 estimates of r over groups of bins, and of what they give each row if it is left out: a row changes its own ratio by a
-known amount, so leave-one-out likelihoods need no second fit. Pairs whose margins have the same numbers of groups are
-estimated together as a `PairStack`, because for most pairs a numpy call takes longer than its work.
+known amount, so leave-one-out likelihoods need no second fit. Pairs whose margins have about as many groups are
+estimated together as a `PairStack`, because for most pairs a numpy call takes longer than its work; smaller margins are
+padded, and several bandwidths are tried at once.
 
 In scores or values z, a kernel estimate of the ratio is r = A C Bᵀ with the table C of row shares and the kernels A and
 B of both margins, which keeps marginals exact. The rows of a pair are counted once; every bandwidth then takes two
@@ -16,11 +17,12 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from treeanova.core.arrays import Bools, Floats, Ints
+from treeanova.density import costs
 from treeanova.density.smooth import margins
 from treeanova.density.table import rake_to_marginals
 
@@ -32,6 +34,11 @@ _RAKING_TOLERANCE = 1e-6  # to compare candidates; the table of the one chosen i
 _TAU_STEPS = (0.1, 0.05, 0.025)  # of a search for Kendall's τ, on the scale of Fisher's z
 _N_CORRELATIONS = 5  # that are tried
 _SAME_CORRELATION = 0.01  # difference, on the scale of Fisher's z, that does not matter
+
+_Option = TypeVar("_Option", float, margins.Scale)
+_Numbers = float | list[float]
+_Scales = margins.Scale | list[margins.Scale]
+"""An option of all pairs of a stack, or a list with that of each."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -51,6 +58,10 @@ class PairStack:
         return self.first.distinct[0].n_rows
 
     @property
+    def n_points(self) -> int:  # of both features, where copulas are evaluated
+        return self.first.shape.n_points * self.second.shape.n_points
+
+    @property
     def n_ordered(self) -> int:  # of the two features: those whose bins have an order
         return (self.first.n_ordered_groups > 0) + (self.second.n_ordered_groups > 0)
 
@@ -63,13 +74,13 @@ class PairStack:
     def coarse(self) -> PairStack:
         """The same pairs on fewer groups, by which families of copulas are compared."""
         first, second = self.first.coarse, self.second.coarse
-        if all(side.distinct[0].binning.is_identity for side in (first, second)):
+        if not (first.is_pooled or second.is_pooled):
             return PairStack(first, second, self.shares, self.places)
-        pooled = first.pooling @ self.shares @ second.pooling.swapaxes(1, 2)  # sums over the groups that are joined
+        pooled = self.first.pooling @ self.shares @ self.second.pooling.swapaxes(1, 2)  # sums over joined groups
         return PairStack(first, second, pooled, self.places)
 
-    def take(self, numbers: Ints) -> PairStack:
-        if len(numbers) == len(self):  # numbers are ascending, so that these are all
+    def take(self, numbers: Ints) -> PairStack:  # numbers may repeat
+        if len(numbers) == len(self) and (numbers == np.arange(len(self))).all():
             return self
         first, second = self.first.take(numbers), self.second.take(numbers)
         return PairStack(first, second, self.shares[numbers], self.places[numbers])
@@ -90,7 +101,7 @@ def outer_products(first: Floats, second: Floats) -> Floats:  # of the last axes
 
 
 class Candidates(NamedTuple):
-    """An estimate for each of some pairs."""
+    """Estimates of some pairs; a pair may have several."""
 
     names: list[str]
     ratio: Floats  # of the estimate to independence, by pair and groups of both features
@@ -98,21 +109,27 @@ class Candidates(NamedTuple):
     likelihoods: Floats  # leave-one-out log-likelihoods per row, relative to independence
     places: Ints  # numbers of the pairs in their whole stack
 
-    def take(self, numbers: Ints) -> Candidates:
-        if len(numbers) == len(self.names):  # numbers are ascending, so that these are all
-            return self
+    @property
+    def likeliest(self) -> Ints:
+        """Numbers of the likeliest estimate of each pair, the first of several as likely."""
+        order = np.lexsort((-np.arange(len(self.places)), self.likelihoods, self.places))
+        places = self.places[order]
+        return order[np.append(places[1:] != places[:-1], True)]
+
+    def take(self, numbers: Ints) -> Candidates:  # numbers may repeat
         names, likelihoods = [self.names[i] for i in numbers], self.likelihoods[numbers]
         return Candidates(names, self.ratio[numbers], self.left_out[numbers], likelihoods, self.places[numbers])
 
 
 def make_candidates(
-    pairs: PairStack, names: str | Sequence[str], ratio: Floats, left_out: Floats, shrinkage: float = 0.0
+    pairs: PairStack, names: str | Sequence[str], ratio: Floats, left_out: Floats, shrinkage: Floats | float = 0.0
 ) -> Candidates:
     """Return candidates from ratios, mixed in place with independence (1): by `shrinkage`, left-out ones by ≥ 1 %."""
-    share = max(shrinkage, _FLOOR)
-    if shrinkage:
-        ratio *= 1 - shrinkage
-        ratio += shrinkage
+    shares = np.reshape(shrinkage, (-1, 1, 1))
+    share = np.maximum(shares, _FLOOR)
+    if shares.any():
+        ratio *= 1 - shares
+        ratio += shares
     left_out *= 1 - share
     left_out += share
     return rated_candidates(pairs, names, ratio, left_out)
@@ -161,17 +178,26 @@ def _leave_row_out(ratio: Floats, self_weight: Floats, pairs: PairStack) -> Floa
     return np.maximum(mean, 0.0, out=mean)
 
 
-def kernel(pairs: PairStack, bandwidth: float, shrinkage: float, scale: margins.Scale = "ranks") -> Candidates:
+def kernel(pairs: PairStack, bandwidth: _Numbers, shrinkage: _Numbers, scale: _Scales = "ranks") -> Candidates:
     """Return kernel estimates; the bandwidth is in units of n^(-1/6), `shrinkage` is the share of independence."""
     ratio, left_out = _smoothed(pairs, bandwidth, None, scale)
-    name = f"kernel {bandwidth:g}{_SCALE_SUFFIX[scale]}" + (f", shrinkage {shrinkage:g}" if shrinkage else "")
-    return make_candidates(pairs, name, ratio, left_out, shrinkage)
+    options = zip(*(_of_each(pairs, option) for option in (bandwidth, scale, shrinkage)), strict=True)
+    names = [
+        f"kernel {width:g}{_SCALE_SUFFIX[of]}" + (f", shrinkage {by:g}" if by else "") for width, of, by in options
+    ]
+    return make_candidates(pairs, names, ratio, left_out, np.asarray(shrinkage))
 
 
-def _kernels(pairs: PairStack, bandwidth: float, scale: margins.Scale) -> tuple[margins.KernelMatrix, ...]:
-    """Return the kernels of the first and the second features, for a bandwidth in units of n^(-1/6)."""
-    width = bandwidth * pairs.n_rows ** (-1 / 6)
-    return pairs.first.kernels(width, scale), pairs.second.kernels(width, scale)
+def _of_each(pairs: PairStack, option: _Option | list[_Option]) -> Sequence[_Option]:
+    """Return an option of each pair; one that is no list is that of all."""
+    return option if isinstance(option, list) else [option] * len(pairs)
+
+
+def _kernels(pairs: PairStack, bandwidth: _Numbers, scale: _Scales) -> tuple[margins.KernelMatrix, ...]:
+    """Return the kernels of the first and the second features, for bandwidths in units of n^(-1/6)."""
+    unit, scales = pairs.n_rows ** (-1 / 6), _of_each(pairs, scale)
+    widths = [width * unit for width in _of_each(pairs, bandwidth)]
+    return pairs.first.kernels(widths, scales), pairs.second.kernels(widths, scales)
 
 
 def _smooth_both_axes(first: margins.KernelMatrix, tables: Floats, second: margins.KernelMatrix) -> Floats:  # A C Bᵀ
@@ -184,7 +210,7 @@ def _self_weights(first: margins.KernelMatrix, second: margins.KernelMatrix, fac
 
 
 def _smoothed(
-    pairs: PairStack, bandwidth: float, start: Floats | None, scale: margins.Scale = "ranks"
+    pairs: PairStack, bandwidth: _Numbers, start: Floats | None, scale: _Scales = "ranks"
 ) -> tuple[Floats, Floats]:
     """Return ratios (and those of left-out rows): a start, None for 1, times the kernel estimate of shares over it."""
     first, second = _kernels(pairs, bandwidth, scale)
@@ -193,15 +219,16 @@ def _smoothed(
     return ratio, _leave_row_out(ratio, _self_weights(first, second, 1 / _n_other_rows(pairs)), pairs)
 
 
-def corrected(pairs: PairStack, start: Candidates, bandwidth: float) -> Candidates:
+def corrected(pairs: PairStack, start: Candidates, bandwidth: _Numbers) -> Candidates:
     """Return estimates `start` times the kernel estimate of what they lack, with exact marginals."""
     ratio, left_out = _smoothed(pairs, bandwidth, np.maximum(start.ratio, _SMALLEST_START))
     ratio, factors = _normalised(pairs, ratio)
     left_out *= factors
-    return make_candidates(pairs, [f"{name} x kernel {bandwidth:g}" for name in start.names], ratio, left_out)
+    named = zip(start.names, _of_each(pairs, bandwidth), strict=True)
+    return make_candidates(pairs, [f"{name} x kernel {width:g}" for name, width in named], ratio, left_out)
 
 
-def sharpened(pairs: PairStack, bandwidth: float, scale: margins.Scale = "ranks") -> Candidates:
+def sharpened(pairs: PairStack, bandwidth: _Numbers, scale: _Scales = "ranks") -> Candidates:
     """Return a kernel estimate s times the kernel estimate of what it lacks, with exact marginals: less bias."""
     # Without row i, s(j) falls by K(j, i) / n; to first order the mean of K / s over others grows by that of K² / s².
     n = pairs.n_rows
@@ -214,23 +241,25 @@ def sharpened(pairs: PairStack, bandwidth: float, scale: margins.Scale = "ranks"
     ratio, factors = _normalised(pairs, start * mean)
     start_without = np.maximum(n - self_weight, 0.0) * start
     left_out = start_without * np.maximum(n * mean - self_weight + growth, 0.0) / (n * max(n - 1, 1.0))
-    name = f"kernel {bandwidth:g} twice{_SCALE_SUFFIX[scale]}"
-    return make_candidates(pairs, name, ratio, left_out * factors)
+    options = zip(_of_each(pairs, bandwidth), _of_each(pairs, scale), strict=True)
+    names = [f"kernel {width:g} twice{_SCALE_SUFFIX[of]}" for width, of in options]
+    return make_candidates(pairs, names, ratio, left_out * factors)
 
 
 def gaussian(pairs: PairStack) -> Candidates:
     """Return the likeliest Gaussian copula of each pair's ordered bins, independence elsewhere."""
     correlations, differ = _correlations(pairs)
     best = _gaussian_ratio(pairs, correlations[:, 0])
-    places = np.flatnonzero(differ)
-    if len(places):
-        differing = pairs.take(places)
-        likelihoods = differing.mean(logs_of(best[places]))
-        for r in correlations[places, 1:].T:
-            ratio = _gaussian_ratio(differing, r)
-            attempts = differing.mean(logs_of(ratio))
-            better = attempts > likelihoods
-            best[places[better]], likelihoods[better] = ratio[better], attempts[better]
+    likelihoods = pairs.mean(logs_of(best))
+    numbers, tried = np.repeat(np.flatnonzero(differ), _N_CORRELATIONS - 1), correlations[differ, 1:].ravel()
+    for some in _chunks(pairs, len(numbers), pairs.n_points):
+        places = numbers[some]
+        attempts = pairs.take(places)
+        ratio = _gaussian_ratio(attempts, tried[some])
+        found = Candidates([""] * len(attempts), ratio, ratio, attempts.mean(logs_of(ratio)), places)
+        better = found.likeliest
+        better = better[found.likelihoods[better] > likelihoods[places[better]]]
+        best[places[better]], likelihoods[places[better]] = ratio[better], found.likelihoods[better]
     return _parametric(pairs, "gaussian", best, 1)
 
 
@@ -251,7 +280,7 @@ def _correlations(pairs: PairStack) -> tuple[Floats, Bools]:
     x, y = pairs.first.mean_points, pairs.second.mean_points
     shares = pairs.shares[:, : x.shape[1], : y.shape[1]]
     spread = (shares.sum(axis=2) * x**2).sum(axis=1) * (shares.sum(axis=1) * y**2).sum(axis=1)
-    moment, total = np.einsum("ki,kij,kj->k", x, shares, y, optimize=True), shares.sum(axis=(1, 2))
+    moment, total = ((x[:, None, :] @ shares)[:, 0] * y).sum(axis=1), shares.sum(axis=(1, 2))
     varies = spread > 0
     safe = np.where(varies, spread, 1.0)
     ends = np.clip([moment / np.sqrt(safe), moment * total / safe], -0.995, 0.995)
@@ -271,17 +300,26 @@ def family(pairs: PairStack) -> Candidates:
     names, n_parameters = [""] * len(pairs), np.empty(len(pairs))
     for number in np.unique(best_laws):
         law, places = margins.FAMILIES[number], np.flatnonzero(best_laws == number)
-        some, refined, likelihood = coarse.take(places), tau[places], likelihoods[number, places]
-        for step in _TAU_STEPS:
-            for neighbour in (np.tanh(np.arctanh(refined) - step), np.tanh(np.arctanh(refined) + step)):
-                attempt = np.where(neighbour * refined > 0, _family_likelihood(some, law, neighbour), -np.inf)
-                refined = np.where(attempt > likelihood, neighbour, refined)
-                likelihood = np.maximum(attempt, likelihood)
+        refined = _refined_tau(coarse.take(places), law, tau[places], likelihoods[number, places])
         ratio[places] = _family_ratio(pairs.take(places), law, refined)
         n_parameters[places] = law.n_parameters
         for place, of_pair in zip(places, refined, strict=True):
             names[place] = law.name + margins.ROTATIONS.get((law.is_rotated, bool(of_pair >= 0)), "")
     return _parametric(pairs, names, ratio, n_parameters)
+
+
+def _refined_tau(pairs: PairStack, law: margins.Family, tau: Floats, likelihoods: Floats) -> Floats:
+    """Return Kendall's τ that are likelier than those given, by steps of falling size in both directions."""
+    both = pairs.take(np.tile(np.arange(len(pairs)), 2))
+    for step in _TAU_STEPS:
+        neighbours = np.tanh(np.arctanh(tau) + np.array([[-step], [step]]))
+        attempts = _family_likelihood(both, law, neighbours.ravel()).reshape(neighbours.shape)
+        attempts = np.where(neighbours * tau > 0, attempts, -np.inf)
+        tau = np.where(
+            attempts[0] > likelihoods, neighbours[0], np.where(attempts[1] > likelihoods, neighbours[1], tau)
+        )
+        likelihoods = np.maximum(likelihoods, np.where(attempts[0] > likelihoods, attempts[0], attempts[1]))
+    return tau
 
 
 def _family_ratio(pairs: PairStack, law: margins.Family, tau: Floats) -> Floats:
@@ -300,23 +338,23 @@ def _family_likelihood(pairs: PairStack, law: margins.Family, tau: Floats) -> Fl
 
 def _cell_means(pairs: PairStack, logs: Floats) -> Floats:
     """Return ratios of cells: means of a copula's density over the points in each; 1 in cells without order."""
-    # `logs` has the logarithms at all points of both features: the first point of every group, then the second, ….
-    n_pairs, n_first, n_second = len(logs), pairs.first.n_ordered_groups, pairs.second.n_ordered_groups
-    shape = n_pairs, logs.shape[1] // n_first, n_first, logs.shape[2] // n_second, n_second
-    densities = np.exp(logs, out=logs).reshape(shape)
-    means: Floats = densities.mean(axis=(1, 3))
+    # `logs` has the logarithms at all points of both features.
+    means: Floats = np.exp(logs, out=logs)
+    first, second = pairs.first.point_shares, pairs.second.point_shares
+    means = means if first is None else first @ means
+    means = means if second is None else means @ second.swapaxes(1, 2)
     if means.shape == pairs.shares.shape:
         return means
     ratio = np.ones(pairs.shares.shape)
-    ratio[:, :n_first, :n_second] = means
+    ratio[:, : means.shape[1], : means.shape[2]] = means
     return ratio
 
 
 def _parametric(pairs: PairStack, names: str | Sequence[str], ratio: Floats, n_parameters: Floats | int) -> Candidates:
     """Return candidates raked to exact marginals; each parameter costs one unit of log-likelihood."""
     ratio, _ = _normalised(pairs, ratio)
-    costs = np.exp(-np.broadcast_to(n_parameters, len(pairs)) / pairs.n_rows)
-    return make_candidates(pairs, names, ratio, ratio * costs[:, None, None])
+    factors = np.exp(-np.broadcast_to(n_parameters, len(pairs)) / pairs.n_rows)
+    return make_candidates(pairs, names, ratio, ratio * factors[:, None, None])
 
 
 def _normalised(pairs: PairStack, ratio: Floats) -> tuple[Floats, Floats]:
@@ -335,8 +373,8 @@ _KERNEL_SHRINKAGES = (0.0, 0.05, 0.2, 0.5)
 _STRIDE = 3  # of bandwidths that are tried first
 _SIMPLE = ("independent", "gaussian")
 
-_Make = Callable[[int, Ints, float], Candidates]
-"""Given the number of a form, places of pairs in a stack and a bandwidth: the estimates of these pairs."""
+_Make = Callable[[Ints, Ints, list[float]], Candidates]
+"""Given places of pairs in a stack, and for each the number of a form and a bandwidth: these estimates."""
 
 
 class Choice(NamedTuple):
@@ -369,7 +407,9 @@ def choose(pairs: PairStack, candidates: Iterator[Candidates]) -> tuple[list[Cho
     best = Candidates([""] * n_pairs, np.empty(shape), np.empty(shape), np.full(n_pairs, -np.inf), pairs.places)
     simple = dict[str, Candidates]()
     for candidate in candidates:
-        _replace_estimates(best, candidate, np.flatnonzero(candidate.likelihoods > best.likelihoods[candidate.places]))
+        numbers = candidate.likeliest
+        better = candidate.likelihoods[numbers] > best.likelihoods[candidate.places[numbers]]
+        _replace_estimates(best, candidate, numbers[better])
         if candidate.names[0] in _SIMPLE:
             simple[candidate.names[0]] = candidate
         del candidate  # before the next is made: tables of many categories are large
@@ -409,7 +449,7 @@ def all_candidates(pairs: PairStack, *, families: bool = True) -> Iterator[Candi
     yield start
     likelihoods = start.likelihoods.copy()
     for some in kernel_candidates(pairs):
-        likelihoods[some.places] = np.maximum(likelihoods[some.places], some.likelihoods)
+        np.maximum.at(likelihoods, some.places, some.likelihoods)
         yield some
     places = np.flatnonzero(likelihoods > nothing.likelihoods)  # few if features are independent: what follows is slow
     if len(places):
@@ -424,10 +464,10 @@ def _parametric_candidates(pairs: PairStack, start: Candidates, *, families: boo
         start = _likelier(start, of_family)
     likelihoods = np.full((1, len(_CORRECTION_BANDWIDTHS), len(pairs)), -np.inf)
 
-    def correct(_: int, places: Ints, bandwidth: float) -> Candidates:
-        return corrected(pairs.take(places), start.take(places), bandwidth)
+    def correct(places: Ints, _: Ints, bandwidths: list[float]) -> Candidates:
+        return corrected(pairs.take(places), start.take(places), bandwidths)
 
-    yield from _search(correct, _CORRECTION_BANDWIDTHS, likelihoods)
+    yield from _search(pairs, correct, _CORRECTION_BANDWIDTHS, likelihoods)
 
 
 def _likelier(first: Candidates, second: Candidates) -> Candidates:
@@ -450,35 +490,41 @@ def kernel_candidates(
     forms = list(itertools.product(scales, (0.0,) if pairs.n_ordered == 2 else _KERNEL_SHRINKAGES))
     likelihoods = np.full((len(forms), len(bandwidths), len(pairs)), -np.inf)
 
-    def smooth(form: int, places: Ints, bandwidth: float) -> Candidates:
-        scale, shrinkage = forms[form]
-        return kernel(pairs.take(places), bandwidth, shrinkage, scale)
+    def smooth(places: Ints, of_form: Ints, widths: list[float]) -> Candidates:
+        chosen = [forms[form] for form in of_form]
+        shrinkages = [shrinkage for _, shrinkage in chosen]
+        return kernel(pairs.take(places), widths, shrinkages, [scale for scale, _ in chosen])
 
-    yield from _search(smooth, bandwidths, likelihoods)
+    yield from _search(pairs, smooth, bandwidths, likelihoods)
     if tuple(bandwidths) == BANDWIDTHS:  # add a sharpened estimate at a bandwidth above the likeliest
         likeliest, best = _likeliest(likelihoods)
-        for form, i in np.unique(np.stack([likeliest, best]), axis=1).T.tolist():
-            places = np.flatnonzero((likeliest == form) & (best == i))
-            yield sharpened(pairs.take(places), _SHARPENED_BANDWIDTHS[i], forms[form][0])
+        widths = [_SHARPENED_BANDWIDTHS[i] for i in best]
+        yield sharpened(pairs, widths, [forms[form][0] for form in likeliest])
 
 
-def _search(make: _Make, bandwidths: Sequence[float], likelihoods: Floats) -> Iterator[Candidates]:
+def _search(pairs: PairStack, make: _Make, bandwidths: Sequence[float], likelihoods: Floats) -> Iterator[Candidates]:
     """Yield candidates of each form at every third bandwidth, then of each pair's likeliest form around its best."""
-    n_forms, n_bandwidths, n_pairs = likelihoods.shape  # this array receives the likelihoods of all candidates
+    n_forms, n_bandwidths, _ = likelihoods.shape  # this array receives the likelihoods of all candidates
 
-    def attempt(form: int, i: int, places: Ints) -> Candidates:
-        candidates = make(form, places, bandwidths[i])
-        likelihoods[form, i, places] = candidates.likelihoods
-        return candidates
+    def attempt(tried: Bools) -> Iterator[Candidates]:  # axes are form, bandwidth and pair
+        forms, numbers, places = np.nonzero(tried)
+        for some in _chunks(pairs, len(places), pairs.shares[0].size):
+            candidates = make(places[some], forms[some], [bandwidths[i] for i in numbers[some]])
+            likelihoods[forms[some], numbers[some], places[some]] = candidates.likelihoods
+            yield candidates
 
-    first = range(n_bandwidths > 1, n_bandwidths, _STRIDE)
-    for form, i in itertools.product(range(n_forms), first):
-        yield attempt(form, i, np.arange(n_pairs))
+    is_first = np.zeros((1, n_bandwidths, 1), dtype=bool)
+    is_first[:, n_bandwidths > 1 :: _STRIDE] = True
+    yield from attempt(np.broadcast_to(is_first, likelihoods.shape))
     likeliest, middle = _likeliest(likelihoods)
-    for i, form in itertools.product(range(n_bandwidths), range(n_forms)):
-        places = np.flatnonzero((likeliest == form) & (np.abs(middle - i) < _STRIDE))
-        if i not in first and len(places):
-            yield attempt(form, i, places)
+    is_near = np.abs(middle - np.arange(n_bandwidths)[:, None]) < _STRIDE
+    yield from attempt(is_near & ~is_first & (likeliest == np.arange(n_forms)[:, None, None]))
+
+
+def _chunks(pairs: PairStack, n_attempts: int, size: int) -> Iterator[slice]:
+    """Yield ranges of attempts whose arrays, of a size each, stay in the cache; at least as many as there are pairs."""
+    step = max(len(pairs), costs.MAX_STACK_ELEMENTS // size)
+    yield from (slice(start, start + step) for start in range(0, n_attempts, step))
 
 
 def _likeliest(likelihoods: Floats) -> tuple[Ints, Ints]:

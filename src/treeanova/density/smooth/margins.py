@@ -19,6 +19,7 @@ import scipy.special
 
 from treeanova.anova.support import safe_inverse
 from treeanova.core.arrays import Floats, Ints, memo, memo_of
+from treeanova.density import costs
 from treeanova.model.grid import Binning, binning_by, equal_mass_groups, unmerged
 
 _TIED = 1e-12
@@ -36,6 +37,7 @@ _FARTHEST = 1e6  # distance of a value, in ranges between the quartiles
 _EDGE = 1e-7  # ranks stay so far from 0 and 1
 _BALANCE_STEPS = 100
 _BALANCE_TOLERANCE = 1e-12
+_MAX_GROUPS_WITH_STEPS = 48  # more have one point each
 
 
 class Family(NamedTuple):
@@ -221,27 +223,6 @@ class Margin:
         return int(self.groups[self.n_ordered - 1]) + 1 if self.n_ordered else 0
 
     @functools.cached_property
-    def padded(self) -> Margin:
-        """The groups as bins of a margin, with empty ordered groups up to a number that many margins then share."""
-        n_ordered, n_steps = self.n_ordered_groups, self.points.shape[1]
-        more = 0
-        if _COARSE_GROUPS // 4 < n_ordered <= _COARSE_GROUPS:  # up to the most groups with as many points in each
-            more = min(_N_POINTS // (_N_POINTS // n_ordered), _COARSE_GROUPS) - n_ordered
-        if not more or not self.binning.is_identity:  # values are those of bins, not of groups
-            return self
-        masses = np.insert(self.group_masses, n_ordered, np.zeros(more))
-        values = None if self.values is None else np.pad(self.values, (0, more), constant_values=np.nan)
-        n_padded = n_ordered + more
-        return dataclasses.replace(self, masses=masses, n_ordered=n_padded, values=values, n_points=n_steps * n_padded)
-
-    @functools.cached_property
-    def padded_places(self) -> Ints:  # positions of the groups in `padded`, whose empty groups follow ordered ones
-        n_groups = len(self.group_masses)
-        places = np.arange(n_groups)
-        places[self.n_ordered_groups :] += len(self.padded.group_masses) - n_groups
-        return places
-
-    @functools.cached_property
     def coarse(self) -> Margin:  # on fewer groups, by which families of copulas are compared
         n_groups = _COARSE_GROUPS
         return Margin(self.group_masses, self.n_ordered_groups, self.n_rows, max_groups=n_groups, n_points=n_groups)
@@ -253,7 +234,7 @@ class Margin:
 
     @functools.cached_property
     def points(self) -> Floats:
-        """Normal scores at equal steps within each ordered group, more if groups are few."""
+        """Normal scores at equal steps in each ordered group, more if groups are few: (n_ordered_groups, n_steps)."""
         n_steps = self.n_points // max(self.n_ordered_groups, 1)
         return self._scores_within_groups(min(_MAX_POINTS_PER_GROUP, max(1, n_steps)))
 
@@ -308,7 +289,8 @@ class Margin:
         computed = memo_of(self, "kernels")
         new = [bandwidth for bandwidth in bandwidths if (bandwidth, scale) not in computed]
         if new:
-            matrices = _new_kernels([self], new, scale)
+            squares, masses = self.squares[scale], self.group_masses
+            matrices = _new_kernels([squares] * len(new), [masses] * len(new), new)
             computed.update({(bandwidth, scale): matrices[i] for i, bandwidth in enumerate(new)})
         return [computed[bandwidth, scale] for bandwidth in bandwidths]
 
@@ -323,31 +305,20 @@ class Margin:
         return KernelMatrix(np.empty((0, 0)), (1 - share) * safe_inverse(self.group_masses), np.array(share))
 
 
-def _kernels_of(margins: Sequence[Margin], bandwidth: float, scale: Scale) -> KernelMatrix:
-    """Return the kernels of a bandwidth for margins of the same shape, stacked; each is computed once."""
-    computed = [memo_of(margin, "kernels") for margin in margins]
-    new = [place for place, of_margin in enumerate(computed) if (bandwidth, scale) not in of_margin]
-    if new:
-        matrices = _new_kernels([margins[place] for place in new], [bandwidth], scale)
-        for number, place in enumerate(new):
-            computed[place][bandwidth, scale] = matrices[number]
-        if len(new) == len(margins):
-            return matrices
-    return stacked([of_margin[bandwidth, scale] for of_margin in computed])
-
-
-def _new_kernels(margins: Sequence[Margin], bandwidths: Sequence[float], scale: Scale) -> KernelMatrix:
-    """Return the kernels for margins of the same shape, stacked: all bandwidths of the first margin come first."""
+def _new_kernels(
+    squares: Sequence[Floats], masses: Sequence[Floats] | Floats, bandwidths: Sequence[float]
+) -> KernelMatrix:
+    """Return kernels, stacked, from squared distances of ordered groups, masses of all groups, and bandwidths."""
     # The module's docstring has the formula; φ is 1 / (1 + distance² / degrees of freedom)³.
-    masses = np.repeat([margin.group_masses for margin in margins], len(bandwidths), axis=0)
-    n = margins[0].n_ordered_groups
-    base = np.concatenate([margin.squares[scale] / np.square(bandwidths)[:, None, None] for margin in margins])
-    base += 1
-    bells: Floats = 1 / (base * base * base)  # the power (_DEGREES_OF_FREEDOM + 1) / 2
-    factors = _balance(bells, masses[:, :n])
+    bells, all_masses = np.array(squares), np.array(masses)
+    n = bells.shape[-1]
+    bells /= np.square(bandwidths)[:, None, None]
+    bells += 1
+    bells = 1 / (bells * bells * bells)  # the power (_DEGREES_OF_FREEDOM + 1) / 2
+    factors = _balance(bells, all_masses[:, :n])
     bells *= factors[:, :, None]
     bells *= factors[:, None, :]
-    return KernelMatrix(bells, safe_inverse(masses[:, n:]), np.zeros(len(masses)))
+    return KernelMatrix(bells, safe_inverse(all_masses[:, n:]), np.zeros(len(all_masses)))
 
 
 def _balance(bells: Floats, masses: Floats) -> Floats:
@@ -372,67 +343,141 @@ def _balance(bells: Floats, masses: Floats) -> Floats:
     return balanced
 
 
-def shape_of(margin: Margin) -> Hashable:
-    """Return what margins must have in common to be stacked."""
-    coarse = margin.coarse
-    groups = len(margin.group_masses), margin.n_ordered_groups, margin.points.shape[1]
-    return margin.binning.is_identity, *groups, len(coarse.group_masses), coarse.n_ordered_groups
+class Shape(NamedTuple):
+    """Numbers that margins of a stack are padded to, with empty groups and with points of no weight."""
+
+    n_ordered: int  # groups
+    n_others: int  # groups without order, which follow
+    n_points: int  # of all ordered groups
+
+    def places(self, margin: Margin) -> Ints:  # of the margin's groups in the stack
+        places = np.arange(len(margin.group_masses))
+        places[margin.n_ordered_groups :] += self.n_ordered - margin.n_ordered_groups
+        return places
+
+
+def shape_of(margin: Margin) -> Shape:
+    """Return a shape that many margins share: the next of a few sizes."""
+    n_ordered, n_others = margin.n_ordered_groups, len(margin.group_masses) - margin.n_ordered_groups
+    n_padded = _next_size(n_ordered, costs.ORDERED_SIZES)
+    n_points = max(margin.n_points, n_padded) if n_padded <= _MAX_GROUPS_WITH_STEPS else n_padded
+    return Shape(n_padded, _next_size(n_others, costs.OTHER_SIZES), n_points if n_ordered else 0)
+
+
+def _next_size(n: int, sizes: Sequence[int]) -> int:
+    return next((size for size in sizes if size >= n), n) if n else 0
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Margins:
-    """Margins of one shape, one per pair of a stack: `distinct[places]`; all that `take` returns share results."""
+    """Margins of one shape, one per pair of a stack: `distinct[places]`; those that `take` returns share results."""
 
     distinct: Sequence[Margin]
     places: Ints
+    shape: Shape
     _arrays: dict[Hashable, Any] = dataclasses.field(default_factory=dict, repr=False)
 
-    def take(self, numbers: Ints) -> Margins:
-        return Margins(self.distinct, self.places[numbers], self._arrays)
+    def take(self, numbers: Ints) -> Margins:  # numbers may repeat
+        return Margins(self.distinct, self.places[numbers], self.shape, self._arrays)
 
     @property
     def n_groups(self) -> int:
-        return len(self.distinct[0].group_masses)
+        return self.shape.n_ordered + self.shape.n_others
 
     @property
     def n_ordered_groups(self) -> int:
-        return self.distinct[0].n_ordered_groups
+        return self.shape.n_ordered
+
+    @property
+    def is_pooled(self) -> bool:  # whether groups are several bins
+        return not self.distinct[0].binning.is_identity
 
     @property
     def coarse(self) -> Margins:  # the same margins on fewer groups, by which families of copulas are compared
         places = np.arange(len(self.distinct))
-        coarse = self._shared("coarse", lambda: Margins([margin.coarse for margin in self.distinct], places))
-        return Margins(coarse.distinct, self.places, coarse._arrays)  # noqa: SLF001  of the same class
+        margins = [margin.coarse for margin in self.distinct]
+        shape = shape_of(margins[0])
+        if margins[0].binning.is_identity:  # the groups are those of the finer margins
+            shape = shape._replace(n_ordered=self.shape.n_ordered, n_others=self.shape.n_others)
+        coarse = self._shared("coarse", lambda: Margins(margins, places, shape))
+        return Margins(coarse.distinct, self.places, coarse.shape, coarse._arrays)  # noqa: SLF001  of the same class
 
     @property
     def group_masses(self) -> Floats:
-        return self._stacked("group_masses", lambda margin: margin.group_masses)
+        return self._stacked("group_masses", lambda margin: self._in_groups(margin, margin.group_masses))
 
     @property
     def pooling(self) -> Floats:
-        """1.0 if a bin is in a group, else 0.0: shape (n_margins, n_groups, n_bins)."""
-        return self._stacked("pooling", lambda margin: np.equal.outer(np.arange(self.n_groups), margin.groups) * 1.0)
+        """1.0 if a group is in a group of `coarse`, else 0.0: shape (n_margins, n_groups of coarse, n_groups)."""
+        return self._stacked("pooling", self._pooling)
+
+    def _pooling(self, margin: Margin) -> Floats:
+        pooling = np.zeros((self.coarse.n_groups, self.n_groups))
+        pooling[self.coarse.shape.places(margin.coarse)[margin.coarse.groups], self.shape.places(margin)] = 1.0
+        return pooling
 
     @property
     def points(self) -> Floats:
-        """Normal scores at equal steps within each ordered group: the first point of all groups, then the second."""
-        return self._stacked("points", lambda margin: margin.points.T.ravel())
+        """Normal scores at equal steps within each ordered group, (n_margins, n_points)."""
+        return self._stacked("points", lambda margin: self._at_points(margin.points))
+
+    @property
+    def point_shares(self) -> Floats | None:
+        """Shares of points in the mean of each ordered group, (n_margins, n_groups, n_points), or None for one each."""
+        has_single_points = all(margin.points.shape[1] == 1 for margin in self.distinct)
+        if has_single_points and self.shape.n_points == self.shape.n_ordered:
+            return None
+        return self._stacked("point_shares", self._point_shares)
+
+    def _point_shares(self, margin: Margin) -> Floats:
+        n_steps = margin.points.shape[1]
+        shares = np.zeros((self.shape.n_ordered, self.shape.n_points))
+        groups = np.repeat(np.arange(margin.n_ordered_groups), n_steps)
+        shares[groups, np.arange(len(groups))] = 1 / n_steps
+        return shares
 
     @property
     def mean_points(self) -> Floats:
-        """Mean normal score of each ordered group, shape (n_margins, n_groups)."""
-        return self._stacked("mean_points", lambda margin: margin.points.mean(axis=1))
+        """Mean normal score of each ordered group, shape (n_margins, n_ordered_groups)."""
+        n = self.shape.n_ordered
+        return self._stacked("mean_points", lambda margin: self._in_groups(margin, margin.points.mean(axis=1))[:n])
 
     def copula_scores(self, scores: Callable[[Floats], Floats], *, is_reversed: bool) -> Floats:
         name = scores, is_reversed
-        return self._stacked(name, lambda margin: margin.copula_scores(scores, is_reversed=is_reversed).T.ravel())
+        return self._stacked(name, lambda m: self._at_points(m.copula_scores(scores, is_reversed=is_reversed)))
 
-    def kernels(self, bandwidth: float, scale: Scale) -> KernelMatrix:
-        matrices = self._shared((bandwidth, scale), lambda: _kernels_of(self.distinct, bandwidth, scale))
-        return cast("KernelMatrix", matrices[self.places])
+    def kernels(self, bandwidths: Sequence[float], scales: Sequence[Scale]) -> KernelMatrix:
+        """Return a kernel per margin, of its own bandwidth and scale; each is computed once."""
+        computed: dict[tuple[int, float, Scale], KernelMatrix] = self._shared("kernels", dict)
+        names = list(zip(self.places.tolist(), bandwidths, scales, strict=True))
+        new = [name for name in dict.fromkeys(names) if name not in computed]
+        if new:
+            places, widths, _ = zip(*new, strict=True)
+            squares = self._shared("squares", lambda: list(map(self._squares, self.distinct)))
+            masses = Margins(self.distinct, np.arange(len(self.distinct)), self.shape, self._arrays).group_masses
+            matrices = _new_kernels([squares[i][scale] for i, _, scale in new], masses[list(places)], widths)
+            computed.update((name, matrices[number]) for number, name in enumerate(new))
+            if len(new) == len(names):
+                return matrices
+        return stacked([computed[name] for name in names])
+
+    def _squares(self, margin: Margin) -> dict[Scale, Floats]:  # distances do not matter where groups are empty
+        more = self.shape.n_ordered - margin.n_ordered_groups
+        return {scale: np.pad(squares, (0, more)) if more else squares for scale, squares in margin.squares.items()}
+
+    def _in_groups(self, margin: Margin, values: Floats) -> Floats:  # zeros in empty groups
+        padded = np.zeros(self.n_groups)
+        padded[self.shape.places(margin)[: len(values)]] = values
+        return padded
+
+    def _at_points(self, values: Floats) -> Floats:  # repeats of the last value at points that no group has
+        padded = np.empty(self.shape.n_points)
+        padded[: values.size] = values.ravel()
+        padded[values.size :] = values.flat[-1] if values.size else 0.0
+        return padded
 
     def _stacked(self, name: Hashable, value_of: Callable[[Margin], Floats]) -> Floats:  # first axis: margins
-        stack = self._shared(name, lambda: np.stack([value_of(margin) for margin in self.distinct]))
+        stack = self._shared(name, lambda: np.array([value_of(margin) for margin in self.distinct]))
         return cast("Floats", stack[self.places])
 
     def _shared(self, name: Hashable, compute: Callable[[], Any]) -> Any:  # computed once for all that `take` returns
