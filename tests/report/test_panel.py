@@ -342,6 +342,22 @@ def test_every_control_has_a_name_and_nothing_overflows_a_phone(page_of):
     assert page.locator("#try img, #try script, #try iframe").count() == 0
 
 
+def test_controls_of_many_features_are_searched_or_shown_at_once(opened, tmp_path):
+    names = [f"feature {i}" for i in range(35)]
+    effects = treeanova.model.Effects.from_tables({name: [0.0, 1.0 + i] for i, name in enumerate(names)})
+    page = opened(write_report(treeanova.decompose(effects, density="uniform"), tmp_path / "many.html", densities=[]))
+    shown = page.locator("#controls .control b")
+    assert shown.all_text_contents() == names[::-1][:30]  # the strongest first
+    page.get_by_label("Search features").fill("3")
+    assert shown.all_text_contents() == [name for name in names[::-1] if "3" in name]
+    page.get_by_label("feature 3, setting B", exact=True).select_option("1")
+    assert page.evaluate('treeanova.panel.resultOf("B").scores[0] - treeanova.panel.resultOf("A").scores[0]') == 4
+    page.get_by_label("Search features").fill("")
+    page.get_by_role("button", name="Show all 35 features").click()
+    assert shown.all_text_contents() == names[::-1]
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "feature 4, setting B"
+
+
 def test_a_deep_model_shows_main_effects_and_pairs_and_says_what_is_left(page_of, reports):
     X, _, fx, _ = reports("deep")
     page = page_of("deep")

@@ -2,6 +2,7 @@
 
 const MOST_REASONS = 12;
 const FEW_FEATURES = 8; // without a search
+const MOST_CONTROLS = 30; // shown before the reader asks for all
 const UNIT_IN_MS = { ns: 1e-6, us: 1e-3, ms: 1, s: 1e3, D: 864e5, ordinal: 864e5 };
 const MS_OF_ORDINAL = 719163 * 864e5; // the ordinal number of 1970-01-01, in milliseconds
 
@@ -113,7 +114,7 @@ function renderPanel() {
   at("panel").replaceChildren(
     el("p", { class: "caption" }, panelWords()),
     el("div", { class: "panel" },
-      el("div", { class: "setting" }, el("div", { class: "tools", id: "try-tools" }), el("div", { class: "controls", id: "controls", role: "group" })),
+      el("div", { class: "setting" }, el("div", { class: "tools", id: "try-tools" }), el("div", { class: "controls", id: "controls", role: "group" }), el("div", { id: "try-more" })),
       el("div", { class: "results" }, el("dl", { class: "numbers", id: "try-scores" }), el("div", { id: "try-outputs" }), el("div", { class: "scroll-wide", id: "reasons" }), el("div", { class: "files", id: "try-files" })),
     ),
     el("div", { class: "print-only", id: "try-settings" }),
@@ -161,19 +162,28 @@ function renderControls() {
   if (report.panel.controls.length > FEW_FEATURES) {
     const search = el("input", { type: "search", placeholder: "Search features", "aria-label": "Search features", id: "try-search" });
     search.value = panel.search || "";
-    search.addEventListener("input", () => { panel.search = search.value; hideOthers(); });
+    search.addEventListener("input", () => { panel.search = search.value; renderFound(); });
     tools.push(search);
   }
   at("try-tools").replaceChildren(...tools);
   at("controls").setAttribute("aria-label", `Features of ${panel.edited}`);
-  at("controls").replaceChildren(...report.panel.order.map((i) => controlOf(i)));
-  hideOthers();
-  renderResults();
+  renderFound();
 }
 
-function hideOthers() {
+// The controls of the features that are searched for.
+function renderFound() {
   const words = (panel.search || "").toLowerCase().split(/\s+/).filter(Boolean);
-  for (const row of at("controls").children) row.hidden = !words.every((word) => featureOf(Number(row.dataset.column)).name.toLowerCase().includes(word));
+  const found = report.panel.order.filter((i) => words.every((word) => featureOf(i).name.toLowerCase().includes(word)));
+  const shown = panel.allControls ? found : found.slice(0, MOST_CONTROLS);
+  const showAll = () => {
+    panel.allControls = true;
+    renderFound();
+    at("controls").children[shown.length].querySelector("input, select").focus();
+  };
+  at("controls").replaceChildren(...shown.map((i) => controlOf(i)));
+  const more = el("button", { type: "button", class: "plain", onclick: showAll }, `Show all ${found.length} features`);
+  at("try-more").replaceChildren(...(found.length > shown.length ? [more] : []));
+  renderResults();
 }
 
 // The controls of one column: a slider over the intervals and a field, or a list; and a box for missing values.
