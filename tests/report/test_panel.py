@@ -174,7 +174,7 @@ def scores_on_page(page, rows):
     )
 
 
-BY_HAND = ["numbers", "categories", pytest.param("codes", marks=pytest.mark.thorough), "classes"]
+BY_HAND = ["categories", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("numbers", "codes", "classes"))]
 
 
 @pytest.mark.parametrize("name", BY_HAND)
@@ -239,6 +239,7 @@ def slider_steps(page, name):
     return int(page.get_by_label(f"{name}, setting B", exact=True).get_attribute("max"))
 
 
+@pytest.mark.thorough
 def test_sliders_reach_every_interval(page_of):
     page = page_of("numbers")
     missed = page.evaluate(
@@ -282,7 +283,7 @@ def test_both_settings_start_in_the_most_likely_bin(page_of, reports):
             assert counts[np.searchsorted(column["cuts"], start["value"])] == counts.max()
 
 
-@pytest.mark.parametrize("name", [pytest.param("categories", marks=pytest.mark.thorough), "classes"])
+@pytest.mark.parametrize("name", ["categories", pytest.param("classes", marks=pytest.mark.thorough)])
 def test_reasons_are_sorted_and_add_up(page_of, name):
     page = page_of(name)
     which = 1 if name == "classes" else 0
@@ -305,6 +306,7 @@ def test_reasons_are_sorted_and_add_up(page_of, name):
     assert sum(map(float, shown[:-1])) == pytest.approx(float(shown[-1]), abs=1e-3 * len(shown))
 
 
+@pytest.mark.thorough
 def test_outputs_follow_the_switch_of_the_page(page_of):
     page = page_of("classes")
     scores = page.evaluate('treeanova.panel.resultOf("B").scores')
@@ -316,6 +318,7 @@ def test_outputs_follow_the_switch_of_the_page(page_of):
         assert float(shown) == pytest.approx(scores[which], abs=2e-3)
 
 
+@pytest.mark.thorough
 def test_settings_are_copied_edited_and_begun_again(page_of):
     page = page_of("numbers")
     page.get_by_label("v, setting B: exact number").fill("0.4375")
@@ -333,6 +336,7 @@ def test_settings_are_copied_edited_and_begun_again(page_of):
     assert start["A"] == start["B"] != settings["A"]
 
 
+@pytest.mark.thorough
 def test_every_control_has_a_name_and_nothing_overflows_a_phone(page_of):
     page = page_of("categories")
     page.set_viewport_size({"width": 360, "height": 800})
@@ -342,6 +346,7 @@ def test_every_control_has_a_name_and_nothing_overflows_a_phone(page_of):
     assert page.locator("#try img, #try script, #try iframe").count() == 0
 
 
+@pytest.mark.thorough
 def test_controls_of_many_features_are_searched_or_shown_at_once(opened, tmp_path):
     names = [f"feature {i}" for i in range(35)]
     effects = treeanova.model.Effects.from_tables({name: [0.0, 1.0 + i] for i, name in enumerate(names)})
@@ -372,6 +377,7 @@ def test_a_deep_model_shows_main_effects_and_pairs_and_says_what_is_left(page_of
     np.testing.assert_allclose(scores_on_page(page, rows).ravel(), by_terms, rtol=0, atol=1e-12)
 
 
+@pytest.mark.thorough
 def test_a_model_that_is_too_large_has_a_reason_instead(opened, reports, monkeypatch, tmp_path):
     _, _, fx, path = reports("numbers")
     size = path.stat().st_size
@@ -404,6 +410,7 @@ def test_the_panel_holds_no_values_of_rows(reports):
     assert not [value for value in values if value in text]
 
 
+@pytest.mark.thorough
 def test_dates_are_typed_and_shown_as_dates(opened, tmp_path):
     rng = np.random.default_rng(0)
     days = pd.Timestamp("2015-01-01") + pd.to_timedelta(rng.integers(0, 730, 500), unit="D")
