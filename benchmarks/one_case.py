@@ -1,7 +1,8 @@
 """Seconds, peak memory and sizes of files for one model: a script that prints a line of JSON for each task.
 
 ``python -P benchmarks/one_case.py MODEL.pkl FOLDER decompose importance explain report files``, with PYTHONPATH set to
-the sources of the version that is measured; other tasks are explain_many and, after it, shap_values. It uses only what all versions have. Tasks share one process: importance,
+the sources of the version that is measured; other tasks are explain_many and, after it, shap_values. It uses only what
+all versions have. Tasks share one process: importance,
 explanations, report and files are those of the decomposition that the first task made. Peak memory is that of the
 whole process during a task, with libraries, model and rows.
 """

@@ -35,7 +35,7 @@ def sets_of_paths(paths):
 
 
 def bins_of(paths, at, size):
-    feature, low, high, missing_from = paths.bounds[at]
+    low, high, missing_from = paths.bounds[at, 1:]
     if high == IN_TABLE:
         return np.flatnonzero(paths.table[low : low + size]).tolist()
     return [code for code in range(size) if low <= code < high or code >= missing_from]

@@ -2,8 +2,10 @@
 
 Kernels take few rows at a time, which fit into the cache, and leaves in the order of the trees (`paths.py`): each level
 of a path has a sum over the latest leaves, which gets the factor of a set when all leaves that share the set are in it.
-Indices are plain: fields, views of rows and calls cost as much as dozens of rows. A set of bins begins and ends at few places, so the
-differences of a ⊗ b along both axes are nonzero at a few corners only. These are added up; running sums give the table.
+Arrays are unpacked and indexed: fields, views of rows and calls cost as much as dozens of rows.
+
+A set of bins begins and ends at few places, so the differences of a ⊗ b along both axes are nonzero at a few corners
+only. These are added up; running sums give the table.
 """
 
 from __future__ import annotations
