@@ -171,9 +171,9 @@ def _as_ebm_numbers(column: npt.NDArray[Any], name: str) -> Floats:
     values = column[is_present]
     if any(isinstance(value, (str, bytes)) for value in values):
         values = values.astype(str)
-    result = np.full(len(column), np.nan)
-    result[is_present] = _as_float(values, name, takes_underscores=True)
-    return result
+    encoded = np.full(len(column), np.nan)
+    encoded[is_present] = _as_float(values, name, takes_underscores=True)
+    return encoded
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

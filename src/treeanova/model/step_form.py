@@ -533,14 +533,14 @@ def _table_of(codes: Ints, values: Floats, axes: Sequence[StepAxis]) -> Floats:
 def _step_axis(feature: Feature, axis: Axis, groups: _Groups) -> StepAxis:
     """Return a feature as a column: its encoder and the codes of its bins say how plain values become codes."""
     encoder = feature.encoder
-    number = encoder.number if isinstance(encoder, DateNumber) else encoder
+    number_encoder = encoder.number if isinstance(encoder, DateNumber) else encoder
     codes = groups.code_of_bin
     missing = int(codes[axis.missing_bin]) if axis.missing_bin >= 0 else None  # None: the model refuses them
     reading: Cuts | LabelCodes
-    if isinstance(number, Numeric):
-        reading = _number_reading(number, axis, codes)
-    elif isinstance(number, IntegerCategory):
-        reading = _integer_reading(number, axis, codes)
+    if isinstance(number_encoder, Numeric):
+        reading = _number_reading(number_encoder, axis, codes)
+    elif isinstance(number_encoder, IntegerCategory):
+        reading = _integer_reading(number_encoder, axis, codes)
     else:
         reading, missing = _label_reading(feature, axis, codes)
     n_codes = int(codes.max()) + 1
@@ -552,12 +552,12 @@ def axis_of_bins(feature: Feature, axis: Axis) -> StepAxis:
     return _step_axis(feature, axis, _Groups(np.arange(axis.size), np.arange(axis.size)))
 
 
-def _number_reading(number: Numeric, axis: Axis, codes: Ints) -> Cuts:
+def _number_reading(encoder: Numeric, axis: Axis, codes: Ints) -> Cuts:
     """Return cuts at the thresholds between intervals of different codes; `codes` has that of each bin."""
     regular = codes[: axis.n_regular]
     is_cut = np.diff(regular) != 0
     cuts = tuple(axis.thresholds[is_cut].tolist())
-    return Cuts(cuts, tuple(range(len(cuts) + 1)), _numbers_that_mean_missing(number))
+    return Cuts(cuts, tuple(range(len(cuts) + 1)), _numbers_that_mean_missing(encoder))
 
 
 def _numbers_that_mean_missing(encoder: Numeric | IntegerCategory) -> tuple[tuple[float, float], ...]:

@@ -103,13 +103,13 @@ class Stage:
 def _check_counts(metadata: Any, file: pathlib.Path) -> None:
     """Raise ModelFileError for more rows or values than the bytes of a Parquet file can stand for."""
     # A node has a number and a gain, so real trees need some bytes for each even after compression; lists may repeat.
-    size = file.stat().st_size
+    n_bytes = file.stat().st_size
     groups = [metadata.row_group(k) for k in range(metadata.num_row_groups)]
     n_values = max((group.column(j).num_values for group in groups for j in range(group.num_columns)), default=0)
     n_rows = max(metadata.num_rows, sum(group.num_rows for group in groups))
-    if n_rows > size // _BYTES_PER_ROW or n_values > size * _VALUES_PER_BYTE:
+    if n_rows > n_bytes // _BYTES_PER_ROW or n_values > n_bytes * _VALUES_PER_BYTE:
         raise ModelFileError(
-            f"{file.name} must hold a few bytes per node, got {size:,} bytes for {n_rows:,} rows and {n_values:,} "
+            f"{file.name} must hold a few bytes per node, got {n_bytes:,} bytes for {n_rows:,} rows and {n_values:,} "
             "values; folder damaged?"
         )
 

@@ -438,12 +438,12 @@ def leaf_terms_of(tables: LeafTables, grid: Grid) -> LeafTerms:
     if purity is None:
         return RawLeafTerms(trees, keys)
     form_masses = tuple(codec.checked_masses(array, (size,)) for array, size in zip(purity.masses, sizes, strict=True))
-    form = ClosedForm(sets, form_masses, merging)
+    closed_form = ClosedForm(sets, form_masses, merging)
     for order in purity.screened_orders:
         codec.whole_in_range(order, 1, len(sizes))
     correction = _correction_of(purity, sizes, forest.n_outputs)
     leftover = _leftover_of(purity, sizes, forest.n_outputs)
-    return PureLeafTerms(trees, keys, form, correction, purity.screened_orders, leftover)
+    return PureLeafTerms(trees, keys, closed_form, correction, purity.screened_orders, leftover)
 
 
 def _layout_of(tables: LeafTables, grid: Grid, n_outputs: int) -> TermLayout:

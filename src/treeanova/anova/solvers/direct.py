@@ -149,12 +149,12 @@ def _basis_cells(shape: tuple[int, ...], heaviest_first: Ints) -> tuple[Ints, Fl
 
 def _solve_downwards(system: Floats, right: Floats) -> Floats:
     """Solve system @ x = right in place without pivoting; heaviest cells first, that is accurate."""
-    size = len(system)
-    for k in range(size - 1):
+    n_unknowns = len(system)
+    for k in range(n_unknowns - 1):
         factors = system[k + 1 :, k] / system[k, k]
         system[k + 1 :, k + 1 :] -= np.multiply.outer(factors, system[k, k + 1 :])
         right[k + 1 :] -= np.multiply.outer(factors, right[k])
-    for k in range(size - 1, -1, -1):
+    for k in range(n_unknowns - 1, -1, -1):
         right[k] -= system[k, k + 1 :] @ right[k + 1 :]
         right[k] /= system[k, k]
     return right

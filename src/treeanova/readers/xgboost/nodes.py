@@ -297,10 +297,10 @@ def read_nodes(trees: Sequence[Document]) -> Nodes:
     """Join the nodes of all trees; ModelFileError for children that do not exist."""
     left, sizes = _joined_arrays(trees, "left_children")
     slot = _joined_of_lengths(trees, "right_children", sizes)  # at a leaf, the number of its vector if it has one
-    size = np.repeat(sizes, sizes)
+    n_in_tree = np.repeat(sizes, sizes)  # the number of nodes of each node's tree
     check_values("trees must have nodes", sizes, sizes > 0)
-    check_values("left_children must be nodes of their tree", left, (left >= -1) & (left < size))
-    check_values("right_children must be nodes of their tree", slot, (left < 0) | ((slot >= 0) & (slot < size)))
+    check_values("left_children must be nodes of their tree", left, (left >= -1) & (left < n_in_tree))
+    check_values("right_children must be nodes of their tree", slot, (left < 0) | ((slot >= 0) & (slot < n_in_tree)))
     starts = block_starts(sizes)
     shift = np.repeat(starts, sizes)
     listed, listed_sizes, categories = _category_lists(trees, starts, sizes)
