@@ -256,9 +256,8 @@ def _own_claims(found: Found) -> tuple[Claim, ...]:
             "random-few",
             "Section 5.3, Figures 3b and 11",
             "In all settings, the algorithm converges in a small number of iterations",
-            "Typically at most twenty passes suffice; for tables of 2 × 2 cells there is no bound: now and then a "
-            "draw takes "
-            "hundreds.",
+            "Typically at most twenty passes suffice. For tables of 2 × 2 cells there is no bound, because κ of a "
+            "random table can be as close to 1 as one likes.",
             f"Passes to 1e−10 M⁰ with random w: median and slowest of the draws. {SMALL} count as a small number.",
             passes,
             holds_if(*(below(f"slowest, P = {size}", SMALL + 1) for size in SIZES)),
