@@ -45,7 +45,12 @@ def assert_anchored(found, score, codes, references, keys):
 
 
 @pytest.mark.parametrize(
-    "limits", [{}, {"PATTERN_CELLS": 8, "PATTERN_ROWS": 4, "PATTERN_PAIRS": 3}, {"PATTERN_BITS": 0}]
+    "limits",
+    [
+        {"POOLED_REFERENCES": 1},
+        {"POOLED_REFERENCES": 1, "PATTERN_CELLS": 8, "PATTERN_ROWS": 4, "PATTERN_PAIRS": 3},
+        {"POOLED_REFERENCES": 1, "PATTERN_BITS": 0},
+    ],
 )
 @pytest.mark.parametrize("seed", range(12))
 def test_trees_against_references(seed, limits, monkeypatch):

@@ -231,7 +231,7 @@ class AnchoredTrees:
 
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
         """Return terms at rows, shape (n_rows, n_keys, n_outputs)."""
-        if self._has_long_paths:
+        if self._is_one_by_one:
             return self._mean_over_references(lambda form: form.at_rows(codes, keys, n_jobs))
 
         def of_block(patterns: _LeafPatterns) -> Floats:
@@ -244,20 +244,22 @@ class AnchoredTrees:
 
     def totals_at(self, codes: BinIndices, orders: Sequence[int], n_jobs: int = 1) -> Floats:
         """Return sums of all terms of some orders at rows, shape (n_rows, n_orders, n_outputs)."""
-        if self._has_long_paths:
+        if self._is_one_by_one:
             return self._mean_over_references(lambda form: OrderTotals(form).at_rows(codes, n_jobs)[:, list(orders)])
         return self._sum_over_leaves(codes, lambda patterns: patterns.totals(orders), (len(orders),))
 
     def shares_at(self, codes: BinIndices, orders: Collection[int], n_jobs: int = 1) -> Floats:
         """Share each term of some orders equally among its features: shape (n_rows, n_features, n_outputs)."""
-        if self._has_long_paths:
+        if self._is_one_by_one:
             return self._mean_over_references(lambda form: OrderTotals(form).shares_at_rows(codes, orders, n_jobs))
         weights = np.array([1 / k if k in orders else 0.0 for k in range(max(orders, default=0) + 1)])
         return self._sum_over_leaves(codes, lambda patterns: patterns.shares(weights), (codes.shape[1],))
 
     @property
-    def _has_long_paths(self) -> bool:  # with more features than a pattern has bits
-        return max(map(len, self.trees.leaf_sets.keys), default=0) > costs.PATTERN_BITS
+    def _is_one_by_one(self) -> bool:
+        """Whether references are taken in turn: few of them, or paths with more features than patterns have bits."""
+        longest = max(map(len, self.trees.leaf_sets.keys), default=0)
+        return len(self.references.weights) < costs.POOLED_REFERENCES or longest > costs.PATTERN_BITS
 
     def _mean_over_references(self, evaluate: Callable[[ClosedForm], Floats]) -> Floats:
         """Return the weighted mean of a quantity; each reference has a closed form with all mass on its bins."""
