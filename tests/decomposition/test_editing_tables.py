@@ -538,6 +538,7 @@ def test_tables_of_a_deep_ensemble_are_edited(deep_fx, deep):
         (lambda fx: fx.merge("x0"), ValueError, "bins must be given by `bins` or by `between`, got both or none"),
         (lambda fx: fx.merge("x9", [0, 1]), ValueError, "`feature` must be one of the model's, got 'x9'"),
         (lambda fx: fx.monotone("x0", "up"), ValueError, "`direction` must be 'increasing' or 'decreasing'"),
+        (lambda fx: fx.monotone("x0", [1]), ValueError, "`direction` must be 'increasing' or 'decreasing'"),
         (lambda fx: fx.drop("x0").monotone("x0", 1), ValueError, "`feature` must have a term, got 'x0'"),
         (lambda fx: fx.cap("x0", high=1, note=3), TypeError, "`note` must be text, got 3"),
         (lambda fx: fx.cap("x9", high=1), KeyError, "no term 'x9'"),

@@ -542,7 +542,7 @@ class Editing(Answers):
         >>> fx.monotone("a", "increasing").monotonicity("a").direction
         'increasing'
         """
-        if isinstance(direction, bool) or direction not in _DIRECTIONS:
+        if isinstance(direction, bool) or not isinstance(direction, str | Real) or direction not in _DIRECTIONS:
             raise ValueError(f"`direction` must be 'increasing' or 'decreasing', or 1 or -1, got {direction!r}.")
         j, keys = self._feature_to_edit("monotone", feature)
         if not self.grid.axes[j].is_ordered:
