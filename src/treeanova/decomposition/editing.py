@@ -1,7 +1,8 @@
 """Edits by hand: set, scale, cap, round, smooth, merge and make monotone, each with a history that can be undone.
 
 An edit changes the function of a term; the sum is then purified again under the same density. The tables as they were
-edited, before that, are those of `fx.raw`.
+edited, before that, are those of `fx.raw`. Each edit is right by itself: one that makes untrue what an earlier one
+states, such as "age made increasing", says so in the history.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from typing import Any, Self
 import numpy as np
 
 from treeanova.anova.certificate import Certificate, TermCertificate
-from treeanova.core.arrays import Floats, Key, Names, checked_whole, label_of, labels_of, single_threaded
+from treeanova.core.arrays import Floats, Ints, Key, Names, checked_whole, label_of, labels_of, single_threaded
 from treeanova.data.features import is_writable
 from treeanova.decomposition.answers import Answers
 from treeanova.decomposition.certify import measured_again, sizes_of
 from treeanova.decomposition.edited_tables import chosen_bins, made_monotone, merged, purified_edit, replaced, smoothed
 from treeanova.decomposition.function import Factors, check_editable, factors_of, output_position, scaled_terms
-from treeanova.decomposition.impact import History, Impact, impact_of, measured
+from treeanova.decomposition.impact import History, Impact, broken_statements, impact_of, measured
 from treeanova.density.base import Density
+from treeanova.model.axes import Axis
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning
 from treeanova.terms.source import AdditiveModel
@@ -496,7 +498,8 @@ class Editing(Answers):
         new = merged(effects, j, np.isin(binning.bins, chosen), self._shown_density)
         labels = tuple(axis.labels[i] for i in chosen)
         words = f"{feature}: {first_texts(labels)} merged"
-        edit = self._edit("merge", words, keys, {"bins": labels[:_MOST_NUMBERS]}, note=note)
+        arguments = {"feature": feature, "bins": labels, "between": _ends_of(axis, chosen)}
+        edit = self._edit("merge", words, keys, arguments, note=note)
         return self._purified(edit, new)
 
     def monotone(self, feature: str, direction: str | int, *, output: str | int | None = None, note: str = "") -> Self:
@@ -558,7 +561,8 @@ class Editing(Answers):
         sign, outputs = _DIRECTIONS[direction], self._outputs(output)
         new = made_monotone(self._function.effects, j, sign, self._shown_density, outputs)
         word = "increasing" if sign > 0 else "decreasing"
-        edit = self._edit("monotone", f"{feature} made {word}", keys, {"direction": word}, output=output, note=note)
+        arguments = {"feature": feature, "direction": word}
+        edit = self._edit("monotone", f"{feature} made {word}", keys, arguments, output=output, note=note)
         return self._purified(edit, new)
 
     # From new tables to a decomposition.
@@ -691,6 +695,7 @@ class Editing(Answers):
     ) -> Self:
         """Return the decomposition after an edit, which can be undone."""
         edits = self.history if "history" in self.__dict__ else self._function.scope.history
+        edit = dataclasses.replace(edit, breaks=broken_statements(edits, source.raw().effects))
         scope = Scope(n_terms=self._n_terms_of_model, edits=(*edits, edit))
         certificate = dataclasses.replace(certificate, edits=scope.words)
         return dataclasses.replace(
@@ -738,6 +743,14 @@ def _array_of(values: Any, shape: tuple[int, ...]) -> Floats:
             f"`values` must have the shape of the term, {shape}, got {array.shape}; see fx.terms[...].values."
         )
     return np.array(np.broadcast_to(array, shape))
+
+
+def _ends_of(axis: Axis, chosen: Ints) -> tuple[float | None, float | None] | None:
+    """Return the cuts around neighbouring intervals, None for an open end; None for categories."""
+    if not axis.is_ordered:
+        return None
+    low, high = axis.edges[[chosen[0], chosen[-1] + 1]].tolist()
+    return (low if math.isfinite(low) else None), (high if math.isfinite(high) else None)
 
 
 def _cell_text(cell: Any) -> str:
