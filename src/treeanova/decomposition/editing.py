@@ -228,9 +228,9 @@ class Editing(Answers):
         term
             Name of a feature for its main effect, names of several or a label for an interaction.
         values
-            An array in the shape of the term's values; a mapping from labels of bins, for an interaction tuples of
-            labels, to numbers, where other cells stay; a number for all cells; or a function that takes the array of
-            values and returns another.
+            An array in the shape of `fx.terms[term].values`, whose axes are in the order of the data; a mapping from
+            labels of bins, for an interaction tuples of labels in the order in which `term` names the features, to
+            numbers, where other cells stay; a number for all cells; or a function of the array of values.
         between
             Two cuts of a feature with numbers, whose intervals are set to the number `values`; None is an open end.
         output
@@ -268,11 +268,9 @@ class Editing(Answers):
             new[self._bins_between(key, values, between)] = values
             words = f"set to {values:g} between {between[0]} and {between[1]}"
         elif isinstance(values, Mapping):
+            values = self._cells_in_order(term, key, values)
             for cell, value in values.items():
-                labels = (cell,) if isinstance(cell, str | int) else tuple(cell)
-                if len(labels) != len(key):
-                    raise ValueError(f"`values` must name a bin of each of {len(key)} features, got {cell!r}.")
-                new[tuple(chosen_bins(axis, [bin_], None)[0] for axis, bin_ in zip(axes, labels, strict=True))] = value
+                new[tuple(chosen_bins(axis, [bin_], None)[0] for axis, bin_ in zip(axes, cell, strict=True))] = value
             words = f"set in {first_texts(map(_cell_text, values))}"
         else:
             new = _array_of(values(np.array(old)) if callable(values) else values, old.shape)
@@ -282,6 +280,18 @@ class Editing(Answers):
         whole_table = _with_outputs(table, new if whole else new[..., None], outputs)
         arguments = {"values": _plain_argument(values), "between": None if between is None else tuple(between)}
         return self._with_tables("set", {key: whole_table}, words, arguments, output=output, note=note)
+
+    def _cells_in_order(self, term: str | Collection[str], key: Key, values: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Return values of cells, whose bins follow the features as `term` names them, with bins as `key` has them."""
+        has_order = isinstance(term, str | Sequence)
+        named = self._key_of(self.terms.features_in(term) if has_order else self._names(key))
+        cells: dict[tuple[Any, ...], Any] = {}
+        for cell, value in values.items():
+            bins = (cell,) if isinstance(cell, str | int) else tuple(cell)
+            if len(bins) != len(key):
+                raise ValueError(f"`values` must name a bin of each of {len(key)} features, got {cell!r}.")
+            cells[tuple(bins[named.index(j)] for j in key)] = value
+        return cells
 
     def _bins_between(self, key: Key, value: Any, between: Sequence[float | None]) -> Any:
         if len(key) > 1 or isinstance(value, bool) or not isinstance(value, Real):
@@ -754,7 +764,7 @@ def _ends_of(axis: Axis, chosen: Ints) -> tuple[float | None, float | None] | No
 
 
 def _cell_text(cell: Any) -> str:
-    return str(cell) if isinstance(cell, str | int) else label_of(cell)
+    return str(cell) if isinstance(cell, str | int) else label_of(list(map(str, cell)))
 
 
 def _plain_argument(values: Any) -> Any:
