@@ -254,6 +254,116 @@ def test_histories_are_told_in_words(fx):
     assert edited.certificate.edits == ("x0 capped at 0.2", "x1 made decreasing")
 
 
+# What earlier edits state about the score.
+
+
+def cells_of(fx):
+    """A row in each cell of the grid, in the shape of the grid."""
+    sizes = [axis.n_regular for axis in fx.grid.axes]
+    rows = np.stack(np.meshgrid(*(axis.examples()[: axis.n_regular] for axis in fx.grid.axes), indexing="ij"), axis=-1)
+    return rows.reshape(-1, len(sizes)), sizes
+
+
+def scores_in_cells(fx):
+    rows, sizes = cells_of(fx)
+    return fx.decision_function(rows).reshape(sizes)
+
+
+LATER = {
+    **{name: EDITS[name] for name in EDITS if name not in ("merge", "monotone")},
+    "round a term": lambda fx: fx.round("x0", digits=1),
+    "monotone again": lambda fx: fx.monotone("x0", "increasing"),
+    "other direction": lambda fx: fx.monotone("x0", "decreasing"),
+    "other feature": lambda fx: fx.monotone("x1", "increasing"),
+    "merge others": lambda fx: fx.merge("x1", [0, 1]),
+    "merge more": lambda fx: fx.merge("x0", [2, 3, 4]),
+    "other pair": lambda fx: fx.scale(("x1", "x2"), -3.0),
+    "its pair": lambda fx: fx.set(("x0", "x2"), np.square),
+    "without its pairs": lambda fx: fx.select(terms=["x0", "x1"]),
+    "drop it": lambda fx: fx.drop("x0"),
+    "drop another": lambda fx: fx.drop("x1"),
+}
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_an_edit_says_which_earlier_statements_it_makes_untrue(fx, name):
+    """By brute force in all cells; of rounded cuts, in all cells of the old ones."""
+    merged = fx.merge("x0", [1, 2, 3]).monotone("x0", "increasing")
+    edited = LATER[name](merged)
+    first, second = (edit.words for edit in merged.history)
+    assert merged.history[1].breaks == ()
+    last = edited.history[-1]
+    cells, sizes = cells_of(merged)
+    scores = edited.decision_function(cells).reshape(sizes)
+    is_rising, is_one = (np.diff(scores, axis=0) > -1e-9).all(), np.ptp(scores[1:4], axis=0).max() < 1e-9
+    if name == "simplify with round cuts":  # which lie between rows, not cells
+        is_rising = (np.diff(scores_in_cells(edited), axis=0) > -1e-9).all()
+    untrue = {words for words, is_true in ((first, is_one), (second, is_rising)) if not is_true}
+    assert set(last.breaks) == untrue
+    assert all(words in str(last) for words in untrue)
+    assert ("no longer true" in str(last)) is bool(untrue)
+
+
+def test_random_models_tell_what_a_second_monotone_feature_breaks():
+    n_broken = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        cuts = {"a": [1, 2, 3], "b": [1, 2, 3]}
+        tables = {"a": rng.normal(size=4), "b": rng.normal(size=4), ("a", "b"): rng.normal(size=(4, 4))}
+        rows = (rng.integers(0, 4, size=(60, 1)) + rng.integers(0, 2, size=(60, 2))) % 4 + 0.5
+        fx = treeanova.decompose(Effects.from_tables(tables, thresholds=cuts), rows, density="empirical")
+        twice = fx.monotone("a", 1).monotone("b", -1)
+        scores = scores_in_cells(twice)
+        assert (np.diff(scores, axis=1) < 1e-9).all()
+        is_broken = (np.diff(scores, axis=0) < -1e-9).any()
+        assert twice.history[1].breaks == (("a made increasing",) if is_broken else ())
+        n_broken += is_broken
+    assert n_broken > 0
+
+
+def test_categories_that_are_told_apart_again():
+    rng = np.random.default_rng(0)
+    tables = {"a": rng.normal(size=4), "g": rng.normal(size=3), ("a", "g"): rng.normal(size=(4, 3))}
+    effects = Effects.from_tables(tables, thresholds={"a": [1, 2, 3]}, categories={"g": list("xyz")})
+    merged = treeanova.decompose(effects, density="uniform").merge("g", ["x", "z"])
+    for edited in (merged.monotone("a", 1), merged.set("g", {"x": 5.0}), merged.round(digits=0), merged.scale("g", 0)):
+        scores = scores_of_categories(edited)
+        is_one = np.allclose(scores[:, 0], scores[:, 2], atol=1e-9)
+        assert edited.history[1].breaks == (() if is_one else ("g: x, z merged",))
+
+
+def scores_of_categories(fx):
+    pd = pytest.importorskip("pandas")
+    numbers, letters = np.repeat([0.5, 1.5, 2.5, 3.5], 3), list("xyz") * 4
+    return fx.decision_function(pd.DataFrame({"a": numbers, "g": letters})).reshape(4, 3)
+
+
+def test_a_statement_is_broken_once_and_stands_again_after_its_edit(fx):
+    edited = fx.monotone("x0", 1).set("x0", [0, 3, 0, 3, 0, 3, 0]).scale("x1", 2.0).monotone("x0", 1).cap("x0", high=0)
+    assert [edit.breaks for edit in edited.history][:4] == [(), ("x0 made increasing",), (), ()]
+    assert edited.undo(4).history[-1].breaks == ()
+
+
+def test_broken_statements_survive_saving(fx, tmp_path):
+    edited = fx.monotone("x0", 1).set("x0", [0, 3, 0, 3, 0, 3, 0])
+    edited.save(tmp_path / "fx.tav", past=False)
+    loaded = treeanova.load(tmp_path / "fx.tav")
+    assert loaded.history == edited.history
+    assert loaded.history[1].breaks == ("x0 made increasing",)
+    assert str(loaded.history).endswith("; no longer true: x0 made increasing")
+    again = loaded.monotone("x0", 1).set("x0", [0, 3, 0, 3, 0, 3, 0])  # a file has all that this needs
+    assert again.history[-1].breaks == ("x0 made increasing",)
+
+
+def test_a_statement_about_one_output_is_of_that_output(several):
+    edited = several.monotone("x0", 1, output="u")
+    words = "x0 made increasing, for u"
+    assert [edit.words for edit in edited.history] == [words]
+    assert edited.set("x0", -several.terms["x0"].values[..., 1], output="v").history[1].breaks == ()
+    n_bins = len(several.terms["x0"].values)
+    assert edited.set("x0", -10.0 * np.arange(n_bins), output="u").history[1].breaks == (words,)
+
+
 # Impact at rows.
 
 

@@ -161,6 +161,42 @@ def test_bins_are_set_by_label_by_position_and_between_cuts(fx):
     np.testing.assert_array_equal(np.argwhere(edited != pair.values), [[0, 1]])
 
 
+def yes_and_no():
+    effects = treeanova.model.Effects.from_tables(
+        {("own", "smoker"): [[0.0, 1.0], [2.0, 4.0]]},
+        categories={"own": ["no", "yes"], "smoker": ["no", "yes"]},
+    )
+    return treeanova.decompose(effects, density="uniform")
+
+
+@pytest.mark.parametrize(
+    ("term", "cell"),
+    [
+        (("own", "smoker"), ("no", "yes")),
+        (("smoker", "own"), ("yes", "no")),
+        (["smoker", "own"], (1, 0)),
+        ("own × smoker", ("no", 1)),
+        ("smoker × own", ("yes", "no")),
+        ({"smoker", "own"}, ("no", "yes")),  # a set has no order: that of the data
+    ],
+)
+def test_labels_follow_the_features_as_they_are_named(term, cell):
+    """Both features have the same labels, so only the order tells which cell is meant."""
+    pd = pytest.importorskip("pandas")
+    fx, rows = yes_and_no(), pd.DataFrame({"own": ["no", "no", "yes", "yes"], "smoker": ["no", "yes", "no", "yes"]})
+    edited = fx.set(term, {cell: 7.0})
+    expected = [0.0, 7.0 - fx.terms["own", "smoker"].values[0, 1], 0.0, 0.0]  # those who own none and smoke
+    np.testing.assert_allclose(edited.decision_function(rows) - fx.decision_function(rows), expected, atol=1e-12)
+    assert edited.history[0].words in {f"own × smoker set in {cell}" for cell in ("no × yes", "no × 1", "0 × 1")}
+
+
+def test_arrays_have_the_shape_of_the_values_whatever_the_order_of_names():
+    fx = yes_and_no()
+    values = np.array([[0.0, 0.0], [5.0, 0.0]])
+    assert fx.set(("smoker", "own"), values) == fx.set(("own", "smoker"), values)
+    np.testing.assert_array_equal(fx.set(("smoker", "own"), values).raw.terms["own", "smoker"].values, values)
+
+
 def test_all_terms_are_rounded_and_so_are_all_scores(fx):
     scores = fx.round(step=0.125).decision_function(ROWS)
     np.testing.assert_allclose(scores / 0.125, np.round(scores / 0.125), atol=1e-9)
@@ -538,6 +574,7 @@ def test_tables_of_a_deep_ensemble_are_edited(deep_fx, deep):
         (lambda fx: fx.merge("x0"), ValueError, "bins must be given by `bins` or by `between`, got both or none"),
         (lambda fx: fx.merge("x9", [0, 1]), ValueError, "`feature` must be one of the model's, got 'x9'"),
         (lambda fx: fx.monotone("x0", "up"), ValueError, "`direction` must be 'increasing' or 'decreasing'"),
+        (lambda fx: fx.monotone("x0", [1]), ValueError, "`direction` must be 'increasing' or 'decreasing'"),
         (lambda fx: fx.drop("x0").monotone("x0", 1), ValueError, "`feature` must have a term, got 'x0'"),
         (lambda fx: fx.cap("x0", high=1, note=3), TypeError, "`note` must be text, got 3"),
         (lambda fx: fx.cap("x9", high=1), KeyError, "no term 'x9'"),

@@ -13,10 +13,11 @@ from sklearn.tree import DecisionTreeRegressor
 import treeanova
 from tests.support.training import fit
 from treeanova.core.progress import quiet
+from treeanova.data.features import Labels, Numeric
 from treeanova.decomposition.held_out import Question
 from treeanova.decomposition.losses import LogLoss, squared_loss
 from treeanova.decomposition.simplify import Problem, fit_path, folds_of, judge
-from treeanova.model import Effects
+from treeanova.model import CategoryAxis, Effects, Feature, Grid, IntervalAxis, Schema
 
 
 def additive_model(rng, n_features=5, n_bins=12, link="identity"):
@@ -285,6 +286,72 @@ def test_categories_and_missing_values():
     score = simple.chosen.decision_function(table[600:])
     explanation = simple.chosen.explain(table[600:])
     np.testing.assert_allclose(explanation.values.sum(axis=1) + simple.chosen.intercept, score)
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """Rows with two numbers, of which one has missing values, and two categories; main effects and all pairs."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(4)
+    axes = (
+        IntervalAxis("a", -1, np.array([-0.5, 0.5])),
+        IntervalAxis("b", 3, np.array([-0.5, 0.5])),
+        CategoryAxis("g", -1, tuple("uvw"), -1),
+        CategoryAxis("h", -1, tuple("xyz"), -1),
+    )
+    encoders = (Numeric(), Numeric(), Labels(tuple("uvw")), Labels(tuple("xyz")))
+    schema = Schema(
+        tuple(Feature(axis.name, encoder) for axis, encoder in zip(axes, encoders, strict=True)), named=True
+    )
+    keys = [(j,) for j in range(4)] + list(itertools.combinations(range(4), 2))
+    terms = {key: rng.normal(size=(*(axes[j].size for j in key), 1)) for key in keys}
+    table = pd.DataFrame({"a": rng.normal(size=600), "b": rng.normal(size=600)})
+    table["g"], table["h"] = rng.choice(list("uvw"), 600), rng.choice(list("xyz"), 600)
+    table.loc[::5, "b"] = np.nan
+    fx = treeanova.decompose(Effects(Grid(schema, axes), np.zeros(1), terms), table, density="empirical")
+    return fx, table, fx.decision_function(table) + 0.1 * rng.normal(size=600)
+
+
+@pytest.mark.parametrize("limit", [{"max_steps": 1}, {"min_bin": 0.6}], ids=["one step", "most of the mass"])
+@pytest.mark.parametrize("keep", [(), ["a × g"]], ids=["free", "kept"])
+def test_a_number_that_may_not_be_divided_has_one_cell_with_a_category(mixed, limit, keep):
+    """The mean of a pure term is zero: what is left of `a` and its pairs is nothing."""
+    fx, table, y = mixed
+    simple = fx.simplify(table, y, loss="squared", keep=keep, **limit)
+    chosen = simple.chosen
+    assert ("a", "g") in fx.terms
+    for names in chosen.terms:
+        if "a" in names:
+            assert names == ("a", "g")
+            np.testing.assert_allclose(chosen.terms[names].values, 0.0, atol=1e-12)
+    assert (("a", "g") in chosen.terms) is bool(keep)
+    assert chosen.certificate.is_pure
+    np.testing.assert_allclose(chosen.explain(table).scores, chosen.decision_function(table), atol=1e-12)
+
+
+def test_monotone_features_have_an_order_and_signs(mixed):
+    fx, table, y = mixed
+    for monotone, error, words in [
+        ({"g": 1}, ValueError, "`monotone` must name features that have values with an order, got 'g' with categories"),
+        ({"a": [1]}, ValueError, r"`monotone` must map features of the model to 1 or -1, got 'a': \[1\]"),
+        ({"a": True}, ValueError, "`monotone` must map features of the model to 1 or -1, got 'a': True"),
+        ({"a": 2}, ValueError, "`monotone` must map features of the model to 1 or -1, got 'a': 2"),
+        ({"z": 1}, ValueError, "`monotone` must map features of the model to 1 or -1, got 'z': 1"),
+        (["a"], TypeError, "`monotone` must map features to 1 or -1, got list; for example {'a': 1}"),
+    ]:
+        with pytest.raises(error, match=words):
+            fx.simplify(table, y, loss="squared", monotone=monotone)
+
+
+def test_a_group_is_a_column_by_name_or_by_its_entries(mixed):
+    fx, table, y = mixed
+    table = table.assign(person=np.arange(600) // 4)
+    by_name = fx.simplify(table, y, loss="squared", group="person")
+    by_entries = fx.simplify(table, y, loss="squared", group=table["person"])
+    without = fx.simplify(table, y, loss="squared")
+    assert list(by_name.path["loss"]) == list(by_entries.path["loss"]) != list(without.path["loss"])
+    with pytest.raises(ValueError, match=r"`group` must be a column of X, .* got 'nobody', which X does not have"):
+        fx.simplify(table, y, loss="squared", group="nobody")
 
 
 def test_several_targets_and_functions_are_refused(problem):

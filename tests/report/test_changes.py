@@ -42,6 +42,11 @@ def test_edits_and_their_statements_are_on_the_page(edited):
     assert len(page.scripts) == 3  # data, charts and the page's own: the note made none
 
 
+def test_statements_that_an_edit_made_untrue_are_on_the_page(edited):
+    page = ParsedPage(write_report(edited.set("x0", [0.0, 3.0, 0.0, 3.0]), densities=[]))
+    assert [edit["breaks"] for edit in page.data["changes"]["edits"]] == [[], [], ["x0 made increasing"]]
+
+
 def test_the_impact_is_on_the_page(edited):
     y = edited.decision_function(ROWS) + ROWS[:, 1]
     impact = edited.impact(ROWS, y, group=ROWS[:, 2] > 0, loss="squared")

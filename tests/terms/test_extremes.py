@@ -88,3 +88,22 @@ def test_the_largest_value_is_that_of_the_opposite():
     values = [value_in_cell(function, cell) for cell in itertools.product(*map(range, function.n_columns))]
     found = (-function).lowest(10_000)
     assert found.bound <= -max(values) + 1e-12 <= found.least + 2e-12
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_tables_that_cancel_in_every_cell_are_zero_together(seed):
+    """One table of three partners holds the opposite of tables of fewer, which are not zero one by one."""
+    rng, n_columns = np.random.default_rng(seed), (3, 4, 2)
+    singles = tuple(rng.normal(size=n) for n in n_columns)
+    pair, constant = rng.normal(size=(3, 2)), float(rng.normal())
+    total = constant + singles[0][:, None, None] + singles[1][:, None] + singles[2] + pair[:, None]
+    nothing = np.zeros(0, dtype=np.int64)
+    boxes = Boxes(np.zeros((0, sum(n_columns)), bool), np.zeros(0), nothing, nothing.astype(bool))
+    columns = tuple(map(np.arange, n_columns))
+    for change in (0.0, 1e-6):
+        triple = -total
+        triple[rng.integers(3), rng.integers(4), rng.integers(2)] += change
+        function = StepFunction(
+            (4, 5, 7), columns, constant, singles, (((0, 2), pair), ((0, 1, 2), triple)), boxes, size=5.0
+        )
+        assert function.is_zero is (change == 0)

@@ -474,8 +474,10 @@ class Answers(Predictions):
             rows that concerns. This needs the rows of the density, which a file does not have.
         monotone
             Names of features to 1 or -1, for main effects that must not fall or not rise. Interactions may still do so.
-        loss, group
-            As for `validate`; the loss must be a name. Rows of a group are in one fold.
+        loss
+            As for `validate`; it must be a name.
+        group
+            The name of a column of X, or a label for each row: rows of a group are in one fold.
         cv
             Number of folds of the rows.
         random_state
@@ -517,7 +519,7 @@ class Answers(Predictions):
             None if max_steps is None else checked_whole("max_steps", max_steps, 1, "leave it out for no limit"),
             checked_share("min_bin", min_bin),
             bool(round_cuts),
-            {self._key_of((name,)): sign for name, sign in checked_signs(monotone, self.schema.names).items()},
+            {self._key_of((name,)): sign for name, sign in checked_signs(monotone, self.grid.axes).items()},
             checked_whole("cv", cv, 2, "5 is the default"),
             checked_seed(random_state),
         )

@@ -1,7 +1,8 @@
 """Edits by hand: set, scale, cap, round, smooth, merge and make monotone, each with a history that can be undone.
 
 An edit changes the function of a term; the sum is then purified again under the same density. The tables as they were
-edited, before that, are those of `fx.raw`.
+edited, before that, are those of `fx.raw`. Each edit is right by itself: one that makes untrue what an earlier one
+states, such as "age made increasing", says so in the history.
 """
 
 from __future__ import annotations
@@ -16,14 +17,15 @@ from typing import Any, Self
 import numpy as np
 
 from treeanova.anova.certificate import Certificate, TermCertificate
-from treeanova.core.arrays import Floats, Key, Names, checked_whole, label_of, labels_of, single_threaded
+from treeanova.core.arrays import Floats, Ints, Key, Names, checked_whole, label_of, labels_of, single_threaded
 from treeanova.data.features import is_writable
 from treeanova.decomposition.answers import Answers
 from treeanova.decomposition.certify import measured_again, sizes_of
 from treeanova.decomposition.edited_tables import chosen_bins, made_monotone, merged, purified_edit, replaced, smoothed
 from treeanova.decomposition.function import Factors, check_editable, factors_of, output_position, scaled_terms
-from treeanova.decomposition.impact import History, Impact, impact_of, measured
+from treeanova.decomposition.impact import History, Impact, broken_statements, impact_of, measured
 from treeanova.density.base import Density
+from treeanova.model.axes import Axis
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning
 from treeanova.terms.source import AdditiveModel
@@ -226,9 +228,9 @@ class Editing(Answers):
         term
             Name of a feature for its main effect, names of several or a label for an interaction.
         values
-            An array in the shape of the term's values; a mapping from labels of bins, for an interaction tuples of
-            labels, to numbers, where other cells stay; a number for all cells; or a function that takes the array of
-            values and returns another.
+            An array in the shape of `fx.terms[term].values`, whose axes are in the order of the data; a mapping from
+            labels of bins, for an interaction tuples of labels in the order in which `term` names the features, to
+            numbers, where other cells stay; a number for all cells; or a function of the array of values.
         between
             Two cuts of a feature with numbers, whose intervals are set to the number `values`; None is an open end.
         output
@@ -266,11 +268,9 @@ class Editing(Answers):
             new[self._bins_between(key, values, between)] = values
             words = f"set to {values:g} between {between[0]} and {between[1]}"
         elif isinstance(values, Mapping):
+            values = self._cells_in_order(term, key, values)
             for cell, value in values.items():
-                labels = (cell,) if isinstance(cell, str | int) else tuple(cell)
-                if len(labels) != len(key):
-                    raise ValueError(f"`values` must name a bin of each of {len(key)} features, got {cell!r}.")
-                new[tuple(chosen_bins(axis, [bin_], None)[0] for axis, bin_ in zip(axes, labels, strict=True))] = value
+                new[tuple(chosen_bins(axis, [bin_], None)[0] for axis, bin_ in zip(axes, cell, strict=True))] = value
             words = f"set in {first_texts(map(_cell_text, values))}"
         else:
             new = _array_of(values(np.array(old)) if callable(values) else values, old.shape)
@@ -280,6 +280,18 @@ class Editing(Answers):
         whole_table = _with_outputs(table, new if whole else new[..., None], outputs)
         arguments = {"values": _plain_argument(values), "between": None if between is None else tuple(between)}
         return self._with_tables("set", {key: whole_table}, words, arguments, output=output, note=note)
+
+    def _cells_in_order(self, term: str | Collection[str], key: Key, values: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Return values of cells, whose bins follow the features as `term` names them, with bins as `key` has them."""
+        has_order = isinstance(term, str | Sequence)
+        named = self._key_of(self.terms.features_in(term) if has_order else self._names(key))
+        cells: dict[tuple[Any, ...], Any] = {}
+        for cell, value in values.items():
+            bins = (cell,) if isinstance(cell, str | int) else tuple(cell)
+            if len(bins) != len(key):
+                raise ValueError(f"`values` must name a bin of each of {len(key)} features, got {cell!r}.")
+            cells[tuple(bins[named.index(j)] for j in key)] = value
+        return cells
 
     def _bins_between(self, key: Key, value: Any, between: Sequence[float | None]) -> Any:
         if len(key) > 1 or isinstance(value, bool) or not isinstance(value, Real):
@@ -496,7 +508,8 @@ class Editing(Answers):
         new = merged(effects, j, np.isin(binning.bins, chosen), self._shown_density)
         labels = tuple(axis.labels[i] for i in chosen)
         words = f"{feature}: {first_texts(labels)} merged"
-        edit = self._edit("merge", words, keys, {"bins": labels[:_MOST_NUMBERS]}, note=note)
+        arguments = {"feature": feature, "bins": labels, "between": _ends_of(axis, chosen)}
+        edit = self._edit("merge", words, keys, arguments, note=note)
         return self._purified(edit, new)
 
     def monotone(self, feature: str, direction: str | int, *, output: str | int | None = None, note: str = "") -> Self:
@@ -542,7 +555,7 @@ class Editing(Answers):
         >>> fx.monotone("a", "increasing").monotonicity("a").direction
         'increasing'
         """
-        if isinstance(direction, bool) or direction not in _DIRECTIONS:
+        if isinstance(direction, bool) or not isinstance(direction, str | Real) or direction not in _DIRECTIONS:
             raise ValueError(f"`direction` must be 'increasing' or 'decreasing', or 1 or -1, got {direction!r}.")
         j, keys = self._feature_to_edit("monotone", feature)
         if not self.grid.axes[j].is_ordered:
@@ -558,7 +571,8 @@ class Editing(Answers):
         sign, outputs = _DIRECTIONS[direction], self._outputs(output)
         new = made_monotone(self._function.effects, j, sign, self._shown_density, outputs)
         word = "increasing" if sign > 0 else "decreasing"
-        edit = self._edit("monotone", f"{feature} made {word}", keys, {"direction": word}, output=output, note=note)
+        arguments = {"feature": feature, "direction": word}
+        edit = self._edit("monotone", f"{feature} made {word}", keys, arguments, output=output, note=note)
         return self._purified(edit, new)
 
     # From new tables to a decomposition.
@@ -691,6 +705,7 @@ class Editing(Answers):
     ) -> Self:
         """Return the decomposition after an edit, which can be undone."""
         edits = self.history if "history" in self.__dict__ else self._function.scope.history
+        edit = dataclasses.replace(edit, breaks=broken_statements(edits, source.raw().effects))
         scope = Scope(n_terms=self._n_terms_of_model, edits=(*edits, edit))
         certificate = dataclasses.replace(certificate, edits=scope.words)
         return dataclasses.replace(
@@ -740,8 +755,16 @@ def _array_of(values: Any, shape: tuple[int, ...]) -> Floats:
     return np.array(np.broadcast_to(array, shape))
 
 
+def _ends_of(axis: Axis, chosen: Ints) -> tuple[float | None, float | None] | None:
+    """Return the cuts around neighbouring intervals, None for an open end; None for categories."""
+    if not axis.is_ordered:
+        return None
+    low, high = axis.edges[[chosen[0], chosen[-1] + 1]].tolist()
+    return (low if math.isfinite(low) else None), (high if math.isfinite(high) else None)
+
+
 def _cell_text(cell: Any) -> str:
-    return str(cell) if isinstance(cell, str | int) else label_of(cell)
+    return str(cell) if isinstance(cell, str | int) else label_of(list(map(str, cell)))
 
 
 def _plain_argument(values: Any) -> Any:

@@ -1,4 +1,7 @@
-"""What edits did: how far each moved the scores under the density, and at rows the loss, groups and their gap."""
+"""What edits did: how far each moved the scores under the density, and at rows the loss, groups and their gap.
+
+Edits of `monotone` and `merge` state something about the score, which later edits can make untrue: these say so.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,18 @@ from treeanova.core.arrays import Floats, Ints
 from treeanova.data.columns import encode, frame, printable
 from treeanova.data.files import records
 from treeanova.decomposition.edited_tables import as_one_table, difference
-from treeanova.decomposition.function import Function
+from treeanova.decomposition.function import Function, output_position
 from treeanova.decomposition.gap import groups_of_rows
 from treeanova.decomposition.held_out import Question, held_out, mean_and_error, outcome_of, questions_of
 from treeanova.decomposition.predictions import Predictions, backend_of_tables, function_of
 from treeanova.decomposition.result import Result, aligned_rows
 from treeanova.decomposition.validation import check_number, check_size, counting_weights, group_ids
 from treeanova.density.base import Density
+from treeanova.model.axes import Axis
+from treeanova.model.effects import Effects
 from treeanova.model.grid import first_unresolved
 from treeanova.model.rows import Rows
+from treeanova.terms.extremes import steps_of_tables
 from treeanova.terms.layout import some_of
 from treeanova.terms.terms import Edit
 from treeanova.views import percent, rows_words
@@ -56,6 +62,50 @@ class History(tuple[Edit, ...]):
 
     def _repr_html_(self) -> str:
         return f"<ol>{''.join(f'<li>{html.escape(str(edit))}</li>' for edit in self)}</ol>"
+
+
+# What earlier edits state about the score.
+
+
+def broken_statements(history: Sequence[Edit], effects: Effects) -> tuple[str, ...]:
+    """Return the words of edits whose statement, true so far, is not true of the sum of these tables."""
+    standing: dict[str, Edit] = {}
+    for edit in history:
+        standing = {words: other for words, other in standing.items() if words not in edit.breaks}
+        if edit.action in _IS_TRUE and "feature" in edit.arguments:
+            standing[edit.words] = edit
+    return tuple(words for words, edit in standing.items() if not _is_true(edit, effects))
+
+
+def _is_true(edit: Edit, effects: Effects) -> bool:
+    names, outputs = effects.schema.names, effects.schema.outputs
+    feature, output = names.index(edit.arguments["feature"]), edit.arguments.get("output")
+    of = range(len(outputs)) if output is None else [output_position(outputs, output)]
+    return all(_IS_TRUE[edit.action](edit.arguments, effects, feature, k) for k in of)
+
+
+def _is_monotone(arguments: Mapping[str, Any], effects: Effects, feature: int, output: int) -> bool:
+    is_rise = arguments["direction"] == "increasing"
+    steps = (step if is_rise else -step for step in steps_of_tables(effects, feature, output))
+    return all(step.lowest().bound >= -step.tolerance for step in steps)
+
+
+def _is_merged(arguments: Mapping[str, Any], effects: Effects, feature: int, output: int) -> bool:
+    bins = _merged_bins(effects.grid.axes[feature], arguments)
+    return all(step.is_zero for step in steps_of_tables(effects, feature, output, bins))
+
+
+def _merged_bins(axis: Axis, arguments: Mapping[str, Any]) -> Sequence[int]:
+    """Return the merged categories, or the intervals that overlap the merged ones: cuts may have moved since."""
+    if not axis.is_ordered:
+        return [axis.labels.index(label) for label in arguments["bins"]]
+    low, high = arguments["between"]
+    first = 0 if low is None else int(np.searchsorted(axis.thresholds, low, side="right"))
+    last = axis.n_regular - 1 if high is None else int(np.searchsorted(axis.thresholds, high, side="left"))
+    return range(first, last + 1)
+
+
+_IS_TRUE = {"monotone": _is_monotone, "merge": _is_merged}
 
 
 # How far an edit moves the scores, under the density.

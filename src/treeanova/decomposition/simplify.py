@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import BinIndices, Bools, Floats, Ints, Key
 from treeanova.core.progress import Progress, counted, one_step, quiet
-from treeanova.data.columns import encode, frame, printable
+from treeanova.data.columns import column_named, encode, frame, printable
 from treeanova.data.features import Schema
 from treeanova.data.files import records
 from treeanova.decomposition.function import Function, labels_by_key
@@ -51,6 +51,7 @@ from treeanova.decomposition.steps import (
 )
 from treeanova.decomposition.validation import check_number, check_size, counting_weights, group_ids
 from treeanova.density.base import Density
+from treeanova.model.axes import Axis
 from treeanova.model.rows import Rows
 from treeanova.terms.source import Settings
 from treeanova.terms.terms import TermSet
@@ -343,13 +344,23 @@ def checked_share(name: str, share: Any) -> float:
     return float(share)
 
 
-def checked_signs(monotone: Mapping[str, int] | None, names: Sequence[str]) -> dict[str, int]:
-    signs = dict(monotone or {})
+def checked_signs(monotone: Any, axes: Sequence[Axis]) -> dict[str, int]:
+    """Return the sign of each feature that `monotone` maps to 1 or -1; all must have values with an order."""
+    if monotone is not None and not isinstance(monotone, Mapping):
+        kind = type(monotone).__name__
+        raise TypeError(f"`monotone` must map features to 1 or -1, got {kind}; for example {{{axes[0].name!r}: 1}}.")
+    signs, is_ordered = dict(monotone or {}), {axis.name: axis.is_ordered for axis in axes}
     for name, sign in signs.items():
-        if name not in names or sign not in {1, -1}:
+        is_sign = isinstance(sign, Real) and not isinstance(sign, bool) and sign in {1, -1}
+        if name not in is_ordered or not is_sign:
             raise ValueError(
                 f"`monotone` must map features of the model to 1 or -1, got {name!r}: {sign!r}; for example "
-                f"{{{names[0]!r}: 1}}."
+                f"{{{axes[0].name!r}: 1}}."
+            )
+        if not is_ordered[name]:
+            raise ValueError(
+                f"`monotone` must name features that have values with an order, got {name!r} with categories; leave it "
+                "out."
             )
     return signs
 
@@ -567,7 +578,8 @@ def held_rows(schema: Schema, X: Any, y: Any, *, loss: Any, group: Any, sample_w
         encoded = np.asfortranarray(encoded[is_counted])
     outcome = outcome_of(schema, question, y, n_rows, is_counted)
     check_number("rows", "`X`", len(encoded))
-    ids = None if group is None else group_ids(group, is_counted)
+    labels = column_named(X, group, schema) if isinstance(group, str) else group
+    ids = None if group is None else group_ids(labels, is_counted)
     notes = tuple(notes_on_scale(schema, loss))
     return HeldRows(Rows(encoded), np.flatnonzero(is_counted), question, outcome, weights, ids, notes=notes)
 

@@ -66,7 +66,12 @@ def steps_of(
     ways = _ways_with_losses(values, weights, sides)
     if all(_may_stay(axis, _marginal(weights, i), most, least_share) for i, axis in enumerate(axes)):
         ways.append(_steps([np.arange(axis.size) for axis in axes], 0.0))
-    return ways
+    return ways or [_one_cell(axes, values, weights)]  # categories stay apart, but the other axis may not be divided
+
+
+def _one_cell(axes: Sequence[Axis], values: Floats, weights: Floats) -> Steps:
+    [way] = _ways_with_losses(values, weights, [[np.zeros(axis.size, dtype=np.int64)] for axis in axes])
+    return way
 
 
 def _may_stay(axis: Axis, marginal: Floats, most: int | None, least_share: float) -> bool:

@@ -389,6 +389,7 @@ def plain_changes(fx: Decomposition, impact: Impact | None) -> dict[str, Any] | 
             "words": edit.words,
             "note": edit.note,
             "moved": list(edit.moved),
+            "breaks": list(edit.breaks),
             "rms": numbers(edit.rms),
             "largest": numbers(edit.largest),
             "share": None if edit.share is None else percent(edit.share),

@@ -112,6 +112,31 @@ class StepFunction:
         meets = bound >= best.least - limit
         return best._replace(bound=best.least if meets else bound)
 
+    @property
+    def is_zero(self) -> bool:
+        """Whether the step is rounding in all cells; it must have no boxes.
+
+        A sum of tables is zero in all cells exactly if each table is, once all values in the first column of an axis
+        have moved to the table without that axis.
+        """
+        if len(self.boxes.values):
+            raise ValueError("is_zero must have steps of tables, got boxes")
+        singles = (((place,), single) for place, single in enumerate(self.singles))
+        tables: dict[Key, Floats] = {(): np.array(self.constant)}
+        for places, table in (*singles, *self.tables):
+            tables[places] = tables.get(places, 0.0) + table
+        while tables:
+            places = max(tables, key=len)
+            table = tables.pop(places)
+            for axis, place in enumerate(places):
+                first = table.take([0], axis=axis)
+                table = table - first
+                rest = tuple(other for other in places if other != place)
+                tables[rest] = tables.get(rest, 0.0) + np.squeeze(first, axis=axis)
+            if np.abs(table).max(initial=0.0) > self.tolerance:
+                return False
+        return True
+
     def by_level(self, place: int, cell: tuple[int, ...]) -> tuple[Floats, Floats]:
         """Return, for each column of the partner at `place`, a lower bound, and the value in `cell` moved to it."""
         boxes = self.boxes
@@ -207,8 +232,14 @@ class StepFunction:
         return self._at(self._lowest_of_singles(masks))
 
 
-def steps_of_tables(effects: Effects, feature: int, output: int) -> Iterator[StepFunction]:
-    """Yield the change of an additive model's output from each bin of a feature to the next, as a StepFunction."""
+def steps_of_tables(
+    effects: Effects, feature: int, output: int, bins: Sequence[int] | None = None
+) -> Iterator[StepFunction]:
+    """Yield the change of an additive model's output from each bin of a feature to the next, as a StepFunction.
+
+    `bins` are all regular ones by default.
+    """
+    bins = range(effects.grid.axes[feature].n_regular) if bins is None else bins
     sizes = effects.grid.sizes
     keys = [key for key in effects.terms if feature in key]
     partners = tuple(sorted({j for key in keys for j in key} - {feature}))
@@ -218,11 +249,11 @@ def steps_of_tables(effects: Effects, feature: int, output: int) -> Iterator[Ste
     columns = tuple(np.arange(sizes[j]) for j in partners)
     nothing = np.zeros(0, dtype=np.int64)
     boxes = Boxes(np.zeros((0, sum(map(len, columns))), bool), np.zeros(0), nothing, nothing.astype(bool))
-    for k in range(effects.grid.axes[feature].n_regular - 1):
+    for below, above in itertools.pairwise(bins):
         singles = [np.zeros(sizes[j]) for j in partners]
         constant, tables = 0.0, []
         for key, values in feature_first.items():
-            step = values[k + 1] - values[k]
+            step = values[above] - values[below]
             places = tuple(partners.index(j) for j in key if j != feature)
             if not places:
                 constant = float(step)

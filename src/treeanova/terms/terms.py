@@ -506,6 +506,8 @@ class Edit:
         A note of the user.
     moved
         Labels of other terms that changed because the sum was purified again; "intercept" may be among them.
+    breaks
+        Words of earlier edits, of `monotone` and `merge`, whose statement about the score this edit made untrue.
     rms, largest
         Root mean square and largest size of the change of the score under the density; tuples if there are several
         outputs, None if not measured.
@@ -529,6 +531,7 @@ class Edit:
     arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     note: str = ""
     moved: tuple[str, ...] = ()
+    breaks: tuple[str, ...] = ()
     # what follows from all of this, once it is measured
     rms: float | tuple[float, ...] | None = dataclasses.field(default=None, compare=False)
     largest: float | tuple[float, ...] | None = dataclasses.field(default=None, compare=False)
@@ -548,7 +551,8 @@ class Edit:
     def __str__(self) -> str:
         note = f" ({self.note})" if self.note else ""
         others = f"; purified again, which moved {', '.join(self.moved)}" if self.moved else ""
-        return f"{self.words}{note}{self._movement_text()}{others}"
+        untrue = f"; no longer true: {'; '.join(self.breaks)}" if self.breaks else ""
+        return f"{self.words}{note}{self._movement_text()}{others}{untrue}"
 
     def _movement_text(self) -> str:
         if self.rms is None or self.largest is None or self.share is None:

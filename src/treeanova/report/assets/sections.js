@@ -112,21 +112,21 @@ function renderValidation() {
 
 // What was changed by hand.
 
-const EDITS = ["edit", "root mean square", "largest", "mass", "purified again, which moved", "note"];
+const EDITS = ["edit", "root mean square", "largest", "mass", "purified again, which moved", "no longer true", "note"];
 
 function renderChanges() {
   if (!report.changes) return;
   at("changes").hidden = false;
   const { edits, tables } = report.changes;
   const all = (numbers) => (numbers.length ? numbers.map((one) => number(one, 3)).join(" / ") : "–");
-  const lines = edits.map((edit) => [edit.words, all(edit.rms), all(edit.largest), edit.share === null ? "–" : edit.share, edit.moved.join(", "), edit.note]);
+  const lines = edits.map((edit) => [edit.words, all(edit.rms), all(edit.largest), edit.share === null ? "–" : edit.share, edit.moved.join(", "), edit.breaks.join("; "), edit.note]);
   const drawn = edits.filter((edit) => edit.rows !== null).length ? " Some are estimated at rows drawn from the density." : "";
   const words = `${edits.length === 1 ? "One edit" : `${edits.length} edits`} by hand: the terms are no longer those of the model. How far each moved the ${report.scale.score} under the density: root mean square and largest size of the change, and the share of the mass where it changes.${drawn}`;
   const more = tables.flatMap(([title, rows]) => [el("h3", {}, title), changesTable(title, Object.keys(rows[0]), rows.map((row) => Object.values(row)))]);
   at("edits").replaceChildren(el("p", {}, words), changesTable("Edits", EDITS, lines), ...more);
 }
 
-const TEXTS = ["edit", "group", "output", "note", EDITS[4]];
+const TEXTS = ["edit", "group", "output", ...EDITS.slice(4)];
 
 function changesTable(label, heads, lines) {
   const kind = (name) => (TEXTS.includes(name) ? {} : { class: "number" });
