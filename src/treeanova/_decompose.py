@@ -18,8 +18,9 @@ from treeanova.anova.solvers.base import Options
 from treeanova.core.arrays import Ints, Key, Names, checked_seed, checked_whole
 from treeanova.core.progress import Clock, Progress, counted, one_step, reporting, within
 from treeanova.data.columns import backend_of, n_rows_of, rows_at, with_found_dates, with_labels, without_column
-from treeanova.data.dates import with_dates
+from treeanova.data.dates import units_of_dates, with_dates
 from treeanova.data.features import Schema, check_texts
+from treeanova.data.recoding import with_labels_of
 from treeanova.data.sources import Batches, batches_of
 from treeanova.decomposition.bags import Bag
 from treeanova.decomposition.comparison import Sensitivity, sensitivity
@@ -154,7 +155,7 @@ def decompose(
             limits = _Limits(max_order, tensor_order, terms, budget)
             content = _with_names(read_for_rows(model, _head_of(X, sample_weight)), feature_names)
             head = _head_of(X, sample_weight, content.schema)
-            content = _with_dates(content, head, dates or {})
+            content = _with_dates(content, X if isinstance(X, Statistics) else head, dates or {})
             check_texts(content.schema)
         settings = Settings(Options(method), _n_threads(n_jobs), backend_of(X), checked_seed(random_state), limit)
         kind = density_of(density)
@@ -233,6 +234,8 @@ def _head_of(X: Any, sample_weight: Any, schema: Schema | None = None) -> Any:
 
 def _with_labels(schema: Schema, X: Any, head: Any) -> Schema:
     """Return the schema with names of categories from all rows that can be read again."""
+    if isinstance(X, Statistics):
+        return with_labels_of(X.grid.schema, schema)
     if isinstance(X, Batches) and X.is_rereadable and any(feature.encoder.wants_labels for feature in schema.features):
         batches = X.for_model(schema, X.selection.weight)
         return functools.reduce(with_labels, (batch.table for batch in batches), schema)
@@ -421,7 +424,11 @@ def _with_names(content: Forest | Effects, names: Sequence[str] | None) -> Fores
 
 def _with_dates(content: Forest | Effects, X: Any, dates: Mapping[str, str]) -> Forest | Effects:
     """Mark features as dates: those that are named, and those whose columns in X hold dates."""
-    schema = with_found_dates(with_dates(content.schema, dates), X, content.thresholds_of)
+    schema = with_dates(content.schema, dates)
+    if isinstance(X, Statistics):
+        schema = with_dates(schema, units_of_dates(schema, X.date_columns(schema), content.thresholds_of))
+    else:
+        schema = with_found_dates(schema, X, content.thresholds_of)
     return content if schema == content.schema else content.with_schema(schema)
 
 

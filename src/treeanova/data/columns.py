@@ -35,18 +35,7 @@ def encode(X: Any, schema: Schema) -> Floats:
     matrix = np.empty((n_rows, len(schema.features)), order="F")
     for j, (feature, column) in enumerate(zip(schema.features, columns, strict=True)):
         matrix[:, j] = encoded = feature.encoder.encode(column, feature.name)
-        is_missing = np.isnan(encoded)
-        if not feature.accepts_missing and is_missing.any():
-            raise ValueError(
-                f"column {feature.name!r} must have no missing values, got {is_missing.sum()} in {n_rows} rows; "
-                "the model's prediction for them is not defined."
-            )
-        is_unseen = encoded == feature.n_categories  # the code after those of all categories
-        if feature.is_category and not feature.accepts_unseen and is_unseen.any():
-            raise ValueError(
-                f"column {feature.name!r} must hold categories of the model, got {column[is_unseen][0]!r}; the model's "
-                "prediction for others is not defined."
-            )
+        feature.check_accepted(encoded, column.__getitem__)
     return matrix
 
 

@@ -43,6 +43,10 @@ class DateNumber(Encoder):
         """Another value than NaN that means missing."""
         return float(getattr(self.number, "missing", np.nan))
 
+    def takes_values_of(self, other: Encoder) -> bool:
+        """Whether the values are dates in the same unit, or numbers that count it."""
+        return other in (self, self.number)
+
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
         return self.number.encode(_dates_as_numbers(_as_dates(column), self.unit, name), name)
 
@@ -149,6 +153,11 @@ def _contains_thresholds(column: npt.NDArray[Any], unit: str, thresholds: Floats
     low, high = ends + (_DAYS_BEFORE_1970 if unit == "ordinal" else 0)
     margin = max(high - low, _DAY / _MICROSECONDS[unit])  # at least a day
     return bool(((thresholds >= low - margin) & (thresholds <= high + margin)).all())
+
+
+def dates_of(numbers: npt.ArrayLike, unit: str) -> npt.NDArray[np.datetime64]:
+    """Return the dates that numbers of `unit` are."""
+    return (days_since_1970(numbers, unit) * _DAY).astype(np.int64).astype("datetime64[us]")
 
 
 def days_since_1970(numbers: npt.ArrayLike, unit: str) -> Floats:

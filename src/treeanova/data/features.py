@@ -21,16 +21,17 @@ from treeanova.core.arrays import Floats
 
 # Columns that hold nothing else are turned into text unchanged, including Python's bool (an int).
 _AS_TEXT = (str, bytes, int, np.integer, np.datetime64, np.timedelta64)
+REFUSED_LABEL = -1.0  # the code of a category by its label in another model, if the model refuses such labels
 _DATES = (dt.date, dt.time, dt.timedelta, np.datetime64, np.timedelta64)
 
 
 class _Value:
     """Equality of dataclasses by their fields, where NaN equals NaN; for classes declared with ``eq=False``."""
 
-    def _comparable(self) -> tuple[object, ...]:
-        """Return the values of the fields that count for equality, None for NaN."""
-        compared = [field.name for field in dataclasses.fields(self) if field.compare]  # type: ignore[arg-type]
-        values = [getattr(self, name) for name in compared]
+    def _comparable(self, ignored: Sequence[str] = ()) -> tuple[object, ...]:
+        """Return the values of the fields that count for equality and are not ignored, None for NaN."""
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        values = [getattr(self, field.name) for field in fields if field.compare and field.name not in ignored]
         return tuple(None if isinstance(value, float) and np.isnan(value) else value for value in values)
 
     def __eq__(self, other: object) -> bool:
@@ -46,11 +47,29 @@ class Encoder(_Value, abc.ABC):
     """Turns a raw column (a 1-d numpy array of numbers or objects) into float64; its fields say how, and are saved."""
 
     wants_labels: ClassVar[bool] = False  # whether names of categories are taken from data: the model stores none
+    refuses_labels: ClassVar[bool] = False  # whether labels that are not listed are refused, even if codes are not
+    lists: ClassVar[tuple[str, ...]] = ()  # fields that list the categories
 
     @property
     def labels(self) -> tuple[Hashable, ...] | None:
         """Labels of the categories, in the order of their codes; None for a numeric feature."""
         return None
+
+    @property
+    def identities(self) -> Sequence[Hashable] | None:
+        """What tells categories apart in a column, in the order of their codes; None for a numeric feature."""
+        return self.labels
+
+    def takes_values_of(self, other: Encoder) -> bool:
+        """Whether another encoder's values have the same meaning here, codes of categories after translation."""
+        if self == other:
+            return True
+        ours, theirs = self.identities, other.identities
+        if type(other) is not type(self) or ours is None or theirs is None:
+            return False
+        kinds = [{isinstance(key, str) for key in keys if not is_missing(key)} for keys in (ours, theirs)]
+        is_alike = _Value._comparable(self, self.lists) == _Value._comparable(other, self.lists)  # noqa: SLF001
+        return is_alike and (kinds[0] == kinds[1] or not all(kinds))
 
     @property
     def date_unit(self) -> str:
@@ -213,6 +232,7 @@ class Numeric(Encoder):
 class IntegerCategory(Encoder):
     """A category given as an integer code; fractions are cut off, numbers that are not codes are unseen."""
 
+    lists: ClassVar[tuple[str, ...]] = ("codes", "names")
     codes: int | tuple[int, ...]  # ascending, or their number: 3 stands for 0, 1, 2
     names: tuple[Hashable, ...] | None = None  # labels of the codes, if known
     missing: float = np.nan  # another value that means missing
@@ -234,6 +254,10 @@ class IntegerCategory(Encoder):
     @property
     def labels(self) -> tuple[Hashable, ...]:
         return self.names if self.names is not None else tuple(self.code_values)
+
+    @property
+    def identities(self) -> tuple[Hashable, ...]:
+        return tuple(self.code_values)
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
         """Return positions among the codes, `n_categories` for numbers that are not codes, NaN if missing."""
@@ -258,6 +282,7 @@ class IntegerCategory(Encoder):
 class Labels(Encoder):
     """A category given by its label."""
 
+    lists: ClassVar[tuple[str, ...]] = ("names",)
     names: tuple[Hashable, ...]
     # What is compared with them: "value", the values themselves; "text", texts, where booleans are "true" and "false",
     # integers are their decimals and others are refused; "short text", where floats lose ".0" and dates are refused.
@@ -523,6 +548,23 @@ class Feature:
         """Number of known categories; 0 for a numeric feature."""
         return len(self.encoder.labels or ())
 
+    def check_accepted(self, encoded: Floats, value_at: Callable[[int], object]) -> None:
+        """Raise ValueError for encoded values that the model refuses; `value_at` is the raw value of a row."""
+        is_missing = np.isnan(encoded)
+        if not self.accepts_missing and is_missing.any():
+            raise ValueError(
+                f"column {self.name!r} must have no missing values, got {is_missing.sum()} in {len(encoded)} rows; the "
+                "model's prediction for them is not defined."
+            )
+        is_refused = encoded == REFUSED_LABEL
+        if not self.accepts_unseen:
+            is_refused |= encoded == self.n_categories
+        if self.is_category and is_refused.any():
+            raise ValueError(
+                f"column {self.name!r} must hold categories of the model, got {value_at(int(is_refused.argmax()))!r}; "
+                "the model's prediction for others is not defined."
+            )
+
 
 def is_writable(text: str) -> bool:
     """Whether a text has no lone surrogates, which neither a file nor a terminal can hold."""
@@ -543,35 +585,6 @@ def check_texts(schema: Schema) -> None:
             f"names of features, categories and outputs must be text that UTF-8 can write, got {wrong!a} with a "
             "lone surrogate; rename it, or read the data with the right encoding."
         )
-
-
-def have_same_categories(old: Schema, new: Schema) -> bool:
-    """Whether the categories of all features have the same codes in two schemas."""
-    pairs = zip(old.features, new.features, strict=True)
-    return all(_have_same_codes(feature.encoder.labels, renewed.encoder.labels) for feature, renewed in pairs)
-
-
-def _have_same_codes(labels: Sequence[Hashable] | None, other_labels: Sequence[Hashable] | None) -> bool:
-    """Whether categories have the same codes by both lists of labels: they are equal, or one only has the codes."""
-    if labels is None or other_labels is None or labels == other_labels:
-        return True
-    return len(labels) == len(other_labels) and tuple(range(len(labels))) in (labels, other_labels)
-
-
-def recoded_column(column: Floats, old: Feature, new: Feature, *, unseen_by_both: bool = False) -> Floats | None:
-    """Turn codes of categories by `old` into codes by `new`; None if `new` may know labels that `old` has not seen."""
-    # Only the caller can rule that out, by `unseen_by_both`.
-    old_labels, new_labels = old.encoder.labels, new.encoder.labels
-    if old_labels is None or new_labels is None or _have_same_codes(old_labels, new_labels):
-        return column
-    positions = {label: float(code) for code, label in enumerate(new_labels)}
-    # What was unseen by `old`, whose code comes after all categories, may be one of the new labels: NaN if not known.
-    unseen = np.nan if set(new_labels) - set(old_labels) and not unseen_by_both else float(len(new_labels))
-    new_codes = np.array([*(positions.get(label, float(len(new_labels))) for label in old_labels), unseen])
-    is_present = ~np.isnan(column)
-    recoded = np.full(column.shape, np.nan)
-    recoded[is_present] = new_codes[column[is_present].astype(np.int64)]
-    return None if np.isnan(recoded[is_present]).any() else recoded
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

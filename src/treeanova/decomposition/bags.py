@@ -13,7 +13,8 @@ import scipy.special
 
 from treeanova.core.arrays import BinIndices, Floats, Names
 from treeanova.data.columns import frame, free_name
-from treeanova.data.features import Feature, recoded_column
+from treeanova.data.features import Feature
+from treeanova.data.recoding import recoded_column
 from treeanova.decomposition.decomposition import Decomposition, mean
 from treeanova.decomposition.predictions import Term, backend_of_tables, function_of, term_columns
 from treeanova.decomposition.result import Result, aligned_rows

@@ -21,6 +21,7 @@ from treeanova.core.arrays import Floats, Ints
 from treeanova.core.progress import Progress, one_step, reporting, within
 from treeanova.data.columns import free_name, printable
 from treeanova.data.files import records
+from treeanova.data.recoding import unlike_columns
 from treeanova.decomposition.decomposition import Decomposition, purified_again
 from treeanova.decomposition.function import Components, check_same_outputs, components_of, mean_components, per_output
 from treeanova.decomposition.importance import contributions_table, largest_first
@@ -165,18 +166,15 @@ def _rows_of(owner: Decomposition, reader: Decomposition, X: Any, argument: str)
             f"`{argument}` must be given where a decomposition has no rows, as one from a file may, got None; pass the "
             "rows."
         )
-    differing = [
-        ours.name
-        for ours, theirs in zip(owner.schema.features, reader.schema.features, strict=True)
-        if ours.encoder != theirs.encoder or ours.accepts_missing > theirs.accepts_missing
-    ]
-    if differing:
+    places = range(len(reader.schema.features))
+    unlike = unlike_columns(statistics.grid.schema, reader.schema, places)
+    if unlike:
         raise ValueError(
             f"`{argument}` must be given where two models read columns in different ways, as "
-            f"{', '.join(map(repr, differing[:5]))}, got None; pass the rows."
+            f"{', '.join(map(repr, unlike[:5]))}, got None; pass the rows."
         )
     try:
-        return statistics.on(reader.grid)
+        return statistics.read_by(reader.grid)
     except NoRowsError as error:
         raise ValueError(
             f"`{argument}` must be given where a file keeps bins of rows that the other model splits further, got "

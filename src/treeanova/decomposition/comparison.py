@@ -17,8 +17,8 @@ from treeanova.core.arrays import BinIndices, Floats, Key
 from treeanova.core.compiled import affordable
 from treeanova.core.progress import Progress, reporting, within
 from treeanova.data.columns import frame, printable
-from treeanova.data.features import recoded_column
 from treeanova.data.files import records
+from treeanova.data.recoding import recoded_column
 from treeanova.decomposition.answers import density_rows_of, moments_of, table_weights_of
 from treeanova.decomposition.decomposition import Decomposition, check_decompositions
 from treeanova.decomposition.function import check_same_outputs, labels_by_key

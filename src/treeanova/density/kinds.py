@@ -319,7 +319,7 @@ def _james_stein_share(statistics: Statistics) -> float:
 
 
 _ALL = (Uniform, Empirical, Laplace, Independent, Shrinkage, Kernel, Auto)
-KINDS: dict[str, type[Density]] = {kind.name: kind for kind in _ALL} | {"effect-coding": Uniform}
+KINDS: dict[str, type[Density]] = {**{kind.name: kind for kind in _ALL}, "effect-coding": Uniform}
 
 
 def density_of(description: Any) -> Density:

@@ -6,6 +6,7 @@ decomposition will need.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,15 @@ import numpy.typing as npt
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key, check_unmasked, memo, memo_of
 from treeanova.core.progress import listener, one_step
 from treeanova.data.columns import encode, without_column
-from treeanova.data.features import have_same_categories, recoded_column
+from treeanova.data.dates import dates_of
+from treeanova.data.features import Feature, Schema
+from treeanova.data.recoding import (
+    accept_the_same,
+    have_same_categories,
+    places_of_features,
+    recoded_column,
+    unlike_columns,
+)
 from treeanova.data.sources import batches_of
 from treeanova.density import counting
 from treeanova.model.grid import Binning, Grid, binning_by, first_unresolved, unmerged
@@ -387,7 +396,7 @@ class Statistics:
         if grid is self.grid:
             return self
         if not have_same_categories(self.grid.schema, grid.schema):
-            return _recoded(self, grid)
+            return _translated(self, grid, range(len(grid.axes)))
         if self.binned is not None and not self.binned.has_bins_of(grid):
             name = first_unresolved(self.binned, grid)
             if name is not None:
@@ -402,6 +411,33 @@ class Statistics:
             for j, (ours, theirs) in enumerate(zip(self.grid.axes, grid.axes, strict=True)):
                 features[j] = self._feature_totals(j).onto(theirs.index(ours.examples()), theirs.size)
         return dataclasses.replace(self, grid=grid, required=(), tables={}, features=features, origin=None)
+
+    def read_by(self, grid: Grid) -> Statistics:
+        """Return statistics of the same rows as another model reads them; raise ValueError if it cannot read them."""
+        ours, theirs = self.grid.schema, grid.schema
+        if ours.features == theirs.features:
+            return self.on(grid)
+        places = places_of_features(ours, theirs)
+        unlike = unlike_columns(ours, theirs, places)
+        if unlike:
+            raise ValueError(
+                f"`X` must be rows where two models read columns in different ways, as "
+                f"{', '.join(map(repr, unlike[:5]))}, got statistics; pass the rows themselves."
+            )
+        is_in_order = places == list(range(len(places)))
+        if is_in_order and accept_the_same(ours, theirs) and have_same_categories(ours, theirs):
+            return self.on(grid)
+        return _translated(self, grid, places)
+
+    def date_columns(self, schema: Schema) -> list[npt.NDArray[np.datetime64] | None]:
+        """Return the earliest and the latest date of each feature of a schema, None for columns without dates."""
+        features, columns = self.grid.schema.features, []
+        for place in places_of_features(self.grid.schema, schema):
+            unit, ends = features[place].encoder.date_unit, None
+            with contextlib.suppress(NoRowsError):
+                ends = self.value_range(place) if unit else None
+            columns.append(None if ends is None else dates_of(ends, unit))
+        return columns
 
     def merge(self, other: Statistics) -> Statistics:
         """Return statistics as if the rows of both, those of `other` last, had been counted together."""
@@ -428,32 +464,40 @@ class Statistics:
         return self.merge(other) if isinstance(other, Statistics) else NotImplemented
 
 
-def _recoded(statistics: Statistics, grid: Grid) -> Statistics:
-    """Return statistics on a grid whose categories have other codes; raise NoRowsError without values of rows."""
+def _translated(statistics: Statistics, grid: Grid, places: Sequence[int]) -> Statistics:
+    """Return statistics of the rows as a model with other columns or codes reads them; `places` are of its features."""
     if statistics.binned is not None:
         raise NoRowsError(
-            "rows must be known by their values where categories are numbered differently, got their bins only, which "
-            "is all that a file keeps; use with_density(density, X) first."
+            "rows must be known by their values where models order columns or categories differently, or accept other "
+            "values, got their bins only, which is all that a file keeps; use with_density(density, X) first."
         )
-    pairs = list(zip(statistics.grid.schema.features, grid.schema.features, strict=True))
+    olds, news = [statistics.grid.schema.features[place] for place in places], grid.schema.features
 
-    def recode(values: Floats) -> Floats:
-        recoded = np.empty_like(values, order="F")
-        for j, (ours, theirs) in enumerate(pairs):
-            column = recoded_column(values[:, j], ours, theirs)
-            if column is None:
-                raise NoRowsError(
-                    f"rows must have categories of {ours.name!r} that the model knows, got some that only another "
-                    "model knows; use with_density(density, X) first."
-                )
-            recoded[:, j] = column
-        return recoded
+    def translated(values: Floats) -> Floats:
+        columns = [values[:, place] for place in places]
+        return np.stack(list(map(_as_read_by, columns, olds, news)), axis=1)
 
-    sample = dataclasses.replace(statistics.sample, values=recode(statistics.sample.values))
-    source = statistics.source  # batches are encoded when they are read
+    sample = dataclasses.replace(statistics.sample, values=np.asfortranarray(translated(statistics.sample.values)))
+    source = statistics.source
     if isinstance(source, counting.RowsInMemory):
-        source = dataclasses.replace(source, values=recode(source.values))
+        source = dataclasses.replace(source, values=np.asfortranarray(translated(source.values)))
+    elif source is not None:  # batches are encoded when they are read
+        batches = source.batches.for_model(grid.schema, source.batches.selection.weight)
+        source = dataclasses.replace(source, batches=batches)
     return Statistics(grid, statistics.totals, statistics.has_weights, sample, source=source)
+
+
+def _as_read_by(column: Floats, old: Feature, new: Feature) -> Floats:
+    """Return encoded values as another model reads them; raise ValueError for those that it refuses or may know."""
+    recoded = recoded_column(column, old, new)
+    if recoded is None:
+        raise NoRowsError(
+            f"rows must have categories of {old.name!r} that the model knows, got some that only another model knows; "
+            "use with_density(density, X) first."
+        )
+    labels = [*(old.encoder.labels or ()), "an unseen category"]
+    new.check_accepted(recoded, lambda row: labels[int(column[row])])
+    return recoded
 
 
 def _with_weights_in_unit(statistics: Statistics, unit: float, required: Sequence[counting.Request]) -> Statistics:
@@ -549,7 +593,7 @@ def statistics_of(
                 f"`sample_weight` must weigh rows, got {text_of_weights(sample_weight)} and statistics, whose rows are "
                 "counted already; leave it out."
             )
-        return dataclasses.replace(X.on(grid), required=tuple(required), origin=None, estimated=set())
+        return dataclasses.replace(X.read_by(grid), required=tuple(required), origin=None, estimated=set())
     batches = batches_of(X)
     if batches is not None:
         if sample_weight is not None and not isinstance(sample_weight, str):

@@ -62,12 +62,17 @@ class HashedCategory(Encoder):
     """A category given as text or as an integer, identified by its hash; `names` label known hashes."""
 
     wants_labels: ClassVar[bool] = True
+    lists: ClassVar[tuple[str, ...]] = ("hashes", "names")
     hashes: tuple[int, ...]
     names: tuple[str, ...] = ()
 
     @property
     def labels(self) -> tuple[str, ...]:
         return self.names or tuple(map(str, self.hashes))
+
+    @property
+    def identities(self) -> tuple[int, ...]:
+        return self.hashes
 
     def encode(self, column: npt.NDArray[Any], name: str) -> Floats:
         """Return positions of the categories' hashes, `len(hashes)` for unseen ones, NaN for missing ones."""

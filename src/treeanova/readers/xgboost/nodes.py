@@ -12,7 +12,7 @@ import dataclasses
 import itertools
 import struct
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -222,8 +222,19 @@ class NamedCategory(Encoder):
     XGBoost refuses those that sort last and treats any other as the next known label.
     """
 
+    refuses_labels: ClassVar[bool] = True
+    lists: ClassVar[tuple[str, ...]] = ("stored",)
     stored: tuple[Reading, ...]
     missing: float = np.nan
+
+    def takes_values_of(self, other: Encoder) -> bool:
+        """Whether codes mean the same, or whole names tell the categories of both models."""
+        has_cut_names = any(
+            len(encoder.stored) > 1 or _codes_of_cut_names(encoder.stored[0])
+            for encoder in (self, other)
+            if isinstance(encoder, NamedCategory)
+        )
+        return self == other if has_cut_names else super().takes_values_of(other)
 
     @property
     def labels(self) -> tuple[Hashable, ...]:
