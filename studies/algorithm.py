@@ -74,7 +74,9 @@ def measure(weights: Floats) -> Case:
 
 def by_library(given: dict[Key, Floats], weights: Floats) -> tuple[dict[Key, Floats], dict[Key, list[float]]]:
     """Algorithm 2 as the library runs it on a set of tensors: the pure ones, and the trace M^t of each."""
-    tables = {tuple(f"x{j}" for j in key): tensor for key, tensor in given.items() if key}
+    tables: dict[str | tuple[str, ...], Floats] = {
+        tuple(f"x{j}" for j in key): tensor for key, tensor in given.items() if key
+    }
     effects = treeanova.model.Effects.from_tables(tables, intercept=float(given[()]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotPureWarning)  # its bound is loose for order 4; the gap is measured here

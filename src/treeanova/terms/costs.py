@@ -80,7 +80,7 @@ BLOCKS_OF_A_TASK = LEAVES_OF_A_TASK * TOTALS_ROWS // TOTALS_CELLS
 SHARES_ROWS = 64  # of numpy: products of the leading features fit into a core's cache
 
 # Terms against references (`anchored.py`).
-POOLED_REFERENCES = 5  # from here on all at once take less time, for one row and for 100
+POOLED_REFERENCES = 5  # fewer are taken in turn: estimated from times with 1 and with 200 references (adult, one model)
 PATTERN_CELLS, PATTERN_ROWS = 1 << 20, 256  # leaves times rows at once, and rows: 8 MB
 PATTERN_PAIRS = 1 << 20  # of patterns that are compared at once
 PATTERN_BITS = 40  # features of a leaf: a number of 63 bits has these and the leaf
