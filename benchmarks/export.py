@@ -95,7 +95,8 @@ def _numbers(cpu: float, content: bytes, cpu_rows: float, score: Any, expected: 
 def _error(score: Any, expected: Any) -> str:
     errors = np.abs(np.ravel(score) - expected) / np.abs(expected).max()
     n_wrong = int((errors > _WRONG).sum())
-    return f"{errors.max():.1e}{f' ({n_wrong} rows above {_WRONG:g})' if n_wrong else ''}"
+    wrong = f" ({n_wrong} of {errors.size:,} rows above {_WRONG:g})" if n_wrong else ""
+    return f"{errors.max():.1e}{wrong}"
 
 
 def _database(rows: Any) -> Any:

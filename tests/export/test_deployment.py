@@ -163,9 +163,10 @@ def test_hostile_names_and_labels_stay_data():
     fx = treeanova.decompose(fit(model, X, y), X, density="independent")
     for export in exports_of(fx):
         assert treeanova.export.verify(export, X[:20]).largest_difference < 1e-12
-    for dialect in ("spark", "bigquery"):
+    effects = Effects.from_tables({"a\nb `c`": [0.0, 1.0]}, thresholds={"a\nb `c`": [0.5]})
+    for dialect in ("spark", "bigquery"):  # whatever columns a trained model uses
         with pytest.raises(ValueError, match=r"names must be ones that .* can quote"):
-            treeanova.export.sql(fx, dialect=dialect)
+            treeanova.export.sql(treeanova.decompose(effects, density="uniform"), dialect=dialect)
 
 
 def test_all_dialects_write_what_sqlglot_reads(classes):
