@@ -352,7 +352,8 @@ class Labels(Encoder):
     def _check_types(self, unseen: Sequence[Any], name: str) -> None:
         """Raise TypeError if a value differs from a label only in its type, as "3" and 3, or "True" and True."""
         labels = {meaning: label for label in self.names for meaning in _meanings(label)}
-        for value, meaning in ((value, meaning) for value in unseen for meaning in _meanings(value)):
+        pairs = ((value, meaning) for value in unseen for meaning in _meanings(value))
+        for value, meaning in pairs:
             if meaning in labels and isinstance(value, str) != isinstance(labels[meaning], str):
                 raise TypeError(
                     f"column {name!r} must hold labels of the type that the model knows, got {value!r} where it knows "
