@@ -459,6 +459,21 @@ def test_outcomes_of_rows_without_weight_do_not_matter():
     np.testing.assert_array_equal(model.predict(X), other.predict(X))
 
 
+def test_a_column_without_values_changes_nothing():
+    """Also one that has its only value in a fold that a member was not trained on."""
+    X, y = rows_and_outcome(120)
+    options = {"n_bags": 2, "density": "empirical"}
+    expected = fit(AdditiveRegressor(**options), X, y).predict(X)
+    for n_values in (0, 1):
+        column = np.full(len(X), np.nan)
+        column[:n_values] = 3.0
+        model = fit(AdditiveRegressor(**options), np.column_stack([X, column]), y)
+        np.testing.assert_allclose(model.predict(np.column_stack([X, column])), expected, atol=1e-9)
+        np.testing.assert_allclose(model.predict(np.column_stack([X, np.ones(len(X))])), expected, atol=1e-9)
+    nothing = fit(AdditiveRegressor(n_bags=2), np.full((120, 1), np.nan), y)
+    assert not nothing.decomposition_.terms
+
+
 def test_masked_values_are_missing_in_rows_and_refused_in_outcomes():
     X, y = plain_rows()
     mask = np.zeros(X.shape, dtype=bool)

@@ -256,9 +256,14 @@ class _Race:
     def _trained(self, settings: dict[str, Any], places: Iterable[int]) -> list[Any]:
         clone = importlib.import_module("sklearn.base").clone
         return [
-            _fitted(clone(self.estimator).set_params(**settings), self.rows, self.folds, i, self.seeds[i])
+            _fitted(clone(self.estimator).set_params(**settings), self._rows_without(i), self.folds, i, self.seeds[i])
             for i in places
         ]
+
+    def _rows_without(self, fold: int) -> Outcomes:
+        """Return all rows, with constants in columns that are missing in all others: scikit-learn cannot bin these."""
+        is_missing_column = np.isnan(self.rows.X[self.folds != fold]).all(axis=0)
+        return self.rows._replace(X=np.where(is_missing_column, 0.0, self.rows.X))
 
     def _pairs_win(self, members: Sequence[Any], of_pairs: Sequence[Any]) -> bool:
         """Whether trees of pairs are better than others, or than what is left of these up to order 2.

@@ -54,7 +54,16 @@ def test_codes_have_names_and_may_have_a_value_for_missing():
 
 
 @pytest.mark.parametrize(
-    ("labels", "value"), [((1, 20), "20"), ((1.0, 2.5), "2.5"), (("1", "20"), 20), (("1", "20"), 20.0)]
+    ("labels", "value"),
+    [
+        ((1, 20), "20"),
+        ((1.0, 2.5), "2.5"),
+        (("1", "20"), 20),
+        (("1", "20"), 20.0),
+        ((False, True), "True"),
+        ((False, True), "false"),
+        (("False", "True"), True),
+    ],
 )
 def test_a_label_of_another_type_is_refused(labels, value):
     with pytest.raises(TypeError, match=f"'k' must hold labels of the type that the model knows, got {value!r}"):

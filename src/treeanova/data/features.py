@@ -11,7 +11,7 @@ import dataclasses
 import datetime as dt
 import functools
 import numbers
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -144,6 +144,15 @@ def _spelled_number(value: Any) -> float | None:
     except (TypeError, ValueError, OverflowError):
         return None
     return number if np.isfinite(number) else None
+
+
+def _meanings(label: Any) -> Iterator[float | str]:
+    """Yield the number that a label is or spells, and "true" or "false" if it is or spells a boolean."""
+    number, text = _spelled_number(label), str(label).lower()
+    if number is not None:
+        yield number
+    if isinstance(label, (str, bool, np.bool_)) and text in {"true", "false"}:
+        yield text
 
 
 def _is_number(value: Any, takes_underscores: bool) -> bool:
@@ -368,14 +377,14 @@ class Labels(Encoder):
             )
 
     def _check_types(self, unseen: Sequence[Any], name: str) -> None:
-        """Raise TypeError if an unseen value differs from a label only in its type: "3" and 3 are the same number."""
-        labels = {_spelled_number(label): label for label in self.names}
-        for value in unseen:
-            number = _spelled_number(value)
-            if number is not None and number in labels and isinstance(value, str) != isinstance(labels[number], str):
+        """Raise TypeError if a value differs from a label only in its type, as "3" and 3, or "True" and True."""
+        labels = {meaning: label for label in self.names for meaning in _meanings(label)}
+        pairs = ((value, meaning) for value in unseen for meaning in _meanings(value))
+        for value, meaning in pairs:
+            if meaning in labels and isinstance(value, str) != isinstance(labels[meaning], str):
                 raise TypeError(
                     f"column {name!r} must hold labels of the type that the model knows, got {value!r} where it knows "
-                    f"{labels[number]!r}; convert the column as for training."
+                    f"{labels[meaning]!r}; convert the column as for training."
                 )
 
     def _with_none(self, encoded: Floats, column: npt.NDArray[Any], name: str) -> Floats:
