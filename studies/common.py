@@ -94,7 +94,7 @@ def draw_bars(ax: Any, places: Any, heights: Any, width: float, *, color: str, l
     """Bars of one series; where one is zero, or no longer than `least`, a dash, since it would not be seen."""
     ax.bar(places, heights, width, color=color, label=label)
     zeros = [place for place, height in zip(places, heights, strict=True) if abs(height) <= least]
-    ax.hlines([0.0] * len(zeros), [x - width / 2 for x in zeros], [x + width / 2 for x in zeros], color=color, lw=3)
+    ax.hlines([0.0] * len(zeros), [x - width / 2 for x in zeros], [x + width / 2 for x in zeros], color=color, lw=1.5)
 
 
 def hatch_empty(ax: Any, edges: Sequence[Any], is_empty: Any) -> None:

@@ -56,7 +56,7 @@ permutation, pairwise permutation, maximal subtrees, joint). We draw {n_rows} ro
 two matter, a numeric outcome with noise {noise:g} times the s.d. of the interaction, {n_trees} trees, a third of
 the SNPs tried at a split, and {n_repeats} repeats, with coefficients as in Table 1 and allele frequencies of 0.2
 and 0.4; and we measure the forest's pure SNP1 × SNP2 instead of an importance. Their Figures 3 and 4 are not
-reproduced. What matters most is the depth of the trees: full-grown ones recover five to seven times as much of the
+reproduced. What matters most is the depth of the trees: full-grown ones recover five to eleven times as much of the
 interaction, and prefer strong main effects only at the higher allele frequency."""
 _CAPTIONS = (
     (
