@@ -52,9 +52,23 @@ def test_bins_hold_the_dates_that_their_labels_say(unit):
         if label == "missing":
             assert weight == 0
             continue
-        high = pd.Timestamp.max if label.startswith(">") else pd.Timestamp(label.strip("≤ (]").rpartition(" ")[2])
+        high = pd.Timestamp.max if label.startswith(">") else pd.Timestamp(label.strip("≤ (]").rpartition(", ")[2])
         assert weight == pytest.approx(X["day"].between(low, high, inclusive="right").mean())
         low = high
+
+
+def test_a_cut_within_a_day_has_its_time():
+    hours = np.array(["2023-01-22T10", "2023-01-22T18", "2023-01-24T18"], dtype="datetime64[ns]")
+    rows = pd.DataFrame({"day": np.repeat(hours, 20)})
+    model = fit(tree.DecisionTreeRegressor(), rows.astype("int64"), np.repeat([0.0, 1.0, 3.0], 20))
+    cuts = treeanova.decompose(model, rows).terms["day"].axes[0].labels
+    seconds = fit(tree.DecisionTreeRegressor(), rows.astype("int64") // 10**9, np.repeat([0.0, 1.0, 3.0], 20))
+    assert all(":" in label for label in cuts[:2])
+    labels = treeanova.decompose(seconds, rows, dates={"day": "s"}).terms["day"].axes[0].labels[:2]
+    ends = [pd.Timestamp(label.removesuffix(" or missing").strip("≤> (]").rpartition(", ")[2]) for label in labels]
+    assert ends[0] < hours[1]
+    assert ends[0] >= hours[0]
+    assert ends[1] >= hours[1]
 
 
 def test_libraries_and_zones():
@@ -128,7 +142,11 @@ def test_columns_of_dates_that_are_not_known_as_such_have_a_remedy():
 def test_texts_are_as_short_as_they_can_be():
     start = dt.datetime(2011, 7, 3, tzinfo=dt.UTC).timestamp()
     assert date_texts([start, start + 86_400], "s") == ["2011-07-03", "2011-07-04"]
-    assert date_texts([start, start + 90], "s") == ["2011-07-03 00:00", "2011-07-03 00:01"]
+    assert date_texts([start, start + 90], "s") == ["2011-07-03", "2011-07-03 00:01:30"]
+    assert date_texts([start + 14 * 3600 + 0.5], "s") == ["2011-07-03 14:00"]  # the same whole seconds are below
+    assert date_texts([(start + 14 * 3600) * 1e9], "ns") == ["2011-07-03 14:00"]
+    assert date_texts([15_158.5], "D") == ["2011-07-03"]  # the same whole days are below
+    assert date_texts([start * 1e3 + 1], "ms") == ["2011-07-03 00:00:00.001"]
     assert date_texts([1e300], "s") is None
     assert date_text(start, "s") == "2011-07-03"
     assert date_text(start + 3600, "s") == "2011-07-03 01:00"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import treeanova
+from tests.support.training import fit
 from treeanova.data.columns import encode
 from treeanova.data.features import Feature, IntegerCategory, Labels, Numeric, Schema, distinct, is_missing
 from treeanova.readers.xgboost.nodes import NamedCategory
@@ -172,3 +174,38 @@ def test_a_column_of_missing_values_only_is_missing_whether_numbers_are_codes_or
     assert np.isnan(encoder.encode(encoder.of_table(missing, "k"), "k")).all()
     with pytest.raises(TypeError, match="which could be codes or labels"):
         encoder.of_table(np.array([np.nan, 1.0]), "k")
+
+
+@pytest.mark.parametrize("value", [True, np.True_, 1.0, 1])
+def test_a_row_of_objects_may_hold_any_boolean(value):
+    schema = Schema((Feature("d", Numeric(cast="float32")), Feature("g", Labels(("x", "y")))))
+    np.testing.assert_array_equal(encode([[value, "y"]], schema), [[1.0, 1.0]])
+
+
+def test_numbers_are_refused_where_all_labels_are_text():
+    encoder = Labels(("lo", "mid", "hi"))
+    for column in (np.array([0, 1, 2]), np.array([np.nan, 1.0]), np.array([True])):
+        with pytest.raises(TypeError, match=r"column 'c' must hold labels of the type that the model knows, .*'lo'"):
+            encoder.encode(column, "c")
+    assert np.isnan(encoder.encode(np.array([np.nan, np.nan]), "c")).all()
+    assert encoder.encode(np.array(["hi", "else"], dtype=object), "c").tolist() == [2.0, 3.0]
+
+
+def test_numbers_are_texts_where_the_library_reads_them_so():
+    encoder = Labels(("lo", "7"), "short text")
+    np.testing.assert_array_equal(encoder.encode(np.array([7.0, 8.0]), "c"), [1.0, 2.0])
+
+
+@pytest.mark.parametrize("codes", [[0, 1, 2], [0.0, np.nan, 1.0]])
+def test_codes_of_a_text_category_are_refused_as_scikit_learn_refuses_them(codes):
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    levels = np.array(["lo", "mid", "hi"])[np.arange(90) % 3]
+    X = pd.DataFrame({"c": pd.Categorical(levels, ["lo", "mid", "hi"])})
+    model = fit(HistGradientBoostingRegressor(categorical_features=["c"], max_iter=3), X, np.arange(90) % 3)
+    fx = treeanova.decompose(model, X)
+    rows = pd.DataFrame({"c": codes})
+    with pytest.raises(TypeError):
+        model.predict(rows)
+    with pytest.raises(TypeError, match="labels of the type that the model knows"):
+        fx.decision_function(rows)

@@ -179,12 +179,17 @@ def test_masked_cells_of_a_density_are_refused():
         fx.with_density({("x0", "x1"): table})
 
 
-def test_masked_rows_are_missing_values():
+def test_masked_rows_are_refused_because_libraries_ignore_masks():
     fx, X = example()
     rows = np.ma.array(X.astype(float), mask=np.zeros(X.shape, dtype=bool))
+    np.testing.assert_array_equal(fx.decision_function(rows), fx.decision_function(X))
     rows.mask[0, 0] = True
+    with pytest.raises(ValueError, match=r"`X` must have no masked values, got 1 of 8, .*filled\(numpy.nan\)"):
+        fx.decision_function(rows)
     missing = np.where(np.ma.getmaskarray(rows), np.nan, X)
-    np.testing.assert_array_equal(fx.decision_function(rows), fx.decision_function(missing))
+    np.testing.assert_array_equal(
+        fx.decision_function(rows.astype(float).filled(np.nan)), fx.decision_function(missing)
+    )
 
 
 def test_a_loss_of_the_user_may_work_in_place():

@@ -9,6 +9,7 @@ import pytest
 import treeanova
 from tests.support.forests import chains
 from tests.support.library_models import LIBRARY_MODELS
+from tests.support.training import fit
 from treeanova.data import streams
 from treeanova.decomposition import explanation as parquet_rows
 from treeanova.testing import example
@@ -334,3 +335,15 @@ def test_fractions_after_whole_numbers_are_refused_by_the_name_of_the_column(tmp
         TypeError, match=r"batch 2: column 'note' to keep must have the same type .* got double after int"
     ):
         fx.explain_to(tmp_path / "out.parquet", frames, keep=["note"])
+
+
+def test_columns_of_several_levels(tmp_path):
+    tree = pytest.importorskip("sklearn.tree")
+    columns = pd.MultiIndex.from_tuples([("g", "a"), ("g", "b"), ("h", "a")])
+    rows = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 3)), columns=columns)
+    model = fit(tree.DecisionTreeRegressor(max_depth=3), rows.to_numpy(), rows.to_numpy()[:, 0])
+    fx = treeanova.decompose(model, rows)
+    fx.explain_to(tmp_path / "out.parquet", rows, keep=[("g", "b")])
+    table = pq.read_table(tmp_path / "out.parquet").to_pandas()
+    np.testing.assert_allclose(table["score"], model.predict(rows.to_numpy()), atol=1e-12)
+    np.testing.assert_array_equal(table.iloc[:, -1], rows["g", "b"])

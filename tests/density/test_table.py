@@ -54,7 +54,7 @@ def test_a_callable_is_asked_with_names_and_axes():
 @pytest.mark.parametrize("form", ["mapping", "callable"])
 def test_tables_that_do_not_fit_are_refused(array, form):
     weights = (lambda names, axes: array) if form == "callable" else {("a", "b"): array}
-    with pytest.raises(ValueError, match=r"`density` must give a, b non-negative weights of shape \(4, 2\)"):
+    with pytest.raises(ValueError, match=r"`density` must give 'a', 'b' non-negative weights of shape \(4, 2\)"):
         density_of(weights).bind(MIXED_GRID, None).table((0, 1))
 
 

@@ -163,8 +163,11 @@ def check_nameless(data: Any, name: str = "X") -> None:
 
 def _as_matrix(data: Any, schema: Schema) -> npt.NDArray[Any]:
     """Return rows as a matrix with the model's columns; integers become float32 where the library reads them so."""
-    if isinstance(data, np.ma.MaskedArray):
-        data = np.ma.filled(data.astype(np.float64 if data.dtype.kind in "biuf" else object), np.nan)
+    if np.ma.getmask(data).any() if isinstance(data, np.ma.MaskedArray) else False:
+        raise ValueError(
+            f"`X` must have no masked values, got {np.ma.getmaskarray(data).sum()} of {data.size}, whose mask the "
+            "libraries ignore; make them missing, as by X.astype(float).filled(numpy.nan)."
+        )
     is_lazy = nw.dependencies.is_polars_lazyframe(data) or nw.dependencies.is_duckdb_relation(data)
     first = data[0] if isinstance(data, (list, tuple)) and len(data) else None
     is_file = isinstance(first, os.PathLike) or (isinstance(first, str) and pathlib.Path(first).exists())

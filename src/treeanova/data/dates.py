@@ -174,24 +174,31 @@ def numbers_on_days(days: npt.ArrayLike, unit: str) -> Floats:
 
 def date_text(number: float, unit: str) -> str | None:
     """Return a number as a date, with the time of day unless midnight; None beyond the calendar."""
-    day = float(np.floor(days_since_1970(number, unit)))
-    midnight = float(numbers_on_days(day, unit))
-    texts = date_texts([midnight, number], unit)  # as long as it takes to tell it from midnight
-    return texts if texts is None else texts[1] if days_since_1970(number, unit) > day else texts[1][:10]
+    texts = _texts(_moments(np.array([number]), unit))
+    return None if texts is None else texts[0]
 
 
 def date_texts(numbers: npt.ArrayLike, unit: str) -> list[str] | None:
-    """Return numbers as dates, cut to the day, minute, second or less, whichever keeps them distinct."""
-    # Intervals of whole days with bounds cut to the day contain the same dates. None if a number is too far away.
-    values = np.asarray(numbers, dtype=np.float64)
-    if unit == "ordinal":
-        values = values - _DAYS_BEFORE_1970
-    moments = np.floor(values * _MICROSECONDS[unit])
+    """Return bounds of intervals as dates, with the time of day unless midnight; None if one is beyond the calendar."""
+    # Intervals with bounds cut to a whole number of the unit contain the same dates.
+    return _texts(_moments(np.floor(np.asarray(numbers, dtype=np.float64)), unit))
+
+
+def _moments(values: Floats, unit: str) -> Floats:
+    """Return dates as whole microseconds since 1970."""
+    if unit == "ns":
+        return np.floor(values / 1e3)  # exact for whole microseconds, unlike a product
+    since_1970 = values - _DAYS_BEFORE_1970 if unit == "ordinal" else values
+    return np.floor(since_1970 * _MICROSECONDS[unit])
+
+
+def _texts(moments: Floats) -> list[str] | None:
+    """Return microseconds since 1970 as dates, each as short as is exact; None if one is beyond the calendar."""
     if not ((moments >= _FIRST) & (moments <= _LAST)).all():
         return None
-    exact = moments.astype(np.int64).astype("datetime64[us]")
-    for resolution in _RESOLUTIONS:
-        texts = [str(text) for text in np.datetime_as_string(exact.astype(f"datetime64[{resolution}]"))]
-        if len(set(texts)) == len(texts):
-            break
-    return [text.replace("T", " ") for text in texts]
+    return [_text(moment) for moment in moments.astype(np.int64).astype("datetime64[us]")]
+
+
+def _text(moment: np.datetime64) -> str:
+    shortest = next(unit for unit in _RESOLUTIONS if moment.astype(f"datetime64[{unit}]") == moment)
+    return str(np.datetime_as_string(moment, unit=shortest)).replace("T", " ")

@@ -167,7 +167,7 @@ def _is_number(value: Any, takes_underscores: bool) -> bool:
 
 
 def _is_number_or_missing(value: object) -> bool:
-    return isinstance(value, numbers.Real) or is_missing(value)
+    return isinstance(value, (numbers.Real, np.bool_)) or is_missing(value)
 
 
 def as_float32(values: npt.ArrayLike) -> npt.NDArray[np.float32]:
@@ -332,7 +332,8 @@ class Labels(Encoder):
         codes = [np.nan if is_absent else code_of.get(value, unseen) for value, is_absent in pairs]
         if self.spelling == "value":
             self._check_large_integers(pairs, name)
-            self._check_types([value for value, is_absent in pairs if not is_absent and value not in code_of], name)
+            unseen_values = [value for value, is_absent in pairs if not is_absent and value not in code_of]
+            self._check_types(unseen_values, name, is_numbers=column.dtype.kind in "biuf")
         encoded = np.array(codes, dtype=np.float64)[value_index]
         return self._with_none(encoded, column, name) if column.dtype == object else encoded
 
@@ -376,15 +377,19 @@ class Labels(Encoder):
                 "float64, or train with labels that are texts."
             )
 
-    def _check_types(self, unseen: Sequence[Any], name: str) -> None:
-        """Raise TypeError if a value differs from a label only in its type, as "3" and 3, or "True" and True."""
+    def _check_types(self, unseen: Sequence[Any], name: str, *, is_numbers: bool) -> None:
+        """Raise TypeError for numbers where all labels are text, or a label of another type: "3" and 3, "True" and True."""
         labels = {meaning: label for label in self.names for meaning in _meanings(label)}
-        pairs = ((value, meaning) for value in unseen for meaning in _meanings(value))
-        for value, meaning in pairs:
-            if meaning in labels and isinstance(value, str) != isinstance(labels[meaning], str):
+        texts = [label for label in self.names if isinstance(label, str)]
+        knows_text = is_numbers and len(texts) == len(self.names) > 0  # which scikit-learn cannot compare with numbers
+        for value in unseen:
+            same = [labels[meaning] for meaning in _meanings(value) if meaning in labels] or texts[:knows_text]
+            for known in same:
+                if isinstance(value, str) == isinstance(known, str):
+                    continue
                 raise TypeError(
                     f"column {name!r} must hold labels of the type that the model knows, got {value!r} where it knows "
-                    f"{labels[meaning]!r}; convert the column as for training."
+                    f"{known!r}; convert the column{' to text' * isinstance(known, str)}, as for training."
                 )
 
     def _with_none(self, encoded: Floats, column: npt.NDArray[Any], name: str) -> Floats:
@@ -420,7 +425,7 @@ def _is_changed_by_float(value: Any) -> bool:
 def _ambiguous_numbers_error(column: npt.NDArray[Any], name: str) -> TypeError:  # for codes, or labels, in a table
     return TypeError(
         f"column {name!r} must hold categories, got plain numbers ({column.dtype}), which could be codes or labels; "
-        "pass it as a category column of a table, as in training."
+        "pass it as text or as a category column of a table, as in training."
     )
 
 

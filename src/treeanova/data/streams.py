@@ -194,9 +194,13 @@ def _with_selected_columns(batch: Batch, selection: Selection) -> Batch:
         if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
             raise TypeError(f"the weights {selection.weight!r} must be numbers, got {column.dtype}; convert them.")
         weights = np.asarray(raw_column(column), dtype=np.float64)
-    kept_columns = frame.select([nw.col(name) for name in selection.keep]).to_native() if selection.keep else None
-    columns = [nw.col(name) for name in names]  # names may be numbers
-    return batch._replace(table=frame.select(columns).to_native(), weights=weights, kept=kept_columns)
+    kept_columns = _columns_named(selection.keep, frame).to_native() if selection.keep else None
+    return batch._replace(table=_columns_named(names, frame).to_native(), weights=weights, kept=kept_columns)
+
+
+def _columns_named(names: Iterable[Any], frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:
+    """Return columns by position: names may be numbers or, in pandas, tuples."""
+    return frame[:, [frame.columns.index(name) for name in names]]
 
 
 def _check_kinds(batch: Batch, schema: Schema | None, kinds: dict[str, tuple[str, str]]) -> None:

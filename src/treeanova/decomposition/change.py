@@ -121,8 +121,9 @@ def change(
         Decompositions with the same features, outputs, classes and link: of two models, of one model under the rows of
         two periods, or both. If the models differ, `new` is purified again under the density of `old`.
     X_old, X_new
-        The old and the new rows; by default those of each decomposition, with their weights. Needed for a decomposition
-        from a file, which has no rows, and if the two models read columns in different ways: otherwise ValueError.
+        The old and the new rows; by default those of each decomposition, with their weights. A decomposition from a
+        file has their bins only, which do for one model; ValueError where rows are needed: if the other model divides
+        these bins, or reads columns in a different way, or a term has no table and the file no rows.
     progress
         True for a progress bar, or a function, as for `decompose`.
 

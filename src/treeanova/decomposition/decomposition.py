@@ -383,7 +383,7 @@ class Decomposition(Editing):
             Path of the file, which ends in .tav; an existing file is replaced once the new one is complete.
         rows
             False leaves out the sample, and the sums of bins with fewer than ten rows, for privacy. Standard errors,
-            and terms without a table under another density, then need X.
+            reports, and terms without a table under another density, then need X.
         past
             False leaves out the decompositions before each edit, with terms that were dropped: the file has the history
             in words, but `undo` and `impact` need those. Tables that did not change are in the file once.

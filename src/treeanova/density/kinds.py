@@ -36,7 +36,8 @@ class Uniform(Density):
 
     If rows are given, bins that hold only missing or unseen values have weight only if they have rows. By length, the
     outermost intervals end at the smallest and largest value of the rows (without rows, at the outermost thresholds,
-    which gives them no weight), and bins of missing values have no weight.
+    which gives them no weight), and bins of missing values have no weight. Bins of a feature without
+    intervals of positive length, as without thresholds, are weighed equally instead, those of missing values too.
 
     Parameters
     ----------

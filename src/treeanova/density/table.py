@@ -286,7 +286,7 @@ class Table(Density):
 
     def _checked_weights(self, key: Key, array: Floats) -> Floats:
         """Return a table of sum 1; raise ValueError for a wrong shape, negative or infinite weights, and zeros only."""
-        names = ", ".join(self._bound_grid.schema.names[j] for j in key)
+        names = ", ".join(repr(self._bound_grid.schema.names[j]) for j in key)
         expected = tuple(self._bound_grid.sizes[j] for j in key)
         wrong = "" if array.any() else "zeros only"
         is_bad = ~np.isfinite(array) | (array < 0)
