@@ -54,6 +54,14 @@ class Dialect:
             )
         return f"{self.quote}{name.replace(self.quote, 2 * self.quote)}{self.quote}"
 
+    def source(self, table: Sequence[str]) -> str:
+        """Write the table to read."""
+        return ".".join(map(self.name_of, table))
+
+    def column(self, name: str) -> str:
+        """Write a column of the table to read, such that a name that it does not have is an error."""
+        return self.name_of(name)  # qualified, PostgreSQL would read an unknown "count" as a function of the row
+
     def text(self, value: str) -> str:
         """Quote a text."""
         if "\0" in value:
@@ -81,7 +89,13 @@ class Dialect:
 
 
 class _SQLite(Dialect):
-    """SQLite: it reads decimal numbers with an error of the last bit, and its columns may hold values of any type."""
+    """SQLite: decimal numbers have an error of the last bit, columns hold any type, unknown quoted names are texts."""
+
+    def source(self, table: Sequence[str]) -> str:
+        return f"{super().source(table)} AS source_rows"
+
+    def column(self, name: str) -> str:
+        return f"source_rows.{self.name_of(name)}"  # SQLite reads an unknown name as a text unless it is qualified
 
     def number(self, value: float) -> str:
         return f"{'-' if value < 0 else ''}9e999" if math.isinf(value) else super().number(value)
@@ -179,8 +193,7 @@ def sql(
     _check_columns(writer.dialect, [axis.name for axis in form.axes])
     parts = (table,) if isinstance(table, str) else tuple(table)
     shown = _responses(writer.dialect, form) if columns == "response" else [f"r{k}" for k in range(len(results))]
-    source = ".".join(map(writer.dialect.name_of, parts))
-    text = writer.query(source, keep, results, shown, f"-- written by TreeANOVA, fingerprint {fingerprint}")
+    text = writer.query(writer.dialect.source(parts), keep, results, shown, f"-- written by TreeANOVA, fingerprint {fingerprint}")
     options = {"dialect": dialect, "table": parts, "columns": columns, "keep": tuple(keep)}
     return Export("sql", text, form, tuple(results), fingerprint, fx, options)
 
@@ -260,7 +273,7 @@ class _Writer:
         """Write the query: values, codes, results r0, r1, …, and the expressions of these that are shown."""
         name_of = self.dialect.name_of
         kept = [f"k{i}" for i in range(len(keep))]
-        values = [f"{name_of(name)} AS k{i}" for i, name in enumerate(keep)]
+        values = [f"{self.dialect.column(name)} AS k{i}" for i, name in enumerate(keep)]
         values += [self._value(i, axis) for i, axis in enumerate(self.form.axes)]
         codes = [*kept, *(f"{self._code(i, axis)} AS c{i}" for i, axis in enumerate(self.form.axes))]
         sums = [*kept, *(f"{self._guarded(value)} AS r{k}" for k, value in enumerate(results.values()))]
@@ -318,7 +331,7 @@ class _Writer:
         return axis.missing is None or None in codes or self.dialect.refused("") is not None
 
     def _value(self, i: int, axis: StepAxis) -> str:
-        name = self.dialect.name_of(axis.name)
+        name = self.dialect.column(axis.name)
         is_cast = isinstance(axis.reading, Cuts) and self.dialect.refused("") is None
         return f"CAST({name} AS {self.dialect.double}) AS v{i}" if is_cast else f"{name} AS v{i}"
 
