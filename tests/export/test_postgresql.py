@@ -86,3 +86,20 @@ def test_a_column_that_the_table_lacks_is_an_error(connection, name):
         cursor = connection.cursor()
         cursor.execute("CREATE TEMPORARY TABLE people_without (a REAL)")
         cursor.execute(str(query))
+
+
+def test_the_proof_leaves_a_users_table_alone(connection):
+    fx = decomposition("identity")
+    query = treeanova.export.sql(fx, table="mine", dialect="postgresql", keep=["id"])
+    with connection.transaction(force_rollback=True):
+        cursor = connection.cursor()
+        cursor.execute("CREATE TABLE mine (id INTEGER)")
+        cursor.execute("INSERT INTO mine VALUES (7)")
+        assert treeanova.export.verify(query, connection=connection).largest_difference < 1e-12
+        assert cursor.execute("SELECT * FROM mine").fetchall() == [(7,)]
+    with connection.transaction(force_rollback=True):
+        cursor = connection.cursor()
+        cursor.execute("CREATE TABLE mine (id INTEGER)")
+        cursor.execute("SET LOCAL search_path TO public, pg_temp")
+        with pytest.raises(ValueError, match="`connection` must read a temporary table before others"):
+            treeanova.export.verify(query, connection=connection)

@@ -43,6 +43,7 @@ class Dialect:
     literal: str = "{}E0"  # a float64 number without exponent
     ignores_case: bool = True  # of quoted names
     plain_results: bool = False  # names of results have letters of ASCII, digits and underscores only
+    temporary: str = ""  # the schema of temporary tables, with a point
     materialized: str = ""  # keeps the database from copying the search of a code to each of its uses
 
     def name_of(self, name: str) -> str:
@@ -118,11 +119,18 @@ class _PostgreSQL(Dialect):
 
 
 DIALECTS: dict[str, Dialect] = {
-    "duckdb": Dialect("DuckDB", "DOUBLE", "isnan({})", materialized="MATERIALIZED "),
+    "duckdb": Dialect("DuckDB", "DOUBLE", "isnan({})", temporary="temp.", materialized="MATERIALIZED "),
     "postgresql": _PostgreSQL(
-        "PostgreSQL", "DOUBLE PRECISION", "{} = 'NaN'", ignores_case=False, materialized="MATERIALIZED "
+        "PostgreSQL",
+        "DOUBLE PRECISION",
+        "{} = 'NaN'",
+        ignores_case=False,
+        temporary="pg_temp.",
+        materialized="MATERIALIZED ",
     ),
-    "sqlite": _SQLite("SQLite", "REAL", "", greatest="MAX", materialized="MATERIALIZED "),  # since 3.35
+    "sqlite": _SQLite(
+        "SQLite", "REAL", "", greatest="MAX", temporary="temp.", materialized="MATERIALIZED "
+    ),  # since 3.35
     "spark": Dialect("Spark", "DOUBLE", "isnan({})", quote="`", backslash_escapes=True),
     "bigquery": Dialect("BigQuery", "FLOAT64", "IS_NAN({})", quote="`", backslash_escapes=True, plain_results=True),
     "snowflake": Dialect("Snowflake", "DOUBLE", "{} = 'NaN'", literal="CAST('{}' AS DOUBLE)", ignores_case=False),
@@ -193,7 +201,7 @@ def sql(
     _check_columns(writer.dialect, [axis.name for axis in form.axes])
     parts = (table,) if isinstance(table, str) else tuple(table)
     shown = _responses(writer.dialect, form) if columns == "response" else [f"r{k}" for k in range(len(results))]
-    text = writer.query(writer.dialect.source(parts), keep, results, shown, f"-- written by TreeANOVA, fingerprint {fingerprint}")
+    text = writer.query(parts, keep, results, shown, f"-- written by TreeANOVA, fingerprint {fingerprint}")
     options = {"dialect": dialect, "table": parts, "columns": columns, "keep": tuple(keep)}
     return Export("sql", text, form, tuple(results), fingerprint, fx, options)
 
@@ -268,7 +276,7 @@ class _Writer:
     form: StepForm
 
     def query(
-        self, table: str, keep: Sequence[str], results: Mapping[str, str], shown: Sequence[str], comment: str
+        self, table: Sequence[str], keep: Sequence[str], results: Mapping[str, str], shown: Sequence[str], comment: str
     ) -> str:
         """Write the query: values, codes, results r0, r1, …, and the expressions of these that are shown."""
         name_of = self.dialect.name_of
@@ -280,8 +288,8 @@ class _Writer:
         final = [f"{k} AS {name_of(name)}" for k, name in zip(kept, keep, strict=True)]
         final += [f"{value} AS {name_of(name)}" for value, name in zip(shown, results, strict=True)]
         steps = [f"SELECT {_lines(part or ['1 AS one'])}" for part in (values, codes, sums, final)]
-        names = ("read_values", "codes", "sums")
-        sources = (table, *names)
+        names = free_names(("read_values", "codes", "sums"), table, "_")  # a step would hide a table of its name
+        sources = (self.dialect.source(table), *names)
         parts = [f"{step}\nFROM {source}" for step, source in zip(steps, sources, strict=True)]
         kind = self.dialect.materialized
         inner = ",\n".join(f"{name} AS {kind}(\n{part}\n)" for name, part in zip(names, parts, strict=False))
