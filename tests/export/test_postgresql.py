@@ -73,3 +73,33 @@ def test_a_trained_model_scores_tables_of_other_types(connection, n_classes):
     expected = model.predict_proba(X)
     np.testing.assert_allclose(found, expected[:, -found.shape[1] :], atol=1e-12)
     assert {type(result) for result in found.ravel().tolist()} == {float}
+
+
+@pytest.mark.parametrize("name", ["region", "count", "text", "people"])
+def test_a_column_that_the_table_lacks_is_an_error(connection, name):
+    tables = {"a": [0.0, 1.0], name: [0.0, 2.0]}
+    effects = Effects.from_tables(tables, thresholds={"a": [0.5]}, categories={name: ["x", "y"]})
+    query = treeanova.export.sql(
+        treeanova.decompose(effects, density="uniform"), table="people_without", dialect="postgresql"
+    )
+    with pytest.raises(psycopg.errors.UndefinedColumn, match=name), connection.transaction(force_rollback=True):
+        cursor = connection.cursor()
+        cursor.execute("CREATE TEMPORARY TABLE people_without (a REAL)")
+        cursor.execute(str(query))
+
+
+def test_the_proof_leaves_a_users_table_alone(connection):
+    fx = decomposition("identity")
+    query = treeanova.export.sql(fx, table="mine", dialect="postgresql", keep=["id"])
+    with connection.transaction(force_rollback=True):
+        cursor = connection.cursor()
+        cursor.execute("CREATE TABLE mine (id INTEGER)")
+        cursor.execute("INSERT INTO mine VALUES (7)")
+        assert treeanova.export.verify(query, connection=connection).largest_difference < 1e-12
+        assert cursor.execute("SELECT * FROM mine").fetchall() == [(7,)]
+    with connection.transaction(force_rollback=True):
+        cursor = connection.cursor()
+        cursor.execute("CREATE TABLE mine (id INTEGER)")
+        cursor.execute("SET LOCAL search_path TO public, pg_temp")
+        with pytest.raises(ValueError, match="`connection` must read a temporary table before others"):
+            treeanova.export.verify(query, connection=connection)

@@ -43,6 +43,7 @@ class Dialect:
     literal: str = "{}E0"  # a float64 number without exponent
     ignores_case: bool = True  # of quoted names
     plain_results: bool = False  # names of results have letters of ASCII, digits and underscores only
+    temporary: str = ""  # the schema of temporary tables, with a point
     materialized: str = ""  # keeps the database from copying the search of a code to each of its uses
 
     def name_of(self, name: str) -> str:
@@ -53,6 +54,14 @@ class Dialect:
                 f"names must be ones that {self.name} can quote, got {name!r}; rename the column with `feature_names`."
             )
         return f"{self.quote}{name.replace(self.quote, 2 * self.quote)}{self.quote}"
+
+    def source(self, table: Sequence[str]) -> str:
+        """Write the table to read."""
+        return ".".join(map(self.name_of, table))
+
+    def column(self, name: str) -> str:
+        """Write a column of the table to read, such that a name that it does not have is an error."""
+        return self.name_of(name)  # qualified, PostgreSQL would read an unknown "count" as a function of the row
 
     def text(self, value: str) -> str:
         """Quote a text."""
@@ -81,7 +90,13 @@ class Dialect:
 
 
 class _SQLite(Dialect):
-    """SQLite: it reads decimal numbers with an error of the last bit, and its columns may hold values of any type."""
+    """SQLite: decimal numbers have an error of the last bit, columns hold any type, unknown quoted names are texts."""
+
+    def source(self, table: Sequence[str]) -> str:
+        return f"{super().source(table)} AS source_rows"
+
+    def column(self, name: str) -> str:
+        return f"source_rows.{self.name_of(name)}"  # SQLite reads an unknown name as a text unless it is qualified
 
     def number(self, value: float) -> str:
         return f"{'-' if value < 0 else ''}9e999" if math.isinf(value) else super().number(value)
@@ -104,11 +119,18 @@ class _PostgreSQL(Dialect):
 
 
 DIALECTS: dict[str, Dialect] = {
-    "duckdb": Dialect("DuckDB", "DOUBLE", "isnan({})", materialized="MATERIALIZED "),
+    "duckdb": Dialect("DuckDB", "DOUBLE", "isnan({})", temporary="temp.", materialized="MATERIALIZED "),
     "postgresql": _PostgreSQL(
-        "PostgreSQL", "DOUBLE PRECISION", "{} = 'NaN'", ignores_case=False, materialized="MATERIALIZED "
+        "PostgreSQL",
+        "DOUBLE PRECISION",
+        "{} = 'NaN'",
+        ignores_case=False,
+        temporary="pg_temp.",
+        materialized="MATERIALIZED ",
     ),
-    "sqlite": _SQLite("SQLite", "REAL", "", greatest="MAX", materialized="MATERIALIZED "),  # since 3.35
+    "sqlite": _SQLite(
+        "SQLite", "REAL", "", greatest="MAX", temporary="temp.", materialized="MATERIALIZED "
+    ),  # since 3.35
     "spark": Dialect("Spark", "DOUBLE", "isnan({})", quote="`", backslash_escapes=True),
     "bigquery": Dialect("BigQuery", "FLOAT64", "IS_NAN({})", quote="`", backslash_escapes=True, plain_results=True),
     "snowflake": Dialect("Snowflake", "DOUBLE", "{} = 'NaN'", literal="CAST('{}' AS DOUBLE)", ignores_case=False),
@@ -179,8 +201,7 @@ def sql(
     _check_columns(writer.dialect, [axis.name for axis in form.axes])
     parts = (table,) if isinstance(table, str) else tuple(table)
     shown = _responses(writer.dialect, form) if columns == "response" else [f"r{k}" for k in range(len(results))]
-    source = ".".join(map(writer.dialect.name_of, parts))
-    text = writer.query(source, keep, results, shown, f"-- written by TreeANOVA, fingerprint {fingerprint}")
+    text = writer.query(parts, keep, results, shown, f"-- written by TreeANOVA, fingerprint {fingerprint}")
     options = {"dialect": dialect, "table": parts, "columns": columns, "keep": tuple(keep)}
     return Export("sql", text, form, tuple(results), fingerprint, fx, options)
 
@@ -255,20 +276,20 @@ class _Writer:
     form: StepForm
 
     def query(
-        self, table: str, keep: Sequence[str], results: Mapping[str, str], shown: Sequence[str], comment: str
+        self, table: Sequence[str], keep: Sequence[str], results: Mapping[str, str], shown: Sequence[str], comment: str
     ) -> str:
         """Write the query: values, codes, results r0, r1, …, and the expressions of these that are shown."""
         name_of = self.dialect.name_of
         kept = [f"k{i}" for i in range(len(keep))]
-        values = [f"{name_of(name)} AS k{i}" for i, name in enumerate(keep)]
+        values = [f"{self.dialect.column(name)} AS k{i}" for i, name in enumerate(keep)]
         values += [self._value(i, axis) for i, axis in enumerate(self.form.axes)]
         codes = [*kept, *(f"{self._code(i, axis)} AS c{i}" for i, axis in enumerate(self.form.axes))]
         sums = [*kept, *(f"{self._guarded(value)} AS r{k}" for k, value in enumerate(results.values()))]
         final = [f"{k} AS {name_of(name)}" for k, name in zip(kept, keep, strict=True)]
         final += [f"{value} AS {name_of(name)}" for value, name in zip(shown, results, strict=True)]
         steps = [f"SELECT {_lines(part or ['1 AS one'])}" for part in (values, codes, sums, final)]
-        names = ("read_values", "codes", "sums")
-        sources = (table, *names)
+        names = free_names(("read_values", "codes", "sums"), table, "_")  # a step would hide a table of its name
+        sources = (self.dialect.source(table), *names)
         parts = [f"{step}\nFROM {source}" for step, source in zip(steps, sources, strict=True)]
         kind = self.dialect.materialized
         inner = ",\n".join(f"{name} AS {kind}(\n{part}\n)" for name, part in zip(names, parts, strict=False))
@@ -318,7 +339,7 @@ class _Writer:
         return axis.missing is None or None in codes or self.dialect.refused("") is not None
 
     def _value(self, i: int, axis: StepAxis) -> str:
-        name = self.dialect.name_of(axis.name)
+        name = self.dialect.column(axis.name)
         is_cast = isinstance(axis.reading, Cuts) and self.dialect.refused("") is None
         return f"CAST({name} AS {self.dialect.double}) AS v{i}" if is_cast else f"{name} AS v{i}"
 

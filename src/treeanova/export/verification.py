@@ -7,7 +7,6 @@ import importlib
 import json
 import math
 import shutil
-import sqlite3
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -23,13 +22,13 @@ from treeanova.decomposition.predictions import function_of
 from treeanova.decomposition.result import Result
 from treeanova.export.artifact import Export, adversarial_rows, fingerprint_of, form_of, plain_rows
 from treeanova.export.onnx import is_text
-from treeanova.export.sql import DIALECTS, sql
+from treeanova.export.scratch import ScratchTable
+from treeanova.export.sql import DIALECTS
 from treeanova.model.effects import respond
 from treeanova.model.rows import Rows
-from treeanova.model.step_form import Cuts, LabelCodes, StepAxis, StepForm
+from treeanova.model.step_form import Cuts, StepAxis, StepForm
 
 Row = Mapping[str, Any]
-_TABLE = "treeanova_verification"
 _ADVERSARIAL_ROWS = 1000
 _NODE_SECONDS = 120
 # Rows as JSON, with texts for infinities; results as JSON, in the order of the rows.
@@ -243,52 +242,14 @@ def _json_number(value: Any) -> Any:
 
 
 def _run_sql(export: Export, rows: Sequence[Row], connection: Any) -> tuple[str, dict[str, Floats]]:
-    dialect = export.options["dialect"]
-    if connection is None:
-        connection = _connection(dialect)
-    options = {**export.options, "table": _TABLE, "keep": ("row_number",)}
-    query = str(sql(export.source, **options))
-    cursor = connection.cursor()
-    _fill_table(cursor, dialect, export.form, rows)
-    cursor.execute(query)
-    fetched = np.array(sorted(cursor.fetchall(), key=lambda record: record[0]), dtype=np.float64)[:, 1:]
-    cursor.execute(f"DROP TABLE {_TABLE}")
-    n_outputs = len(export.form.outputs)
-    name = f"sql in {DIALECTS[dialect].name}"
-    if export.options["columns"] == "terms":
-        return name, {"score": fetched[:, -n_outputs:], "terms": fetched[:, n_outputs:-n_outputs]}
-    return name, {export.options["columns"]: fetched}
-
-
-def _connection(dialect: str) -> Any:
-    if dialect == "sqlite":
-        return sqlite3.connect(":memory:")
-    if dialect == "duckdb":
-        return importlib.import_module("duckdb").connect()
-    raise ValueError(
-        f"`connection` must be an open connection for a query in the dialect {dialect!r}, got none; open one with the "
-        "database's own driver."
-    )
-
-
-def _fill_table(cursor: Any, dialect: str, form: StepForm, rows: Sequence[Row]) -> None:
-    """Create a temporary table of plain rows with their numbers."""
-    quote, double = DIALECTS[dialect].name_of, DIALECTS[dialect].double
-    types = [double if isinstance(axis.reading, Cuts) else _label_type(axis, double) for axis in form.axes]
-    columns = [f"{quote(axis.name)} {kind}" for axis, kind in zip(form.axes, types, strict=True)]
-    cursor.execute(f"CREATE TEMPORARY TABLE {_TABLE} ({', '.join(['row_number INTEGER', *columns])})")
-    mark = "%s" if dialect == "postgresql" else "?"
-    marks = ", ".join([mark] * (len(columns) + 1))
-    records = [(number, *(row[axis.name] for axis in form.axes)) for number, row in enumerate(rows)]
-    cursor.executemany(f"INSERT INTO {_TABLE} VALUES ({marks})", records)  # noqa: S608  names are quoted
-
-
-def _label_type(axis: StepAxis, double: str) -> str:
-    known = axis.reading.codes if isinstance(axis.reading, LabelCodes) else ()
-    labels = [label for label, _ in known if label is not None]
-    if all(isinstance(label, bool) for label in labels):
-        return "BOOLEAN"
-    return "TEXT" if any(isinstance(label, str) for label in labels) else double
+    dialect = DIALECTS[export.options["dialect"]]
+    with ScratchTable(export, rows, connection) as scratch:
+        results = scratch.results()
+    n_outputs, columns = len(export.form.outputs), export.options["columns"]
+    name = f"sql in {dialect.name}"
+    if columns == "terms":
+        return name, {"score": results[:, -n_outputs:], "terms": results[:, n_outputs:-n_outputs]}
+    return name, {columns: results}
 
 
 def _run_onnx(export: Export, rows: Sequence[Row], connection: Any) -> tuple[str, dict[str, Floats]]:  # noqa: ARG001
