@@ -378,18 +378,17 @@ class Labels(Encoder):
             )
 
     def _check_types(self, unseen: Sequence[Any], name: str, *, is_numbers: bool) -> None:
-        """Raise TypeError for numbers where all labels are text, or a label of another type: "3" and 3, "True" and True."""
+        """Raise TypeError for labels of another type ("3" and 3, "True" and True), and for numbers among texts."""
         labels = {meaning: label for label in self.names for meaning in _meanings(label)}
         texts = [label for label in self.names if isinstance(label, str)]
         knows_text = is_numbers and len(texts) == len(self.names) > 0  # which scikit-learn cannot compare with numbers
         for value in unseen:
             same = [labels[meaning] for meaning in _meanings(value) if meaning in labels] or texts[:knows_text]
-            for known in same:
-                if isinstance(value, str) == isinstance(known, str):
-                    continue
+            others = [label for label in same if isinstance(value, str) != isinstance(label, str)]
+            if others:
                 raise TypeError(
                     f"column {name!r} must hold labels of the type that the model knows, got {value!r} where it knows "
-                    f"{known!r}; convert the column{' to text' * isinstance(known, str)}, as for training."
+                    f"{others[0]!r}; convert the column{' to text' * isinstance(others[0], str)}, as for training."
                 )
 
     def _with_none(self, encoded: Floats, column: npt.NDArray[Any], name: str) -> Floats:
