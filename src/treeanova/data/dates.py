@@ -200,5 +200,5 @@ def _texts(moments: Floats) -> list[str] | None:
 
 
 def _text(moment: np.datetime64) -> str:
-    shortest = next(unit for unit in _RESOLUTIONS if moment.astype(f"datetime64[{unit}]") == moment)
-    return str(np.datetime_as_string(moment, unit=shortest)).replace("T", " ")
+    cut = (moment.astype(f"datetime64[{unit}]") for unit in _RESOLUTIONS)
+    return next(str(shorter) for shorter in cut if shorter == moment).replace("T", " ")
