@@ -219,8 +219,8 @@ def _warn_outside(schema: Schema, probabilities: Floats) -> None:
     if is_outside.any():
         warnings.warn(
             f"{is_outside.sum():,} of {len(is_outside):,} rows have sums of terms outside 0 to 1, from "
-            f"{probabilities.min():.3g} to {probabilities.max():.3g}: terms of a model of probabilities were left out or "
-            "edited. Use a model of log-odds, such as boosted trees.",
+            f"{probabilities.min():.3g} to {probabilities.max():.3g}: terms of a model of probabilities were left out "
+            "or edited. Use a model of log-odds, such as boosted trees.",
             ScoreWarning,
             stacklevel=3,
         )
