@@ -215,7 +215,7 @@ def _warn_outside(schema: Schema, probabilities: Floats) -> None:
     """Warn of sums of terms that are no probabilities; of rounding not."""
     if schema.link != "probability" or not probabilities.size:
         return
-    is_outside = ((probabilities < -_ROUNDING) | (probabilities > 1 + _ROUNDING)).any(axis=1)
+    is_outside = np.asarray(((probabilities < -_ROUNDING) | (probabilities > 1 + _ROUNDING)).any(axis=1))
     if is_outside.any():
         warnings.warn(
             f"{is_outside.sum():,} of {len(is_outside):,} rows have sums of terms outside 0 to 1, from "
