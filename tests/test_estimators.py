@@ -15,7 +15,12 @@ pytest.importorskip("pandas")
 import pandas as pd
 from scipy.special import expit, softmax
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -27,6 +32,7 @@ from tests.support.training import fit, shifted, shifted_seed
 from treeanova import AdditiveClassifier, AdditiveRegressor, _members
 from treeanova._members import features_of, folds_of, mean_of_outputs, side_by_side
 from treeanova.data.features import Labels
+from treeanova.errors import ScoreWarning
 
 CLOSE = {"rtol": 0, "atol": 1e-12}
 
@@ -351,9 +357,47 @@ def test_refusals():
         fit(AdditiveClassifier(), X, np.ones(len(y)))
     with pytest.raises(ValueError, match="`n_bags` must be"):
         fit(AdditiveRegressor(n_bags=1), X, y)
+    for kind in (AdditiveRegressor, AdditiveClassifier):
+        with pytest.raises(ValueError, match="`max_terms` must come with simplify=True, got 2; pass both"):
+            fit(kind(max_terms=2), X, np.round(y) > 3 if kind is AdditiveClassifier else y)
+        with pytest.raises(ValueError, match="`max_terms` must be a whole number from 0 on, got -1"):
+            fit(kind(simplify=True, max_terms=-1), X, np.round(y) > 3 if kind is AdditiveClassifier else y)
+    with pytest.raises(
+        ValueError, match="`loss` must be left out with an `estimator`, which has its own, got 'poisson'"
+    ):
+        fit(few(loss="poisson"), X, np.abs(y))
     dates = pd.DataFrame({"day": pd.date_range("2020-01-01", periods=len(y))})
     with pytest.raises(TypeError, match="column 'day' must hold numbers or categories"):
         fit(AdditiveRegressor(), dates, y)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_classifiers_of_forests_give_probabilities(n_classes):
+    """Their terms add up to probabilities: without some, sums below 0 and above 1 are limited."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 5, (400, 4)).astype(float)
+    strength = (X[:, 0] > 1) * 2 + (X[:, 1] > 1) * 2 + (X[:, 2] > 2) * (X[:, 3] > 2) * 3 - 3.5
+    y = np.digitize(strength, [0, 2.5][: n_classes - 1])
+    estimator = RandomForestClassifier(n_estimators=20, random_state=0)
+    options = {"n_bags": 2, "max_order": 1, "density": "empirical", "recalibrate": False}
+    with pytest.warns(ScoreWarning, match="`estimator` should be a model of log-odds, .* got probabilities"):
+        model = fit(AdditiveClassifier(estimator, **options), X, y)
+    score = model.decision_function(X)
+    sums = np.column_stack([1 - score, score]) if n_classes == 2 else score
+    assert sums.min() < 0
+    found, is_inside = model.predict_proba(X), (sums >= 0).all(axis=1)
+    assert found.min() >= 0
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, atol=1e-12)
+    np.testing.assert_array_equal(found[is_inside], sums[is_inside])
+    positive = np.maximum(sums, 0)
+    np.testing.assert_allclose(found, positive / positive.sum(axis=1, keepdims=True), atol=1e-12)
+    np.testing.assert_array_equal(model.predict(X), model.classes_[sums.argmax(axis=1)])
+    fx = model.decomposition_
+    with pytest.warns(ScoreWarning, match=r"\d+ of 400 rows have sums of terms outside 0 to 1, from -"):
+        np.testing.assert_allclose(fx.predict_proba(X), sums, atol=1e-12)  # exact, not limited
+    assert fx.simplify(X, y, cv=2).notes == (
+        "the score is a probability, not log-odds: sums of fewer terms may be below 0 or above 1",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -459,11 +503,12 @@ def test_outcomes_of_rows_without_weight_do_not_matter():
     np.testing.assert_array_equal(model.predict(X), other.predict(X))
 
 
-def test_a_column_without_values_changes_nothing():
+def test_a_column_without_values_is_like_a_constant_one():
     """Also one that has its only value in a fold that a member was not trained on."""
     X, y = rows_and_outcome(120)
     options = {"n_bags": 2, "density": "empirical"}
-    expected = fit(AdditiveRegressor(**options), X, y).predict(X)
+    with_zeros = np.column_stack([X, np.zeros(len(X))])
+    expected = fit(AdditiveRegressor(**options), with_zeros, y).predict(with_zeros)
     for n_values in (0, 1):
         column = np.full(len(X), np.nan)
         column[:n_values] = 3.0

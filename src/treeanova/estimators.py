@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import warnings
 from typing import Any, Self
 
 import narwhals.stable.v1 as nw
@@ -47,10 +48,15 @@ from treeanova.decomposition.predictions import function_of
 from treeanova.decomposition.recalibration import BagTables
 from treeanova.decomposition.simplify import Members, Simplification, held_rows
 from treeanova.density.statistics import checked_weights
-from treeanova.model.effects import is_classifier
+from treeanova.errors import ScoreWarning
+from treeanova.model.effects import declared_probabilities, is_classifier
 from treeanova.model.forest import Forest, weighted_sum
 
 _FEWEST_ROWS = 4  # so that each member is trained on two at least
+_OF_PROBABILITIES = (
+    "`estimator` should be a model of log-odds, such as boosted trees, got probabilities, such as those of a forest: "
+    "without terms above `max_order` their sums may be below 0 or above 1, which predict_proba limits."
+)
 _LEAST_ROWS = 100  # to recalibrate and simplify: fewer cannot tell terms from noise
 
 
@@ -61,6 +67,7 @@ class _Additive(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         """Fit to numbers y, of a classifier the positions of classes."""
         n_bags = checked_whole("n_bags", self.n_bags, 2, "8 is the default")
         max_order = checked_whole("max_order", self.max_order, 1, "2 is the default")
+        self._check_max_terms()
         rows = Outcomes(X, y, None if sample_weight is None else checked_weights(sample_weight, len(y)))
         if rows.weights is not None:  # of mean 1, since members are regularised by absolute numbers
             weights = rows.weights / rows.weights.max()
@@ -79,12 +86,22 @@ class _Additive(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         else:
             members = trained_members(self.estimator, rows, folds, seeds)
         self._members = [with_classes(member, classes) for member in members]
+        if classes is not None and self._members[0].schema.link == "probability":
+            warnings.warn(_OF_PROBABILITIES, ScoreWarning, stacklevel=3)
         varies = np.ptp(rows.y) > 0  # a constant outcome needs no terms
         if (self.recalibrate or self.simplify) and varies and len(rows.y) >= _LEAST_ROWS and self._forests:
             self._adopt(*self._recalibrated(rows, folds))
         else:
             self._adopt(self._mean(rows))
         return self
+
+    def _check_max_terms(self) -> None:
+        if self.max_terms is not None:
+            checked_whole("max_terms", self.max_terms, 0, "leave it out for no limit")
+            if not self.simplify:
+                raise ValueError(
+                    f"`max_terms` must come with simplify=True, got {self.max_terms}; pass both, or none of them."
+                )
 
     @property
     def _forests(self) -> list[Forest]:
@@ -220,9 +237,10 @@ class AdditiveRegressor(RegressorMixin, _Additive):  # type: ignore[misc]  # sci
         Each row is judged by the member of the bag that was not trained on it. Fewer than 100 rows, and EBMs, are not
         simplified.
     max_terms
-        The most terms that simplifying may keep; no limit by default.
+        The most terms that simplifying may keep; no limit by default. It must come with `simplify=True`.
     loss
-        Loss of the default estimator: "squared_error", "absolute_error", "poisson", "gamma" or "quantile".
+        Loss of the default estimator: "squared_error", "absolute_error", "poisson", "gamma" or "quantile". Other
+        estimators have their own.
     quantile
         The quantile to estimate, between 0 and 1, for the loss "quantile".
     density
@@ -317,13 +335,17 @@ class AdditiveRegressor(RegressorMixin, _Additive):  # type: ignore[misc]  # sci
         >>> treeanova.AdditiveRegressor(n_bags=2).fit(X, np.random.default_rng(0).normal(size=60))
         AdditiveRegressor(n_bags=2)
         """
-        self._check_quantile()
+        self._check_loss()
         X, y, sample_weight = _with_weight(X, y, sample_weight)
         rows, outcome = _checked_rows(self, X, y)
         _check_real(outcome)
         return self._fit(rows, np.asarray(outcome, dtype=np.float64), sample_weight)
 
-    def _check_quantile(self) -> None:
+    def _check_loss(self) -> None:
+        if self.estimator is not None and self.loss != "squared_error":
+            raise ValueError(
+                f"`loss` must be left out with an `estimator`, which has its own, got {self.loss!r}; choose it there."
+            )
         needs_level = self.loss == "quantile"
         if needs_level and (self.quantile is None or not 0 <= self.quantile <= 1):
             raise ValueError(
@@ -406,7 +428,7 @@ class AdditiveClassifier(ClassifierMixin, _Additive):  # type: ignore[misc]  # s
         Each row is judged by the member of the bag that was not trained on it. Fewer than 100 rows, and EBMs, are not
         simplified.
     max_terms
-        The most terms that simplifying may keep; no limit by default.
+        The most terms that simplifying may keep; no limit by default. It must come with `simplify=True`.
     density
         Density under which terms are pure, as for `treeanova.decompose`.
     n_jobs
@@ -533,6 +555,9 @@ class AdditiveClassifier(ClassifierMixin, _Additive):  # type: ignore[misc]  # s
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class.
 
+        If the terms add up to probabilities, as those of forests do, sums below 0 become 0, and those of a row are
+        divided by their total; `decision_function` has the sums.
+
         Parameters
         ----------
         X
@@ -553,7 +578,13 @@ class AdditiveClassifier(ClassifierMixin, _Additive):  # type: ignore[misc]  # s
         [[0.73, 0.27], [0.27, 0.73]]
         """
         rows = self._rows(X)
-        return self.decomposition_.predict_proba(rows)
+        schema = self.decomposition_.schema
+        score = np.asarray(self.decomposition_.decision_function(rows)).reshape(-1, len(schema.outputs))
+        sums = declared_probabilities(schema, score)
+        if not (sums < 0).any():
+            return sums
+        positive = np.maximum(sums, 0.0)
+        return np.where((sums < 0).any(axis=1, keepdims=True), positive / positive.sum(axis=1, keepdims=True), sums)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Predict the most probable class of each row.
@@ -592,7 +623,7 @@ class AdditiveClassifier(ClassifierMixin, _Additive):  # type: ignore[misc]  # s
         Returns
         -------
         AdditiveClassifier
-            An estimator with default parameters, whose `predict_proba` is that of `fx`.
+            An estimator with default parameters, whose `predict_proba` is that of `fx`, limited to 0 to 1.
 
         Examples
         --------

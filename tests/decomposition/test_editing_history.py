@@ -254,6 +254,36 @@ def test_histories_are_told_in_words(fx):
     assert edited.certificate.edits == ("x0 capped at 0.2", "x1 made decreasing")
 
 
+@pytest.mark.parametrize(
+    ("combined", "words"),
+    [
+        (lambda fx, edited: edited - fx, "sum of 2 models, edited before: model 1 (x0 times 0.5, x1 capped at 0.1)"),
+        (lambda fx, edited: fx + edited, "sum of 2 models, edited before: model 2 (x0 times 0.5, x1 capped at 0.1)"),
+        (lambda fx, edited: treeanova.mean([edited, fx]), "sum of 2 models, edited before: model 1 (x0 times 0.5, x1"),
+        (
+            lambda fx, edited: edited.drop("x2") - edited,
+            "model 1 (x0 times 0.5, x1 capped at 0.1, x2 dropped), model 2",
+        ),
+    ],
+)
+def test_sums_of_models_say_which_were_edited(fx, combined, words, tmp_path):
+    whole = combined(fx, fx.scale("x0", 0.5).cap("x1", high=0.1))
+    assert words in str(whole.history)
+    assert "edited (sum of 2 models" in repr(whole)
+    assert "edited (sum of 2 models" in str(whole.certificate)
+    whole.save(tmp_path / "fx.tav")
+    assert treeanova.load(tmp_path / "fx.tav").history == whole.history
+    with pytest.raises(ValueError, match="`n` must be at most 0"):
+        whole.undo()
+
+
+def test_sums_of_selections_and_of_whole_models_are_not_edited(fx):
+    assert (fx - fx).history == ()
+    difference = fx - fx.drop("x2")
+    assert str(difference.history) == "1. sum of 2 models, edited before: model 2 (x2 dropped)"
+    assert difference.certificate.edits == ()
+
+
 # What earlier edits state about the score.
 
 

@@ -32,7 +32,7 @@ from treeanova.storage.statistics import after_saving, describe_density, restore
 from treeanova.terms.moments import Moments
 from treeanova.terms.source import AdditiveModel, Settings, Source
 from treeanova.terms.terms import Edit, Scope, TermSet
-from treeanova.views import scale_of
+from treeanova.views import first_texts, scale_of
 
 _SAME = object()  # for arguments that are left out where None has a meaning
 # What a file that does not fit may raise.
@@ -566,9 +566,25 @@ def _combined(members: Sequence[Decomposition], factors: Sequence[float], progre
     n_terms = max((function.scope.n_terms or 0 for function in functions), default=0)
     orders = [function.scope.order for function in functions if function.scope.order is not None]
     if n_terms:
-        function = dataclasses.replace(function_of(fx), scope=Scope(n_terms=n_terms))
-        fx = dataclasses.replace(fx, _function=function)
+        scope = Scope(n_terms=n_terms, edits=_edits_of_members(members))
+        certificate = dataclasses.replace(fx.certificate, edits=scope.words)
+        function = dataclasses.replace(function_of(fx), scope=scope)
+        fx = dataclasses.replace(fx, _function=function, certificate=certificate)
     return fx.truncate(min(orders)) if orders else fx
+
+
+def _edits_of_members(members: Sequence[Decomposition]) -> tuple[Edit, ...]:
+    """Return one edit that says which of several models were edited before they were added up; none if none were."""
+    edits = [edit for fx in members for edit in function_of(fx).scope.history]
+    if not edits:
+        return ()
+    words = first_texts(
+        f"model {i} ({', '.join(edit.words for edit in function_of(fx).scope.history)})"
+        for i, fx in enumerate(members, 1)
+        if function_of(fx).scope.history
+    )
+    action = "select" if all(edit.is_selection for edit in edits) else "combine"
+    return (Edit(f"sum of {len(members)} models, edited before: {words}", action),)
 
 
 def load(path: str | os.PathLike[str]) -> Decomposition:

@@ -10,6 +10,7 @@ import dataclasses
 import difflib
 import functools
 import os
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -25,6 +26,7 @@ from treeanova.data.sources import Batches, Distributed, Selection, batches_of
 from treeanova.decomposition.explanation import Explanation, Job, columns_of, digest_of
 from treeanova.decomposition.function import SAME_SCALE, Function, per_output, values_against, values_at_rows
 from treeanova.density.base import Density
+from treeanova.errors import ScoreWarning
 from treeanova.model.axes import Axis
 from treeanova.model.effects import class_labels, declared_probabilities, is_classifier, respond
 from treeanova.model.grid import Grid
@@ -204,6 +206,24 @@ class Terms(Mapping[Names, Term]):
     def __repr__(self) -> str:
         shown = ", ".join(label_of(names) for names in self._names[:6])
         return f"<{len(self)} terms: {shown}{', …' if len(self) > 6 else ''}>"
+
+
+_ROUNDING = 1e-9  # of probabilities
+
+
+def _warn_outside(schema: Schema, probabilities: Floats) -> None:
+    """Warn of sums of terms that are no probabilities; of rounding not."""
+    if schema.link != "probability" or not probabilities.size:
+        return
+    is_outside = np.asarray(((probabilities < -_ROUNDING) | (probabilities > 1 + _ROUNDING)).any(axis=1))
+    if is_outside.any():
+        warnings.warn(
+            f"{is_outside.sum():,} of {len(is_outside):,} rows have sums of terms outside 0 to 1, from "
+            f"{probabilities.min():.3g} to {probabilities.max():.3g}: terms of a model of probabilities were left out "
+            "or edited. Use a model of log-odds, such as boosted trees.",
+            ScoreWarning,
+            stacklevel=3,
+        )
 
 
 def tables_of(fx: Predictions) -> dict[Names, Term]:
@@ -459,10 +479,15 @@ class Predictions:
         >>> fx.predict_response(X).tolist()
         [0.0, 0.0, 0.0, 1.0]
         """
-        return self._per_row(respond(self.schema, self._scores(X)))
+        response = respond(self.schema, self._scores(X))
+        _warn_outside(self.schema, response)
+        return self._per_row(response)
 
     def predict_proba(self, X: Any) -> Floats:
         """Predict the probabilities of all classes of a classifier.
+
+        The terms of forests add up to probabilities. Without some of them, or edited, sums may be below 0 or above 1:
+        they are returned as they are, with a `ScoreWarning`.
 
         Parameters
         ----------
@@ -480,7 +505,9 @@ class Predictions:
         >>> fx.predict_proba(X[:1]).tolist()
         [[1.0, 0.0]]
         """
-        return declared_probabilities(self.schema, self._scores(X))
+        probabilities = declared_probabilities(self.schema, self._scores(X))
+        _warn_outside(self.schema, probabilities)
+        return probabilities
 
     def term_values(self, X: Any, key: str | Collection[str]) -> Floats:
         """Evaluate one term at rows; for a deep ensemble, even an unlisted one that has no table.

@@ -608,6 +608,8 @@ def simplify(
         tables = choose_tables(options, tables, problem, held, keys)
     keys = [key for key in keys if tables.varies(key) or key in options.keep]
     tables = divided(tables, {key: tables.steps[key] for key in keys})
+    if function.grid.schema.link == "probability":
+        notes.append("the score is a probability, not log-odds: sums of fewer terms may be below 0 or above 1")
     if options.round_cuts:
         before, (tables, density) = tables, with_round_cuts(tables, density, settings)
         notes.append(_words_of_cuts(before, tables, held.rows))
