@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from treeanova.core.arrays import Floats, label_of
+from treeanova.core.arrays import Floats, label_of, labels_of
 from treeanova.core.files import replacing
 from treeanova.data.columns import encode
 from treeanova.data.features import Schema
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.predictions import function_of
-from treeanova.model.step_form import StepForm
+from treeanova.model.step_form import StepForm, unseen_label
 from treeanova.storage.saved import fingerprint
 
 RESPONSES = ("identity", "logit", "log", "softmax", "probability")  # links whose response every writer can compute
@@ -118,9 +118,14 @@ def score_names(form: StepForm) -> tuple[str, ...]:
     return ("score",) if len(form.outputs) == 1 else tuple(f"score_{name}" for name in form.outputs)
 
 
-def term_names(form: StepForm) -> tuple[str, ...]:
+def term_labels(form: StepForm, schema: Schema) -> list[str]:
+    """Return the labels of terms, no two alike; those that `explain` shows."""
+    return labels_of([[form.axes[i].name for i in term.key] for term in form.terms], schema.names)
+
+
+def term_names(form: StepForm, schema: Schema) -> tuple[str, ...]:
     """Return the names of terms, term by term, with the output after the label if there are several."""
-    labels = [form.label(term) for term in form.terms]
+    labels = term_labels(form, schema)
     if len(form.outputs) == 1:
         return tuple(labels)
     return tuple(f"{label} ({output})" for label in labels for output in form.outputs)
@@ -170,7 +175,7 @@ def _number(value: float, codes: Any) -> float:
 def _label(value: float, labels: tuple[Hashable, ...]) -> Hashable:
     if np.isnan(value):
         return None
-    return labels[int(value)] if value < len(labels) else "\ufffftreeanova: unseen"
+    return labels[int(value)] if value < len(labels) else unseen_label(labels)
 
 
 def adversarial_rows(form: StepForm, n_rows: int, seed: int) -> list[dict[str, Any]]:

@@ -5,14 +5,27 @@ function codesAt(model, row) {
   return model.columns.map((column) => {
     const value = row instanceof Map ? row.get(column.name) : row[column.name];
     const isAbsent = value === null || value === undefined || Number.isNaN(value);
+    if (!isAbsent) checkKind(column, value);
     const code = column.labels ? codeOfLabel(column, isAbsent, value) : codeOfNumber(column, isAbsent, value);
     if (code === null) throw new Error(`column ${column.name} must hold values that the model takes, got ${value}`);
     return code;
   });
 }
 
+// Texts are taken where labels are texts, numbers and booleans (as 0 and 1) everywhere else.
+function checkKind(column, value) {
+  const labels = (column.labels || [0]).filter((label) => label !== null);
+  const isText = (one) => typeof one === "string";
+  const isKnown = isText(value) || typeof value === "number" || typeof value === "boolean";
+  if (isKnown && (!labels.length || labels.some((label) => isText(label) === isText(value)))) return;
+  const shown = isText(value) ? JSON.stringify(value) : `${typeof value} ${value}`;
+  throw new TypeError(`column ${column.name} must hold ${labels.some(isText) ? "texts" : "numbers"}, got ${shown}`);
+}
+
 function codeOfLabel(column, isAbsent, value) {
-  const place = column.labels.indexOf(isAbsent ? null : value);
+  const isPlain = (one) => typeof one === "number" || typeof one === "boolean";
+  const isSame = (label) => label === value || (isPlain(label) && isPlain(value) && Number(label) === Number(value));
+  const place = column.labels.findIndex(isAbsent ? (label) => label === null : isSame);
   if (place >= 0) return column.codes[place] === null ? column.missing : column.codes[place];
   return isAbsent ? column.missing : column.unseen;
 }

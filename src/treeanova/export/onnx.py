@@ -26,6 +26,7 @@ from treeanova.export.artifact import (
     fingerprint_of,
     form_of,
     free_names,
+    term_labels,
 )
 from treeanova.model.effects import is_classifier
 from treeanova.model.step_form import Cuts, LabelCodes, StepAxis, StepForm, StepTerm
@@ -124,7 +125,7 @@ def _results(graph: _Graph, schema: Schema, *, with_terms: bool) -> dict[str, _R
     names = free_names(tuple(results), tuple(graph.inputs), " (result)")
     named = dict(zip(names, results.values(), strict=True))
     if with_terms:
-        labels = free_names([form.label(term) for term in form.terms], (*graph.inputs, *named), " (term)")
+        labels = free_names(term_labels(form, schema), (*graph.inputs, *named), " (term)")
         named |= {label: _Result(graph.guarded(value), shape) for label, value in zip(labels, terms, strict=True)}
     return named
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from treeanova.data.features import Schema
 from treeanova.decomposition.decomposition import Decomposition
-from treeanova.export.artifact import Export, fingerprint_of, form_of, score_names
+from treeanova.export.artifact import Export, fingerprint_of, form_of, score_names, term_labels
 from treeanova.model.step_form import Cuts, StepAxis, StepForm, StepTerm
 
 _PYTHON = '''\
@@ -22,7 +23,7 @@ _PYTHON = '''\
 
 `row` is a dict of these columns; None and NaN are missing values:
 {columns}
-Values that the model refuses raise ValueError.
+Values that the model refuses raise ValueError; texts for numbers, and numbers for texts, raise TypeError.
 """
 
 import math
@@ -44,8 +45,17 @@ TERMS = [
 ]
 
 
+def _check_kind(name, reading, value):
+    labels = [label for label in reading if label is not None] if isinstance(reading, dict) else [0.0]
+    is_text = isinstance(value, (str, bytes))
+    if labels and all(isinstance(label, str) != is_text for label in labels):
+        raise TypeError(f"column {{name!r}} must hold {{'numbers' if is_text else 'texts'}}, got {{value!r}}.")
+
+
 def _code(column, value):
     name, _, missing, reading, codes, other = column
+    if not (value is None or value != value):
+        _check_kind(name, reading, value)
     if isinstance(reading, dict):
         is_missing = (value is None or value != value) and value not in reading
         code = missing if is_missing else reading.get(value, other)
@@ -99,7 +109,7 @@ def response(row):
     if LINK == "logit":
         scores = [_logistic(x) for x in scores]
     elif LINK == "log":
-        scores = [math.exp(x) for x in scores]
+        scores = [math.exp(x) if x <= 709.782712893384 else math.inf for x in scores]
     elif LINK == "softmax":
         powers = [math.exp(x - max(scores)) for x in scores]
         scores = [power / sum(powers) for power in powers]
@@ -114,7 +124,7 @@ _JAVASCRIPT = """\
 //   response(row)  {response_words}
 //   terms(row)     the terms by name; with the intercept they add up to the score
 // `row` is an object (or a Map) of the columns below; null, undefined and NaN are missing values. Values that the model
-// refuses throw an Error.
+// refuses throw an Error; texts for numbers, and numbers for texts, throw a TypeError.
 "use strict";
 const treeanovaModel = (() => {{
 const model = {model};
@@ -179,7 +189,10 @@ def python(fx: Decomposition) -> Export:
         link=form.link,
         intercept=_python_value(form.intercept.tolist()),
         column_lines="\n".join(f"    {_python_column(axis)}," for axis in form.axes),
-        term_lines="\n".join(f"    {_python_term(form, term)}," for term in form.terms),
+        term_lines="\n".join(
+            f"    {_python_term(term, name)},"
+            for term, name in zip(form.terms, term_labels(form, fx.schema), strict=True)
+        ),
     )
     return Export("python", text, form, (*score_names(form),), fingerprint, fx)
 
@@ -215,7 +228,7 @@ def javascript(fx: Decomposition) -> Export:
     form, fingerprint = form_of(fx), fingerprint_of(fx)
     text = _JAVASCRIPT.format(
         **{name: words.replace("\n", " ") for name, words in _words(form).items()},
-        model=script_json(model_for_script(form)),
+        model=script_json(model_for_script(form, fx.schema)),
         evaluation=evaluation_script(),
         fingerprint=script_json(fingerprint),
     )
@@ -227,17 +240,13 @@ def evaluation_script() -> str:
     return (importlib.resources.files("treeanova.export") / "evaluation.js").read_text(encoding="utf-8")
 
 
-def model_for_script(form: StepForm) -> dict[str, Any]:
+def model_for_script(form: StepForm, schema: Schema) -> dict[str, Any]:
     """Return what the script reads: the form as plain data, with names of terms and positions of their columns."""
     content: dict[str, Any] = plain_numbers(form.to_dict())
-    names = term_labels(form)
+    names = term_labels(form, schema)
     for term, step_term, name in zip(content["terms"], form.terms, names, strict=True):
         term |= {"name": name, "positions": list(step_term.key)}
     return content
-
-
-def term_labels(form: StepForm) -> tuple[str, ...]:
-    return tuple(form.label(term) for term in form.terms)
 
 
 def script_json(value: Any) -> str:
@@ -311,6 +320,6 @@ def _python_column(axis: StepAxis) -> str:
     return _python_value((axis.name, axis.is_ordered, axis.missing, *fields))
 
 
-def _python_term(form: StepForm, term: StepTerm) -> str:
+def _python_term(term: StepTerm, name: str) -> str:
     pairs = [(tuple(codes), values) for codes, values in zip(term.codes.tolist(), term.values.tolist(), strict=True)]
-    return _python_value((form.label(term), term.key, pairs))
+    return _python_value((name, term.key, pairs))

@@ -218,7 +218,7 @@ def _results(writer: _Writer, columns: str, schema: Schema) -> dict[str, str]:
     intercepts = [name.replace("score", "intercept", 1) for name in named_scores]
     results = dict(zip(intercepts, map(writer.dialect.number, form.intercept.tolist()), strict=True))
     values = [writer.term(term, k) for term in form.terms for k in range(len(form.outputs))]
-    names = free_names(term_names(form), (*results, *named_scores), " (term)")
+    names = free_names(term_names(form, schema), (*results, *named_scores), " (term)")
     return results | dict(zip(names, values, strict=True)) | named_scores
 
 

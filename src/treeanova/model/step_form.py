@@ -28,6 +28,12 @@ _ERROR = 1e-13  # by which tables from coefficients may differ, as a share of th
 _UNSEEN_TEXT = "\ufffftreeanova: a label that no model knows"
 
 
+def unseen_label(labels: Sequence[Hashable]) -> Hashable:
+    """Return a label that is none of these, of their kind: a text, or a number."""
+    numbers = [label for label in labels if isinstance(label, (int, float)) and not is_missing(label)]
+    return max(numbers) + 7 if numbers and not any(isinstance(label, str) for label in labels) else _UNSEEN_TEXT
+
+
 @dataclasses.dataclass(frozen=True)
 class Cuts:
     """The code of a number: that of the interval between cuts in which it lies; an interval contains its upper end.

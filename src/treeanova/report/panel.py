@@ -16,13 +16,12 @@ from treeanova.decomposition.predictions import function_of
 from treeanova.export.programs import model_for_script
 from treeanova.model.axes import Axis
 from treeanova.model.effects import Effects
-from treeanova.model.step_form import Cuts, StepAxis, StepForm
+from treeanova.model.step_form import Cuts, StepAxis, StepForm, unseen_label
 from treeanova.report.tables import millionths, plain_intervals
 from treeanova.views import percent
 
 MOST_BYTES = 2_000_000  # of a page with a panel
 _MOST_FEATURES = 2  # of a term in the panel, if some terms of the model have no table
-_UNSEEN = "\ufffftreeanova: a label that no model knows"
 
 
 def plain_panel(fx: Decomposition, rankings: Mapping[str, Sequence[Standing]]) -> dict[str, Any] | None:
@@ -34,7 +33,7 @@ def plain_panel(fx: Decomposition, rankings: Mapping[str, Sequence[Standing]]) -
         return {"reason": "No term has a table, so the page cannot compute scores; fx.explain(X) gives them at rows."}
     try:
         form = StepForm.of(effects)
-        model = model_for_script(form)
+        model = model_for_script(form, fx.schema)
     except (TypeError, ValueError) as error:
         return {"reason": f"The page cannot compute scores: {error}"}
     features = {feature.name: j for j, feature in enumerate(fx.schema.features)}
@@ -118,7 +117,7 @@ def _values(feature: Feature, axis: Axis, column: StepAxis, shares: Floats) -> d
     encoder = feature.encoder
     labels: Sequence[Hashable] = encoder.labels if encoder.labels is not None else getattr(encoder, "names", ())
     values = encoder.code_values if isinstance(encoder, IntegerCategory) else labels
-    unseen = max(encoder.code_values, default=0) + 7 if isinstance(encoder, IntegerCategory) else _UNSEEN
+    unseen = max(encoder.code_values, default=0) + 7 if isinstance(encoder, IntegerCategory) else unseen_label(labels)
     takes = _takes(column)
     places = [place for place, value in enumerate(values) if not is_missing(value) and takes(value)]
     texts, offered = [str(labels[place]) for place in places], [values[place] for place in places]
