@@ -32,8 +32,8 @@ show that.
 - Where the best of several is shown, all of them are counted, or intervals are widened by their number
   (Bonferroni).
 - The rule that decides is the text that the details print: both come from one object. Its limits are ours, not the
-  paper's, and most were chosen before the numbers were seen, but not registered. Where a verdict hangs on a limit,
-  the details give the value at which it flips."""
+  paper's; they were not registered, and some were chosen when earlier numbers were known. Where a verdict hangs on a
+  limit, the details give the value at which it flips."""
 
 WORDS = (
     (
