@@ -103,3 +103,11 @@ def test_the_proof_leaves_a_users_table_alone(connection):
         cursor.execute("SET LOCAL search_path TO public, pg_temp")
         with pytest.raises(ValueError, match="`connection` must read a temporary table before others"):
             treeanova.export.verify(query, connection=connection)
+
+
+def test_columns_of_booleans_and_infinite_means(connection):
+    effects = Effects.from_tables({"a": [0.0, 800.0], "b": [0.0, 1.0]}, thresholds={"a": [0.5], "b": [0.5]}, link="log")
+    fx = treeanova.decompose(effects, density="uniform")
+    query = treeanova.export.sql(fx, dialect="postgresql", columns="response", booleans=["a"])
+    with np.errstate(over="ignore"):
+        assert treeanova.export.verify(query, np.array([[1.0, 0.0]]), connection=connection).largest_difference < 1e-12

@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import sqlite3
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -119,3 +120,28 @@ def test_a_users_table_stays_as_it_is(dialect):
     qualified = treeanova.export.sql(decomposition(), table=("main", "people"), dialect=dialect)
     with pytest.raises(ValueError, match="must name a table without a schema"):
         treeanova.export.verify(qualified, connection=connection)
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
+def test_columns_of_booleans_and_one_name_to_keep(dialect):
+    database(dialect)
+    fx = decomposition("is_new")
+    query = treeanova.export.sql(fx, dialect=dialect, keep="id", booleans="is_new")
+    assert query.options["keep"] == ("id",)
+    rows = pd.DataFrame({"is_new": [True, False], "region": ["x", "y"]})
+    assert treeanova.export.verify(query, rows).largest_difference == 0
+    with pytest.raises(ValueError, match="`booleans` must name features of numbers"):
+        treeanova.export.sql(fx, dialect=dialect, booleans="region")
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
+def test_infinite_means_are_equal(dialect):
+    database(dialect)
+    effects = Effects.from_tables({"a": [-800.0, 0.0, 800.0]}, thresholds={"a": [1.0, 2.0]}, link="log")
+    fx = treeanova.decompose(effects, density="uniform")
+    with np.errstate(over="ignore"):
+        query = treeanova.export.sql(fx, dialect=dialect, columns="response")
+        assert treeanova.export.verify(query).largest_difference < 1e-12
+        assert treeanova.export.verify(treeanova.export.python(fx)).largest_difference < 1e-12
+        broken = altered(treeanova.export.python(fx), "else math.inf", "else 1e308")
+        assert treeanova.export.verify(broken).largest_difference == np.inf

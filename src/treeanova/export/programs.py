@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.resources
 import json
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -109,7 +110,7 @@ def response(row):
     if LINK == "logit":
         scores = [_logistic(x) for x in scores]
     elif LINK == "log":
-        scores = [math.exp(x) if x <= 709.782712893384 else math.inf for x in scores]
+        scores = [math.exp(x) if x <= {largest_power!r} else math.inf for x in scores]
     elif LINK == "softmax":
         powers = [math.exp(x - max(scores)) for x in scores]
         scores = [power / sum(powers) for power in powers]
@@ -184,6 +185,7 @@ def python(fx: Decomposition) -> Export:
     text = _PYTHON.format(
         **_words(form),
         columns="\n".join(f"    {_docstring_text(line)}" for line in _column_words(form)),
+        largest_power=math.log(sys.float_info.max),
         fingerprint=fingerprint,
         outputs=list(form.outputs),
         link=form.link,

@@ -33,6 +33,7 @@ class ScratchTable:
         self._key: str = export.options["dialect"]
         self._dialect: Dialect = DIALECTS[self._key]
         self._parts: tuple[str, ...] = export.options["table"]
+        self._booleans: tuple[str, ...] = export.options["booleans"]
         self._is_temporary = connection is not None
         self._check()
         self._cursor = (_connection(self._key) if connection is None else connection).cursor()
@@ -106,7 +107,9 @@ class ScratchTable:
 
     def _type(self, axis: StepAxis | None) -> str:
         if axis is None:
-            return "INTEGER"
+            return self._dialect.integer
+        if axis.name in self._booleans:
+            return "BOOLEAN"
         return self._dialect.double if isinstance(axis.reading, Cuts) else _label_type(axis, self._dialect.double)
 
     def _create_schemas(self) -> None:
@@ -140,7 +143,8 @@ class ScratchTable:
         columns = self._columns.values()
         mark = "%s" if self._key == "postgresql" else "?"
         records = [
-            [number if axis is None else row[axis.name] for _, axis in columns] for number, row in enumerate(self._rows)
+            [number if axis is None else self._stored(axis, row) for _, axis in columns]
+            for number, row in enumerate(self._rows)
         ]
         if records:
             marks = ", ".join([mark] * len(columns))
@@ -156,6 +160,10 @@ class ScratchTable:
                 "verify the query over a connection with the usual search path."
             )
 
+    def _stored(self, axis: StepAxis, row: Mapping[str, Any]) -> Any:
+        value = row[axis.name]
+        return bool(value) if value is not None and axis.name in self._booleans else value
+
     def _drop(self) -> None:
         """Drop the temporary table; after an error, such as one that ends a transaction, this may be impossible."""
         if self._is_temporary:
@@ -166,7 +174,7 @@ class ScratchTable:
         """Raise ValueError if a kept column does not hold what the table holds."""
         for i, kept in enumerate(keep):
             axis = self._columns[self._spelled(kept)][1]
-            expected = [number if axis is None else row[axis.name] for number, row in enumerate(self._rows)]
+            expected = [number if axis is None else self._stored(axis, row) for number, row in enumerate(self._rows)]
             if [record[i] for record in records] != expected:
                 raise ValueError(f"`export` must keep the values of {kept!r}, got others; export it again.")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+import sys
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
 from treeanova.core.arrays import Floats
@@ -27,6 +28,7 @@ from treeanova.model.step_form import Cuts, LabelCodes, StepAxis, StepForm, Step
 
 COLUMNS = ("score", "response", "terms")
 _FLAT = 30  # summands and cuts that are written side by side; more are nested
+_LARGEST_POWER = math.log(sys.float_info.max)  # beyond, the exponential is infinite, an error in some databases
 _LARGEST_EXPONENT = 700.0  # beyond, some databases raise an error instead of returning 0
 
 
@@ -43,6 +45,7 @@ class Dialect:
     literal: str = "{}E0"  # a float64 number without exponent
     ignores_case: bool = True  # of quoted names
     plain_results: bool = False  # names of results have letters of ASCII, digits and underscores only
+    integer: str = "INTEGER"
     temporary: str = ""  # the schema of temporary tables, with a point
     materialized: str = ""  # keeps the database from copying the search of a code to each of its uses
 
@@ -132,7 +135,9 @@ DIALECTS: dict[str, Dialect] = {
         "SQLite", "REAL", "", greatest="MAX", temporary="temp.", materialized="MATERIALIZED "
     ),  # since 3.35
     "spark": Dialect("Spark", "DOUBLE", "isnan({})", quote="`", backslash_escapes=True),
-    "bigquery": Dialect("BigQuery", "FLOAT64", "IS_NAN({})", quote="`", backslash_escapes=True, plain_results=True),
+    "bigquery": Dialect(
+        "BigQuery", "FLOAT64", "IS_NAN({})", quote="`", backslash_escapes=True, plain_results=True, integer="INT64"
+    ),
     "snowflake": Dialect("Snowflake", "DOUBLE", "{} = 'NaN'", literal="CAST('{}' AS DOUBLE)", ignores_case=False),
 }
 
@@ -143,7 +148,8 @@ def sql(
     table: str | Sequence[str] = "rows",
     dialect: str = "duckdb",
     columns: str = "score",
-    keep: Sequence[str] = (),
+    keep: str | Sequence[str] = (),
+    booleans: str | Sequence[str] = (),
 ) -> Export:
     """Write a decomposition as one SQL query over a table of its features.
 
@@ -161,7 +167,9 @@ def sql(
         What the query returns: "score", "response" (probabilities or means), or "terms" (the intercept, a column per
         term, and the score).
     keep
-        Columns of the table to return before these, such as an identifier.
+        A column of the table, or several, to return before these, such as an identifier.
+    booleans
+        Features of numbers whose columns in the table are BOOLEAN, which some databases do not cast to float64.
 
     Returns
     -------
@@ -190,19 +198,22 @@ def sql(
     if columns not in COLUMNS:
         raise ValueError(f"`columns` must be one of {', '.join(map(repr, COLUMNS))}, got {columns!r}.")
     form, fingerprint = form_of(fx), fingerprint_of(fx)
+    kept = (keep,) if isinstance(keep, str) else tuple(keep)
+    from_booleans = (booleans,) if isinstance(booleans, str) else tuple(booleans)
+    _check_booleans(form, from_booleans)
     if columns == "response":
         response_names(fx.schema)
-    writer = _Writer(DIALECTS[dialect], form if columns == "terms" else form.merged())
+    writer = _Writer(DIALECTS[dialect], form if columns == "terms" else form.merged(), from_booleans)
     results = _results(writer, columns, fx.schema)
     if writer.dialect.plain_results:
-        names = free_names([_plain_name(name) for name in results], keep, "_")
+        names = free_names([_plain_name(name) for name in results], kept, "_")
         results = dict(zip(names, results.values(), strict=True))
-    _check_names(keep, results)
+    _check_names(kept, results)
     _check_columns(writer.dialect, [axis.name for axis in form.axes])
     parts = (table,) if isinstance(table, str) else tuple(table)
     shown = _responses(writer.dialect, form) if columns == "response" else [f"r{k}" for k in range(len(results))]
-    text = writer.query(parts, keep, results, shown, f"-- written by TreeANOVA, fingerprint {fingerprint}")
-    options = {"dialect": dialect, "table": parts, "columns": columns, "keep": tuple(keep)}
+    text = writer.query(parts, kept, results, shown, f"-- written by TreeANOVA, fingerprint {fingerprint}")
+    options = {"dialect": dialect, "table": parts, "columns": columns, "keep": kept, "booleans": from_booleans}
     return Export("sql", text, form, tuple(results), fingerprint, fx, options)
 
 
@@ -235,6 +246,14 @@ def _check_names(keep: Sequence[str], results: Collection[str]) -> None:
         raise ValueError(f"`keep` must name columns once, none of them a result, got {doubled[0]!r} twice.")
 
 
+def _check_booleans(form: StepForm, names: Sequence[str]) -> None:
+    """Raise ValueError for names that are not columns of numbers."""
+    numbers = [axis.name for axis in form.axes if isinstance(axis.reading, Cuts)]
+    wrong = next((name for name in names if name not in numbers), None)
+    if wrong is not None:
+        raise ValueError(f"`booleans` must name features of numbers that some term has, got {wrong!r}; leave it out.")
+
+
 def _check_columns(dialect: Dialect, names: Sequence[str]) -> None:
     """Raise ValueError for columns that a table of the database cannot have next to each other."""
     lowered = [name.lower() for name in names]
@@ -255,7 +274,8 @@ def _responses(dialect: Dialect, form: StepForm) -> list[str]:
             for r in scores
         ]
     if form.link == "log":
-        return [_exp(r) for r in scores]
+        infinity = dialect.number(math.inf)
+        return [f"CASE WHEN {r} > {_LARGEST_POWER!r} THEN {infinity} ELSE {_exp(r)} END" for r in scores]
     if form.link == "softmax":
         largest = f"{dialect.greatest}({', '.join(scores)})"
         powers = [_exp(f"({r} - {largest})") for r in scores]
@@ -274,6 +294,7 @@ class _Writer:
 
     dialect: Dialect
     form: StepForm
+    booleans: tuple[str, ...] = ()
 
     def query(
         self, table: Sequence[str], keep: Sequence[str], results: Mapping[str, str], shown: Sequence[str], comment: str
@@ -341,6 +362,8 @@ class _Writer:
     def _value(self, i: int, axis: StepAxis) -> str:
         name = self.dialect.column(axis.name)
         is_cast = isinstance(axis.reading, Cuts) and self.dialect.refused("") is None
+        if is_cast and axis.name in self.booleans:  # some databases have no cast from booleans to float64
+            name = f"CAST({name} AS {self.dialect.integer})"
         return f"CAST({name} AS {self.dialect.double}) AS v{i}" if is_cast else f"{name} AS v{i}"
 
     def _code(self, i: int, axis: StepAxis) -> str:

@@ -133,6 +133,8 @@ def verify(export: Export, X: Any = None, *, connection: Any = None, random_stat
         )
     rows = [] if X is None else plain_rows(fx, form, X)
     made = adversarial_rows(form, _ADVERSARIAL_ROWS, random_state)
+    for row in made:
+        row |= {name: float(row[name] > 0) for name in export.options.get("booleans", ()) if row[name] is not None}
     runner = _RUNNERS[export.kind]
     where, results = runner(export, [*rows, *made], connection)
     return _compared(where, fx, X, (rows, made), results)
@@ -146,10 +148,17 @@ def _compared(
     expected = _expected(fx, form_of(fx), [*given, *made], list(results))
     if given:  # as the user's own call reads them
         expected["score"][: len(given)] = np.reshape(fx.decision_function(X), (len(given), -1))
-    scale = max(1.0, float(np.abs(expected["score"]).max(initial=0.0)))
-    differences = [np.abs(results[name] - expected[name]).max(initial=0.0) for name in results]
-    largest = float(np.max(differences)) / scale
+    finite = np.where(np.isfinite(expected["score"]), expected["score"], 0.0)
+    scale = max(1.0, float(np.abs(finite).max(initial=0.0)))
+    largest = max(_difference(results[name], expected[name]) for name in results) / scale
     return Verification(where, largest, len(given), len(made), tuple(results), fingerprint_of(fx))
+
+
+def _difference(found: Floats, expected: Floats) -> float:
+    """Return the largest difference; 0 between equal infinities, infinite where a result is no number."""
+    with np.errstate(invalid="ignore"):
+        differences = np.where(found == expected, 0.0, np.abs(found - expected))
+    return float(np.where(np.isnan(differences), np.inf, differences).max(initial=0.0))
 
 
 def verify_ebm(fx: Decomposition, model: Any, X: Any = None) -> Verification:
