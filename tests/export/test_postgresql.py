@@ -82,10 +82,11 @@ def test_a_column_that_the_table_lacks_is_an_error(connection, name):
     query = treeanova.export.sql(
         treeanova.decompose(effects, density="uniform"), table="people_without", dialect="postgresql"
     )
-    with pytest.raises(psycopg.errors.UndefinedColumn, match=name), connection.transaction(force_rollback=True):
-        cursor = connection.cursor()
+    cursor = connection.cursor()
+    with connection.transaction(force_rollback=True):
         cursor.execute("CREATE TEMPORARY TABLE people_without (a REAL)")
-        cursor.execute(str(query))
+        with pytest.raises(psycopg.errors.UndefinedColumn, match=name):
+            cursor.execute(str(query))
 
 
 def test_the_proof_leaves_a_users_table_alone(connection):

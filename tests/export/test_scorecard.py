@@ -77,3 +77,19 @@ def test_other_models_are_refused():
         treeanova.export.relativities(decomposed("log"), base={"a": 1.0})
     with pytest.raises(ValueError, match="`odds` must be a positive number, got -1"):
         treeanova.export.scorecard(decomposed("logit"), odds=-1)
+
+
+def test_the_base_may_be_a_series_or_a_frame_of_one_row():
+    pandas = pytest.importorskip("pandas")
+    tables = {"a": [0.0, 1.0], "g": [0.0, 2.0]}
+    effects = Effects.from_tables(tables, thresholds={"a": [0.5]}, categories={"g": ["x", "y"]}, link="log")
+    fx = treeanova.decompose(effects, density="uniform")
+    X = pandas.DataFrame({"a": [0.0, 1.0], "g": ["y", "x"]})
+    expected = treeanova.export.relativities(fx, base={"a": 0.0, "g": "y"})
+    assert expected.base == pytest.approx(np.exp(2.0))
+    for base in (X.iloc[0], X.iloc[:1]):
+        found = treeanova.export.relativities(fx, base=base)
+        assert (found.base, found.columns) == (expected.base, expected.columns)
+    for wrong in (X, 3.0, X.iloc[:0]):
+        with pytest.raises(ValueError, match="`base` must be 'mean' or one row"):
+            treeanova.export.relativities(fx, base=wrong)

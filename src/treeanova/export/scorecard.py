@@ -197,7 +197,7 @@ def scorecard(
     return FactorTable(columns, base, rounding, "points", fingerprint_of(fx), backend_of_tables(fx))
 
 
-def relativities(fx: Decomposition, *, base: Mapping[str, Any] | str = "mean") -> FactorTable:
+def relativities(fx: Decomposition, *, base: Any = "mean") -> FactorTable:
     """Return a factor for every cell of every term of a model with a log link; with the base they multiply to the mean.
 
     Parameters
@@ -206,7 +206,7 @@ def relativities(fx: Decomposition, *, base: Mapping[str, Any] | str = "mean") -
         A decomposition of a model with a log link, such as one of claims, whose terms all have tables.
     base
         "mean": factors of 1 stand for the average of a term's logarithm under the density. Or a row, as a mapping from
-        features to values: factors are then relative to its cells.
+        features to values, a series, or a data frame of one row: factors are then relative to its cells.
 
     Returns
     -------
@@ -235,12 +235,25 @@ def relativities(fx: Decomposition, *, base: Mapping[str, Any] | str = "mean") -
     if isinstance(base, str) and base != "mean":
         raise ValueError(f"`base` must be 'mean' or a mapping from features to values, got {base!r}.")
     form = form_of(fx)
+    row = None if isinstance(base, str) else _checked_row(fx, _plain_row(base))
     terms = list(fx.terms.values())
-    shifts = np.zeros(len(terms)) if isinstance(base, str) else form.terms_at(_checked_row(fx, base))[:, 0]
+    shifts = np.zeros(len(terms)) if row is None else form.terms_at(row)[:, 0]
     factors = [np.exp(term.values.ravel() - shift) for term, shift in zip(terms, shifts, strict=True)]
     level = math.exp(float(np.ravel(fx.intercept)[0]) + float(np.sum(shifts)))
     columns = _columns(fx, "relativity", np.concatenate(factors).tolist() if factors else [])
     return FactorTable(columns, level, 0.0, "relativity", fingerprint_of(fx), backend_of_tables(fx))
+
+
+def _plain_row(base: Any) -> Mapping[str, Any]:
+    """Return a row, given as a mapping, a series or a data frame of one row, as a mapping."""
+    if isinstance(base, Mapping):
+        return base
+    if hasattr(base, "columns") and len(base) == 1:
+        return {str(name): next(iter(base[name])) for name in base.columns}
+    if hasattr(base, "index") and hasattr(base, "items") and not hasattr(base, "columns"):
+        return {str(name): value for name, value in base.items()}
+    shown = f"{len(base)} rows" if hasattr(base, "columns") else type(base).__name__
+    raise ValueError(f"`base` must be 'mean' or one row (a mapping, a series, a data frame of one row), got {shown}.")
 
 
 def _checked_row(fx: Decomposition, row: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -80,7 +80,7 @@ class ScratchTable:
         """Raise ValueError where the table cannot be made, or rows not be found again."""
         if self._is_temporary and len(self._parts) > 1:
             raise ValueError(
-                f"`export` must name a table without a schema where `connection` is given, got {'.'.join(self._parts)!r}"
+                f"`export` must name a table without a schema with a `connection`, got {'.'.join(self._parts)!r}"
                 "; a temporary table has no schema. Verify the same export with the last part as its `table`."
             )
         axes = {axis.name for axis in self._export.form.axes}
@@ -152,7 +152,7 @@ class ScratchTable:
         try:
             self._cursor.execute(f"SELECT {self._dialect.name_of(_NUMBER)} FROM {self._source}")  # noqa: S608
             n_found = len(self._cursor.fetchall())
-        except Exception:  # each driver has errors of its own
+        except Exception:  # noqa: BLE001  each driver has errors of its own
             n_found = -1
         if n_found != len(records):
             raise ValueError(

@@ -639,5 +639,6 @@ def _unseen_code(feature: Feature, axis: Axis, codes: Ints, labels: Sequence[Has
 def _not_expressible(feature: Feature, reason: str) -> ValueError:  # the error for a column without a step form
     return ValueError(
         f"column {feature.name!r} cannot be exported because {reason}; decompose the model with a table whose columns "
-        "have the labels of training, or drop the terms of this column."
+        "have the labels of training. XGBoost stores names with other letters than those of ASCII incompletely: rename "
+        "these and train again. Or leave out the terms of this column."
     )
