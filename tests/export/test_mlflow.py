@@ -46,3 +46,18 @@ def test_onnx_models_come_back(mlflow, tmp_path):
     served = mlflow.pyfunc.load_model(str(tmp_path / "model")).predict({"x0": X[:, [0]], "x1": X[:, [1]]})
     # MLflow gives float32 to graphs that ask for it; these ask for float64.
     np.testing.assert_allclose(served["score"][:, 0], fx.decision_function(X), atol=1e-12)
+
+
+def test_a_logged_estimator_comes_back(mlflow, tmp_path, monkeypatch):
+    pytest.importorskip("sqlalchemy", reason="mlflow-skinny has no store for runs")
+    monkeypatch.chdir(tmp_path)
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path / 'runs.db'}")
+    tables = {"a": [-1.0, 2.0], ("a", "b"): [[0.0, 1.0], [0.5, 0.0]]}
+    effects = treeanova.model.Effects.from_tables(tables, thresholds={"a": [0.5], "b": [0.5]})
+    fx = treeanova.decompose(effects, density="uniform")
+    estimator = treeanova.AdditiveRegressor.from_decomposition(fx)
+    with mlflow.start_run():
+        logged = mlflow.sklearn.log_model(estimator, name="model", serialization_format="cloudpickle")
+    X = pd.DataFrame({"a": [0.0, 1.0, 0.0, 1.0], "b": [0.0, 0.0, 1.0, 1.0]})
+    served = mlflow.sklearn.load_model(logged.model_uri).predict(X)
+    np.testing.assert_allclose(served, [-1.0, 2.5, 0.0, 2.0], atol=1e-12)
