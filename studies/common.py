@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -140,6 +141,8 @@ STYLE: dict[str, Any] = {
 def number(value: float, digits: int = 3) -> str:
     """A number as a reader wants it: `digits` significant ones, whole numbers whole, tiny and huge ones as 1.2e-16."""
     value = float(value)
+    if not math.isfinite(value):
+        return {math.inf: "∞", -math.inf: "−∞"}.get(value, "–")
     if value == 0 or (value == round(value) and abs(value) < 1e6):
         return f"{value:,.0f}".replace("-0", "0") if value == 0 else f"{value:,.0f}".replace("-", "−")
     if not 1e-3 <= abs(value) < 1e6:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import os
 import pathlib
 import re
@@ -216,8 +217,8 @@ def test_snp_coefficients_are_those_of_expanding_the_product():
 
 
 def test_numbers_and_tables():
-    written = [common.number(x) for x in (0.0, -0.0, 3, -0.25, 1234.5, 2e-16, 0.99999)]
-    assert written == ["0", "0", "3", "−0.250", "1,234", "2.0e−16", "1.000"]
+    written = [common.number(x) for x in (0.0, -0.0, 3, -0.25, 1234.5, 2e-16, 0.99999, -math.inf)]
+    assert written == ["0", "0", "3", "−0.250", "1,234", "2.0e−16", "1.000", "−∞"]
     assert common.percent(0.1234) == "12.3 %"
     assert common.markdown_table([("a|b", 0.5)], ("x", "y")) == "| x | y |\n| --- | --- |\n| a\\|b | 0.500 |"
 
