@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-_SECONDS_WORTH_LOADING = 1.0  # to import Numba and compiled code takes more than half of it, to compile two seconds
+_SECONDS_WORTH_LOADING = 1.0  # to import Numba and compiled code takes half of it; to compile, once, some seconds
 _ROWS_OF_A_JOB = 5_000  # that a model is assumed to be evaluated at
 _CONTRACTED = {"contract"}  # a product and a sum in one instruction; no other freedom with rounding
 _COMPILING = threading.RLock()

@@ -103,9 +103,11 @@ def sum_polynomials(codes: BinIndices, leaves: Span, n_orders: int, values: Floa
                 degrees[level, output] = max(degrees[level, output], 0)
     totals = np.empty((n_orders, n_outputs, n_rows))
     for output in range(n_outputs):
-        totals[0, output, :] = constants[0, output]
+        for row in range(n_rows):
+            totals[0, output, row] = constants[0, output]
         for power in range(1, n_orders):
-            totals[power, output] = sums[output * n_orders + power]
+            for row in range(n_rows):
+                totals[power, output, row] = sums[output * n_orders + power, row]
     return totals
 
 
@@ -133,7 +135,9 @@ def add_share(shares: Floats, weights: Floats, sums: Floats, places: SharePlaces
             share = constant * weights[weight, row] + weights[weight + 1, row] * sums[slot + 1, row]
             shares[column, row] += centred[level, row] * share
     else:
-        share = constant * weights[weight]
+        share = np.empty(sums.shape[1])
+        for row in range(sums.shape[1]):
+            share[row] = constant * weights[weight, row]
         for power in range(1, degree + 1):
             for row in range(sums.shape[1]):
                 share[row] += weights[weight + power, row] * sums[slot + power, row]
@@ -157,7 +161,8 @@ def sum_shares(codes: BinIndices, leaves: Span, order_weights: Floats, values: F
     centred, entries = np.empty((n_levels, n_rows)), np.zeros(n_levels, np.int64)
     weights = np.empty((n_levels * n_levels, n_rows))
     for power in range(len(order_weights)):
-        weights[power, :] = order_weights[power]
+        for row in range(n_rows):
+            weights[power, row] = order_weights[power]
     level = 0
     for leaf in range(leaves[0], leaves[1] + 1):
         n_common = n_shared[leaf] if leaf < leaves[1] else 0
@@ -235,8 +240,8 @@ def features_below(paths: LeafPaths, bits: Ints, n_levels: int) -> Ints:
                 latest[level - 1, word] |= latest[level, word] | bits[feature[entry], word]
                 latest[level, word] = 0
             level -= 1
-        if level == 0:
-            latest[0, :] = 0
+        for word in range(bits.shape[1] if level == 0 else 0):
+            latest[0, word] = 0
     return below
 
 
@@ -255,6 +260,16 @@ def find_or_add(sums: Ints, level: int, n_sums: int, wanted: Ints) -> int:
 
 
 @Kernel
+def with_room(targets: Ints, n_targets: int) -> Ints:
+    """Return pairs of targets with room for more, which are -1."""
+    longer = np.full((n_targets, 2), -1)
+    for place in range(len(targets)):
+        for kind in range(2):
+            longer[place, kind] = targets[place, kind]
+    return longer
+
+
+@Kernel
 def plan_products(paths: LeafPaths, bits: Ints, keys: Ints, n_levels: int) -> Plan:
     """Return the plan of terms whose features are given as bits, (n_keys, n_words); `bits` has those of one feature."""
     n_shared, starts, feature = paths.n_shared, paths.start, paths.bounds[:, 0]
@@ -263,13 +278,16 @@ def plan_products(paths: LeafPaths, bits: Ints, keys: Ints, n_levels: int) -> Pl
     targets, is_needed = np.full((1024, 2), -1), np.zeros(len(feature), np.bool_)
     sums, n_sums = np.zeros((n_levels, len(keys) + 1, n_words), np.int64), np.zeros(n_levels, np.int64)
     most, rest = np.zeros(n_levels + 1, np.int64), np.zeros(n_words, np.int64)
-    sums[0, : len(keys)], n_sums[0], most[1] = keys, len(keys), len(keys)
+    n_sums[0], most[1] = len(keys), len(keys)
+    for key in range(len(keys)):
+        for word in range(n_words):
+            sums[0, key, word] = keys[key, word]
     for leaf in range(len(n_shared)):
         for entry in range(starts[leaf], starts[leaf + 1]):
             level, first = n_shared[leaf] + entry - starts[leaf] + 1, start[entry]
             n_sums[level] = 0
             if first + n_sums[level - 1] > len(targets):
-                targets = np.concatenate((targets, np.full((len(targets) + n_sums[level - 1], 2), -1)))
+                targets = with_room(targets, 2 * len(targets) + n_sums[level - 1])
             for above in range(n_sums[level - 1]):
                 has_factor, follows, is_empty = False, True, True
                 for word in range(n_words):
@@ -286,7 +304,9 @@ def plan_products(paths: LeafPaths, bits: Ints, keys: Ints, n_levels: int) -> Pl
                     n_sums[level] = max(n_sums[level], place + 1)
                     targets[first + place, 0 if has_factor else 1] = above
             start[entry + 1], most[level + 1] = first + n_sums[level], max(most[level + 1], n_sums[level])
-    return Plan(constant, start, targets[: start[-1]], np.cumsum(most), is_needed)
+    for level in range(n_levels):
+        most[level + 1] += most[level]
+    return Plan(constant, start, targets[: start[-1]], most, is_needed)
 
 
 @Kernel
@@ -348,8 +368,8 @@ def sum_products(codes: BinIndices, keys: Ints, values: Floats, paths: LeafPaths
                 is_live[level, output] = True
     for key in range(len(keys)):
         for output in range(n_outputs):
-            if keys[key] == 0:
-                sums[key * n_outputs + output, :] = constants[0, output]
+            for row in range(n_rows if keys[key] == 0 else 0):
+                sums[key * n_outputs + output, row] = constants[0, output]
     return sums[: len(keys) * n_outputs].reshape((len(keys), n_outputs, n_rows))
 
 
