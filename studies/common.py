@@ -182,6 +182,11 @@ def paragraphs(*parts: str) -> str:
     return "\n\n".join(part.strip("\n") for part in parts if part)
 
 
+def sum_of_terms(fx: Any, X: Any) -> Any:
+    """Intercept and all terms of a decomposition at rows, added up; `decision_function` may ask the model instead."""
+    return fx.intercept + sum(fx.term_values(X, key) for key in fx.terms)
+
+
 def data_folder() -> Path:
     """The folder of public data: what TREEANOVA_DATA names, else ``../shared/data`` next to the project."""
     return Path(os.environ.get("TREEANOVA_DATA", _DATA)).resolve()

@@ -172,7 +172,7 @@ def measure(X: Any, y: Any, masks: Mapping[Level, Any], *, quick: bool) -> Measu
     found = {name: all_values(fx, X, masks) for name, fx in fitted.items()}
     changes = {
         name: {kind: relative_change(fitted[name], pure, X) for kind, pure in pure_kinds(fitted[name]).items()}
-        for name in PAIRED
+        for name in ("XGB", *PAIRED)
     }
     refits = resampled(models["XGB2"], X, y, masks, 3 if quick else 20)
     tests = held_out({name: models[name] for name in PAIRED}, X, y, n_splits=1 if quick else 10, measure=skills)

@@ -33,9 +33,9 @@ DRAWN = ("random, 100 × 100", "normal, ρ = 0.9, 64 × 64", "sparse, 150 rows o
 
 _CAPTIONS = (
     (
-        "The paper's Figures 3, 10 and 11: mean of Mᵗ over draws, with a band of one s.d. above; (a) to (c) uniform w, "
-        "(d) to "
-        "(f) random w, for P = 2, 25 and 100. Dashed: 2⁻ᵗ. Titles: median passes to 1e−10 M⁰, where axes end."
+        "The paper's Figures 3, 10 and 11: median of Mᵗ over draws, with a band from the lower to the upper quartile; "
+        "(a) to (c) uniform w, (d) to (f) random w, for P = 2, 25 and 100. Dashed: 2⁻ᵗ. Titles: median passes to "
+        "1e−10 M⁰."
     ),
     (
         "(a) Mass left over passes, one run per w; dotted, a line of slope κᵗ through the run's value at half of its "
@@ -66,9 +66,9 @@ def run(settings: Settings) -> Section:
         "The paper's experiment: tables of P × P cells drawn from N(0, σ), w uniform or drawn from N(0, σ), "
         f"{n_draws} draws. Normal weights are negative half of the time; we take absolute values. Figure 3 of the "
         "paper shows two of these settings (uniform, σ = 1, P = 100; random, σ = 10, P = 100), its Figures 10 and 11 "
-        "(Supplement B) all nine with uniform and all nine with random w. Ours shows all eighteen: mean of Mᵗ, with a "
-        "band of one s.d. above (below, most would leave a logarithmic axis). Titles give the median number of passes "
-        "to 1e−10 M⁰. The caption of Figure 3b speaks of a density drawn from a multivariate normal; the density of "
+        "(Supplement B) all nine with uniform and all nine with random w. Ours shows all eighteen: the median of Mᵗ "
+        "and its quartiles, because a few slow draws decide the mean. Titles give the median number of passes to "
+        "1e−10 M⁰. The caption of Figure 3b speaks of a density drawn from a multivariate normal; the density of "
         "a normal "
         "with covariance σI itself is a product of marginals, for which one sweep suffices, so that this is not what "
         "the "
@@ -182,8 +182,9 @@ def _theorem_2(found: Found, cases: dict[str, Case]) -> tuple[Claim, ...]:
             "Theorem 2",
             "For any T_{a,b}, w, Ω, for any ε > 0: M^t ≤ ε ∀ t ≥ τ(ε), where τ(ε) = log₂(M⁰/ε)",
             "The bound of Theorem 2 fails for dependent features, by any factor: M falls by κ per pass, and κ can be "
-            "close to 1.",
-            f"Passes until M ≤ 1e−10 M⁰ for w ∝ [[1, δ], [δ, 1]], m divided; {PROMISED:.1f} are promised for every w.",
+            "close to 1. With the printed m it fails even for uniform w.",
+            "Passes until M ≤ 1e−10 M⁰ for w ∝ [[1, δ], [δ, 1]], in both columns with m divided by the slice's mass, "
+            f"the better reading; {PROMISED:.1f} are promised for every w.",
             slow,
             holds_if(*(below(name, PROMISED) for name in slow)),
             found=f"Random draws with P = 2, 25, 100 break the bound too: {', '.join(first)} of them at "
@@ -203,7 +204,7 @@ def _theorem_2(found: Found, cases: dict[str, Case]) -> tuple[Claim, ...]:
                 "ratio of passes": slow["passes at δ = 0.001"] / slow["passes at δ = 0.1"],
                 "rate less κ": abs(rate - late.correlation),
             },
-            holds_if(below("ratio of passes", 2)),
+            holds_if(below("ratio of passes", 2), partly=(below("rate less κ", 1e-6),)),
             holds_if(below("rate less κ", 1e-6)),
             "for a given w, with a constant that depends on it",
             found=f"Rate {rate:.6f}, κ = {late.correlation:.6f}.",
@@ -256,8 +257,8 @@ def _own_claims(found: Found) -> tuple[Claim, ...]:
             "random-few",
             "Section 5.3, Figures 3b and 11",
             "In all settings, the algorithm converges in a small number of iterations",
-            "Typically at most twenty passes suffice. For tables of 2 × 2 cells there is no bound, because κ of a "
-            "random table can be as close to 1 as one likes.",
+            "Typically at most twenty passes suffice. There is no bound, for tables of 2 × 2 cells or more, because κ "
+            "of a random table can be as close to 1 as one likes.",
             f"Passes to 1e−10 M⁰ with random w: median and slowest of the draws. {SMALL} count as a small number.",
             passes,
             holds_if(*(below(f"slowest, P = {size}", SMALL + 1) for size in SIZES)),
@@ -309,9 +310,9 @@ def _own_figure(found: Found) -> Any:
 
 
 def _band(ax: Any, trace: Floats, colour: str, label: str) -> None:
-    t, mean = np.arange(trace.shape[1]), np.maximum(trace.mean(axis=0), 1e-20)
-    ax.plot(t, mean, marker="o", ms=2.5, color=colour, label=label)
-    ax.fill_between(t, mean, mean + trace.std(axis=0), color=colour, alpha=0.2, lw=0)
+    t, (low, median, high) = np.arange(trace.shape[1]), np.maximum(np.percentile(trace, (25, 50, 75), axis=0), 1e-20)
+    ax.plot(t, median, marker="o", ms=2.5, color=colour, label=label)
+    ax.fill_between(t, low, high, color=colour, alpha=0.2, lw=0)
 
 
 def _theorem_figure(cases: dict[str, Case]) -> Any:

@@ -29,8 +29,25 @@ class Bound(NamedTuple):
         step = 1e-9 * max(abs(value), 1e-9)
         return self._replace(limit=value + (step if self.is_met(numbers) == (self.sign == ">") else -step))
 
+    @property
+    def is_judgement(self) -> bool:
+        """Whether the limit was chosen, and does not only allow for rounding."""
+        return self.sign != "=" and abs(self.limit) >= ROUNDING and not 0 < abs(self.limit - 1) < ROUNDING
+
     def __str__(self) -> str:
         return f"{self.name} {self.sign} {limit_text(self.limit)}"
+
+
+class Flip(NamedTuple):
+    """Where a verdict becomes another one."""
+
+    bound: Bound
+    """The bound whose number decides."""
+    limit: float
+    """The limit at which the verdict changes."""
+    verdict: Verdict
+    n_shared: int
+    """Bounds that have this limit, which move together."""
 
 
 def below(name: str, limit: float) -> Bound:
@@ -50,7 +67,10 @@ def equal(name: str, limit: float) -> Bound:
 
 def limit_text(limit: float) -> str:
     """A limit as the page prints it."""
-    text = f"{limit:,.0f}" if abs(limit) >= 1_000 else f"{limit:g}"
+    if 0 < abs(limit - 1) < ROUNDING:
+        text = f"1 {'+' if limit > 1 else '-'} {abs(limit - 1):.1g}"
+    else:
+        text = f"{limit:,.0f}" if abs(limit) >= 1_000 else f"{limit:g}"
     return text.replace("-", "−")
 
 
@@ -79,17 +99,19 @@ class Rule:
             return "undecided"
         return "does not hold"
 
-    def flips(self, numbers: Mapping[str, float]) -> Iterator[tuple[Bound, Verdict]]:
-        """The limits that are judgements and decide: each with the number at which the verdict becomes another one."""
+    def flips(self, numbers: Mapping[str, float]) -> Iterator[Flip]:
+        """Limits that are judgements and decide, each with the nearest value that does; equal ones move together."""
         for part in ("holds", "partly", "fails"):
             bounds: tuple[Bound, ...] = getattr(self, part)
-            for k, bound in enumerate(bounds):
-                if bound.sign == "=" or abs(bound.limit) < ROUNDING or 0 < abs(bound.limit - 1) < ROUNDING:
-                    continue
-                moved = (*bounds[:k], bound.toggled(numbers), *bounds[k + 1 :])
-                other = Rule(**{**vars(self), part: moved}).verdict(numbers)
-                if other != self.verdict(numbers):
-                    yield bound, other
+            for sign, limit in dict.fromkeys((bound.sign, bound.limit) for bound in bounds if bound.is_judgement):
+                shared = [bound for bound in bounds if (bound.sign, bound.limit) == (sign, limit)]
+                for bound in sorted(shared, key=lambda bound: abs(numbers[bound.name] - bound.limit)):
+                    end = bound.toggled(numbers).limit
+                    moved = tuple(one._replace(limit=end) if one in shared else one for one in bounds)
+                    other = Rule(**{**vars(self), part: moved}).verdict(numbers)
+                    if other != self.verdict(numbers):
+                        yield Flip(bound, end, other, len(shared))
+                        break
 
     def __str__(self) -> str:
         if self.open_because:

@@ -86,6 +86,11 @@ NOT_JUDGED = (
     ),
     ("2", "the link “has not been studied”", "a claim of priority, for a survey of the literature"),
     ("2", "similar to the “reluctance” principle", "an analogy: the principle is about estimation, purity is not"),
+    (
+        "5.2",
+        "“we use three simple estimators … uniform, empirical, Laplace”",
+        "says what was done; a table of the details shows which of them approach p",
+    ),
     ("5.2", "the correct w is the true p(x)", "the paper's definition"),
     ("5.2, 8", "better estimators of p(x) as future work", "not a claim; docs/accuracy.md compares some"),
     (
@@ -101,6 +106,8 @@ NOT_JUDGED = (
             "interactions in general, but importance measures do not show them as such"
         ),
     ),
+    ("7.2", "“the necessity of purifying data generation schemes”", "advice; claims on Table 2 show what it rests on"),
+    ("7.3", "high variance “likely should be regularized out”", "advice; Sections 6.3 and 7.3 have what we measured"),
     ("8", "frees designers to separate estimation from purification", "advice; GA2M and XGB2 above show both ways"),
 )
 
@@ -251,10 +258,11 @@ def _flips(claim: Claim) -> str:
     """The limits that decide, each with the value beyond which the verdict becomes another one."""
     columns = ("",) if claim.rules[0] == claim.rules[1] else ("as printed ", "as meant ")
     flips = {
-        f"{column}“{other}” with a limit of {number(claim.numbers[bound.name])} instead of {bound.limit:g} for "
-        f"{bound.name}"
+        f"{column}“{flip.verdict}” with a limit of {number(claim.numbers[flip.bound.name])} instead of "
+        f"{flip.bound.limit:g} for {flip.bound.name}"
+        + (f" and {flip.n_shared - 1} more with this limit" if flip.n_shared > 1 else "")
         for column, rule in zip(columns, claim.rules, strict=False)
-        for bound, other in rule.flips(claim.numbers)
+        for flip in rule.flips(claim.numbers)
     }
     return "; ".join(sorted(flips))
 
