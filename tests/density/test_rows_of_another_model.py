@@ -8,7 +8,7 @@ import pytest
 
 import treeanova
 from tests.support.training import fit
-from treeanova.errors import NoRowsError
+from treeanova.density.statistics import NoRowsError
 
 N = 300
 
