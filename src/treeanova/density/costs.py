@@ -10,7 +10,7 @@ MAX_SAMPLE_BYTES = 1 << 28  # of encoded values: tables of very many features ke
 MAX_CELLS = 1 << 20  # that are enumerated or raked; larger densities are drawn from, or refused
 
 # Pairs of smooth densities (`smooth`)
-MAX_STACK_ELEMENTS = 1 << 18  # of an array over the points of all pairs of a stack: larger ones leave the cache
+MAX_STACK_ELEMENTS = 1 << 15  # of an array over the points of all pairs of a stack: more take memory beyond the plan
 ORDERED_SIZES = (16, 48, 64, 80, 96, 112, 128)  # of groups that margins are padded to: fewer sizes, fewer stacks
 OTHER_SIZES = (1, 2, 4, 8, 16, 32, 64)  # the same for groups without order
 MAX_PARALLEL_CELLS = 1 << 20  # of the largest stack: above, stacks are estimated in turn, to save memory
