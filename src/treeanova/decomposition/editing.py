@@ -486,11 +486,11 @@ class Editing(Answers):
         Examples
         --------
         >>> import treeanova
-        >>> tables = {"a": [0.0, 1.0, 5.0]}
-        >>> effects = treeanova.model.Effects.from_tables(tables, categories={"a": ["x", "y", "z"]})
+        >>> tables = {"a": [0.0, 1.0, 5.0, 2.0]}
+        >>> effects = treeanova.model.Effects.from_tables(tables, categories={"a": ["w", "x", "y", "z"]})
         >>> fx = treeanova.decompose(effects, density="uniform")
-        >>> fx.merge("a", ["x", "y"]).terms["a"].values.tolist()
-        [-1.5, -1.5, 3.0]
+        >>> fx.merge("a", ["w", "x"]).terms["a"].values.tolist()
+        [-1.5, -1.5, 3.0, 0.0]
         """
         j, keys = self._feature_to_edit("merge", feature)
         effects, main = self._function.effects, (j,)
