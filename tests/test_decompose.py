@@ -1051,6 +1051,7 @@ def test_a_term_that_carries_nothing_is_listed_where_it_is_asked_for(few_listed,
     fx = decompose(model, x, density=density, tensor_order=2, terms=[("x0", "x1", "x2")])
     assert listed(fx) == [("x0", "x1", "x2")]
     np.testing.assert_allclose(fx.term_values(x, ("x0", "x1", "x2")), 0, atol=1e-12)
+    assert listed(decompose(model, x, density=density, tensor_order=2, terms=["x0 × x1 × x2"])) == [("x0", "x1", "x2")]
 
 
 @pytest.mark.parametrize("terms", ["some", "x0", None, 3, [3], [("x0", "x1", "x2"), None]])

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from treeanova.anova.solvers import check_method
 from treeanova.anova.solvers.base import Options
-from treeanova.core.arrays import Ints, Key, Names, checked_seed, checked_whole
+from treeanova.core.arrays import SEPARATOR, Ints, Key, Names, checked_seed, checked_whole
 from treeanova.core.progress import Clock, Progress, counted, one_step, reporting, within
 from treeanova.data.columns import backend_of, n_rows_of, rows_at, with_found_dates, with_labels, without_column
 from treeanova.data.dates import units_of_dates, with_dates
@@ -268,7 +268,14 @@ def _keys_of(terms: str | Collection[Collection[str]], sets: LeafSets) -> Sequen
     """Return the keys of the terms that a user lists by names of features; "auto" or "all" as they are."""
     if isinstance(terms, str):
         return "all" if terms == "all" else "auto"
-    return [_key_of((term,) if isinstance(term, str) else tuple(term), sets) for term in terms]
+    return [_key_of(_names_in(term, sets.grid.schema.names), sets) for term in terms]
+
+
+def _names_in(term: str | Collection[str], features: Names) -> Names:
+    """Return the names of features in a key: one name, a label such as "a × b", or several names."""
+    if isinstance(term, str):
+        return (term,) if term in features else tuple(term.split(SEPARATOR))
+    return tuple(term)
 
 
 def _key_of(names: Names, sets: LeafSets) -> Key:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib")
 
-from treeanova import plot
+from tests.support.tables import mixed_table
+from treeanova import change, plot
+from treeanova.core.arrays import label_of
 
 
 @pytest.mark.parametrize(
@@ -68,3 +71,37 @@ def test_wrong_outputs_list_the_choices(three, output):
     ):
         with pytest.raises(ValueError, match="`output` must be one of 'low', 'mid', 'top', or its position, got"):
             draw(three, output=output)
+
+
+def drawn(axes):
+    """Numbers that each panel draws, as a map or as lines."""
+    panels = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
+    return [
+        [np.ma.filled(mesh.get_array(), 0).ravel().tolist() for mesh in ax.collections if mesh.get_array() is not None]
+        + [np.asarray(line.get_xydata()).tolist() for line in ax.lines]
+        for ax in panels
+    ]
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        plot.pair,
+        lambda fx, key: plot.compare({"pure": fx, "raw": fx.raw}, key),
+        lambda fx, key: plot.grid(fx, keys=[key]),
+        lambda fx, key: plot.change(change(fx, fx), key),
+    ],
+    ids=["pair", "compare", "grid", "change"],
+)
+def test_labels_of_terms_are_keys(fx, draw):
+    names = fx.terms["size", "age"].features
+    labelled, named = (drawn(draw(fx, key)) for key in (label_of(names), names))
+    assert labelled == named
+    assert any(panel for panel in named)
+
+
+def test_the_gap_of_an_interaction_has_no_picture_under_its_label_either(fx):
+    X = mixed_table()
+    gap = fx.gap(X, X["colour"] == "red")
+    with pytest.raises(ValueError, match="`key` must name one feature, got 2"):
+        plot.gap(gap, label_of(fx.terms["size", "age"].features))

@@ -28,6 +28,12 @@ def names_of(key: KeyLike) -> Names:
     return (key,) if isinstance(key, str) else tuple(key)
 
 
+def without_label(fx: Decomposition, key: KeyLike) -> KeyLike:
+    """Return a user's key; the label of a term, such as "a × b", as the names of its features."""
+    is_label = isinstance(key, str) and key not in fx.schema.names
+    return fx.terms.labels.get(key, key) if is_label else key
+
+
 def checked_kind(value: object, kind: type, argument: str, call: str) -> None:
     """Raise TypeError if an argument is of another kind; `call` says how to make one."""
     if not isinstance(value, kind):

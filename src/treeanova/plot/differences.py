@@ -132,8 +132,10 @@ def _label_bars(ax: Any, names: Sequence[str], words: str) -> None:
 
 def _draw_gap_effect(gap: Gap, key: KeyLike, output_index: int, options: MainOptions, ax: Any) -> Any:
     """Draw a main effect over the distributions of both groups; return axes."""
+    fx = choices.checked_decomposition(gap.fx)
+    key = choices.without_label(fx, key)
     choices.check_order(key, 1, "the gap of an interaction is in gap.table")
-    fx, name = choices.checked_decomposition(gap.fx), choices.names_of(key)[0]
+    name = choices.names_of(key)[0]
     term, j = choices.term_of(fx, name), fx.schema.names.index(name)
     shares = [function_of(fx).table_weights_at(rows, (j,)) for rows in gap.rows]
     ends = [end for rows in gap.rows if (end := choices.data_ends_of(rows, j)) is not None]
@@ -218,6 +220,7 @@ def compare(
     words = views.effect_words(first.schema, first.outputs[output_index])
     if any(fx.certificate.is_raw for fx in by_name.values()):
         words = words.removesuffix(" against the average")  # raw terms have other averages
+    key = choices.without_label(first, key)
     if len(choices.names_of(key)) == 1:
         options = MainOptions(limits, extras, order, max_bars, data, x_scale)
         return draw_mains(_main_series(_sides(by_name, key, output_index)), words, options, ax)
@@ -323,6 +326,7 @@ def change(
     output_index = choices.output_position(change.old, output)
     if key is None:
         return _draw_change_terms(change, output_index, choices.checked_count(k), ax)
+    key = choices.without_label(change.old, key)
     if len(choices.names_of(key)) > 1:
         return compare({"old": change.old, "new": change.new}, key, output=output, x_scale=x_scale, ax=ax)
     options = MainOptions(limits=limits, order=order, max_bars=max_bars, x_scale=x_scale)

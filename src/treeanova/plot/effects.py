@@ -141,6 +141,7 @@ def main_series(
     fx: Decomposition, key: KeyLike, output: str | int | None, errors: Errors | None, scale: str = "score"
 ) -> list[Series]:
     """Return a main effect on a scale, with a band of two errors, for one output or, if it is None, for each."""
+    key = choices.without_label(fx, key)
     choices.check_order(key, 1, "use pair() for two features; terms of more features have no plot, see fx.importance()")
     term = choices.term_of(fx, key, scale)
     band = choices.band_of(errors, fx, choices.term_of(fx, key), scale)
@@ -368,6 +369,7 @@ def _checked_keys(fx: Decomposition, keys: Sequence[KeyLike]) -> list[Names]:
     """Return the names of features of the terms that a user lists, in the user's order if a key has one."""
     if isinstance(keys, str) or not keys:
         raise ValueError(f"`keys` must be a list of terms, got {keys!r}; pass ['a', ('a', 'b')] or leave it out.")
+    keys = [choices.without_label(fx, key) for key in keys]
     for key in keys:
         if len(choices.names_of(key)) > 2:
             choices.check_order(key, 2, "terms of more features have no plot, see fx.importance()")

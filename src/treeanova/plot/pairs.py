@@ -418,6 +418,7 @@ def pair(
 
 def draw_pair(fx: Decomposition, key: KeyLike, output_index: int, options: PairOptions, ax: Any) -> Any:
     """Draw a pair as a heat map or as lines, and return axes."""
+    key = choices.without_label(fx, key)
     remedy = "use effect() for one feature; terms of more features have no plot, see fx.importance()"
     choices.check_order(key, 2, remedy)
     term = choices.term_of(fx, key, options.scale)
