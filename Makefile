@@ -2,12 +2,13 @@
 # make test    runs all tests
 # make paper   reproduces the paper: figures and docs/paper.md
 # make check   formatting, lints, types and docstrings
+# make docs    writes the documentation's site to build/site, and runs its pages and examples
 # make bench   compares purify() with interpret; installs what the benchmarks need
 # Each builds .venv first; a second run finds it ready.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test paper check bench clean
+.PHONY: demo test paper check docs bench clean
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
 
@@ -22,6 +23,10 @@ check: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python tools/check_docstrings.py
+
+docs: .venv/ready
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]'
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/site
 
 # treehfd asks for xgboost, whose files would replace those of xgboost-cpu: hence without its dependencies.
 bench: .venv/ready

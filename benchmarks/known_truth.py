@@ -347,7 +347,7 @@ def print_tables(found: Sequence[Case]) -> None:
     header = ["correlation", "terms", "treeanova", "treehfd", "ratio", "treeanova is closer", "exact"]
     titles = {"against_function": "(1) Against the function", "against_model": "(2) Against the model's own terms"}
     for field, title in titles.items():
-        print(f"### {title}\n")
+        print(f"## {title}\n")
         print_table(header, [_row(some, field, *measure) for some in groups if some for measure in MEASURES.items()])
         print()
     print(_checks(found))

@@ -1,4 +1,7 @@
-"""Audit a model: the effect of a sensitive feature, and the predictions without its terms.
+"""Audit a model for a sensitive feature
+=====================================
+
+Audit a model: the effect of a sensitive feature, and the predictions without its terms.
 
 You learn: drop, select, importance by feature, compare, and why effects before purification mislead. The data are
 simulated: the outcome depends on income and debt, and income differs by group; past decisions also disadvantaged

@@ -1,4 +1,7 @@
-"""California housing: Latitude × Longitude before and after purification, the picture in the README.
+"""California: an interaction before and after purification
+========================================================
+
+California housing: Latitude × Longitude before and after purification, the picture in the README.
 
 You learn: how much of a raw interaction is really main effect, and how to draw plots side by side. The data come from
 the folder that TREEANOVA_DATA names, from ../shared/data next to the project, or from scikit-learn's download.
@@ -20,8 +23,7 @@ from treeanova import plot
 
 def california() -> tuple[pd.DataFrame, pd.Series]:
     """Features and target."""
-    default = Path(__file__).resolve().parents[2] / "shared" / "data"
-    path = Path(os.environ.get("TREEANOVA_DATA", default)) / "california_housing.csv.gz"
+    path = Path(os.environ.get("TREEANOVA_DATA", "../shared/data")) / "california_housing.csv.gz"
     if path.is_file():
         table = pd.read_csv(path)
         return table.drop(columns="MedHouseVal"), table["MedHouseVal"]

@@ -1,4 +1,7 @@
-"""Categories, missing and unseen values: each has its own bin, as in the model.
+"""Categories, missing and unseen values
+=====================================
+
+Categories, missing and unseen values: each has its own bin, as in the model.
 
 You learn: that nothing needs encoding or filling first, and where to find these bins in terms and tables.
 """

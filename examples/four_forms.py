@@ -1,4 +1,7 @@
-"""Four models of two coins that look different and are the same function: purified, they are identical.
+"""Four forms of one function
+==========================
+
+Four models of two coins that look different and are the same function: purified, they are identical.
 
 You learn: what purification is, on tensors small enough to check by hand (Figure 1 of the paper).
 """

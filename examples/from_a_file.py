@@ -1,4 +1,7 @@
-"""Decompose a saved model with a CSV file, and save the decomposition, without the training code.
+"""A saved model and a CSV file
+============================
+
+Decompose a saved model with a CSV file, and save the decomposition, without the training code.
 
 You learn: to read models from files (their libraries need not be installed), tables as the command line reads them,
 and to save a decomposition that needs neither model nor data later.

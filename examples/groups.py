@@ -1,4 +1,7 @@
-"""Who differs? The mean score of women and men in a model of incomes, and through which features they differ.
+"""Why two groups differ
+=====================
+
+Who differs? The mean score of women and men in a model of incomes, and through which features they differ.
 
 You learn: fx.gap, its routes and errors, families of features, plot.gap, and a shareable page. The data are the census
 incomes of 1994 (UCI), read from TREEANOVA_DATA or ../shared/data; without them, simulated ones.

@@ -1,4 +1,7 @@
-"""A model of three classes: every term has a value per class.
+"""A model of three classes
+========================
+
+A model of three classes: every term has a value per class.
 
 You learn: where the classes are in terms, tables, explanations and plots, and what the scale is.
 """

@@ -1,4 +1,7 @@
-"""One model under several densities: another population, weighted rows, a function.
+"""Your own density
+================
+
+One model under several densities: another population, weighted rows, a function.
 
 You learn: that effects depend on the density, how to specify one, and how to see what it changes.
 """

@@ -1,4 +1,7 @@
-"""A model, its effects, a picture: the whole of treeanova in thirty seconds.
+"""Quick start
+===========
+
+A model, its effects, a picture: the whole of treeanova in thirty seconds.
 
 You learn: decompose, importance, the value of a term, that all of it adds up to the model, plots, the report.
 """

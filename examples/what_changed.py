@@ -1,4 +1,7 @@
-"""What changed? Two years of bike rentals, a model of each, and what moved the mean between them.
+"""What changed between two years
+==============================
+
+What changed? Two years of bike rentals, a model of each, and what moved the mean between them.
 
 You learn: treeanova.change, its table and sums, plot.change, and a shareable page. The data are the hourly rentals of
 2011 and 2012 (UCI), read from TREEANOVA_DATA or ../shared/data; without them, simulated ones.

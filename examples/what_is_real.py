@@ -1,4 +1,7 @@
-"""Ask held-out rows which terms are real, and resampled rows how sure the effects are.
+"""Which terms are real
+====================
+
+Ask held-out rows which terms are real, and resampled rows how sure the effects are.
 
 You learn: validate, bag, plots with error bands, and why a term that the model has learned may be noise. The data are
 simulated: demand depends on price, on the hour, and on the price at night; the weather has no effect.
