@@ -60,7 +60,8 @@ a map only where there are districts."""
 _CAPTION = """The paper's Figure 5: the interaction of latitude and longitude of one model (500 trees), in 100,000
 dollars: (a) raw, (b) to (f) pure under five densities, (g) the districts. Cells without districts have thin hatches
 over their colour; the star is the largest cell of a map, with its value in the title. Colours end at ±2.5, beyond
-which the ends of the scale are used. Only uniform weights take the largest cell out of the ocean."""
+which the ends of the scale are used. Only uniform weights take the largest cell of this model
+out of the ocean."""
 _RIVAL = """**Beyond the paper: InterpretML's `purify`** on the same table: the implementation that the paper names.
 Root mean square error relative to the pure interaction, by default and with `is_randomized=False` (version {version}).
 By default it visits slices in random order and stops when purity no longer improves, which comes too early where
@@ -142,7 +143,8 @@ def run(settings: Settings) -> Section:
         _intro(len(X), measured),
         link,
         _EMPTY,
-        "**Where the largest cell of the interaction lies** (value in 100,000 dollars):",
+        "**Where the largest cell of the interaction lies** (value in 100,000 dollars; of equal cells, as the raw "
+        "map has along its south-western edge, the nearest to a district):",
         _summit_table(measured, X),
         "**All models**: number of models whose largest cell is in the ocean:",
         _size_table(measured.summits),

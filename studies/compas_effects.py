@@ -163,10 +163,14 @@ class Measured(NamedTuple):
     """How far purification moves main effects, by model and density."""
     refits: dict[Level, Floats]
     tests: dict[str, Floats]
+    two_stage: Any = None
+    """Decomposition of what XGB2 adds to XGB when it is trained on what XGB leaves."""
 
 
 def measure(X: Any, y: Any, masks: Mapping[Level, Any], *, quick: bool) -> Measured:
     """All models of one target."""
+    from sklearn.base import clone  # noqa: PLC0415
+
     models = make_models(classify=y.name == "two_year_recid", n_pairs=10, base_score=0.5)
     fitted = {name: treeanova.decompose(model.fit(X, y), X, n_jobs=1) for name, model in models.items()}
     found = {name: all_values(fx, X, masks) for name, fx in fitted.items()}
@@ -176,7 +180,9 @@ def measure(X: Any, y: Any, masks: Mapping[Level, Any], *, quick: bool) -> Measu
     }
     refits = resampled(models["XGB2"], X, y, masks, 3 if quick else 20)
     tests = held_out({name: models[name] for name in PAIRED}, X, y, n_splits=1 if quick else 10, measure=skills)
-    return Measured(fitted, found, changes, refits, tests)
+    mains = models["XGB"].predict(X, output_margin=True)
+    second = treeanova.decompose(clone(models["XGB2"]).fit(X, y, base_margin=mains), X, n_jobs=1)
+    return Measured(fitted, found, changes, refits, tests, second)
 
 
 def with_stay(rows: Any, masks: Mapping[Level, Any]) -> dict[str, dict[str, int]]:

@@ -230,12 +230,15 @@ def _own_claims(found: Found) -> tuple[Claim, ...]:
             "first-iteration",
             "Section 5.3",
             "In all cases, we see that the mass-moving algorithm moves almost all of the mass in the first iteration",
-            "On average one sweep moves more than 90 % of the mass; for tables of 2 × 2 cells it can be less than "
-            "half.",
+            "On average one sweep moves more than 90 % of the mass, and more than 95 % in every draw of 100 × 100 "
+            "cells; for tables of 2 × 2 cells it can be less than half.",
             "Share of the mass that one sweep moves with random w: mean and worst of the draws. 95 % count as almost "
             "all.",
             shares,
-            holds_if(*(above(f"worst, P = {size}", ALMOST_ALL) for size in SIZES)),
+            holds_if(
+                *(above(f"worst, P = {size}", ALMOST_ALL) for size in SIZES),
+                partly=(above("worst, P = 100", ALMOST_ALL),),
+            ),
             holds_if(
                 *(above(f"mean, P = {size}", ALMOST_ALL) for size in SIZES),
                 partly=(above("mean, P = 100", ALMOST_ALL),),
@@ -257,11 +260,14 @@ def _own_claims(found: Found) -> tuple[Claim, ...]:
             "random-few",
             "Section 5.3, Figures 3b and 11",
             "In all settings, the algorithm converges in a small number of iterations",
-            "Typically at most twenty passes suffice. There is no bound, for tables of 2 × 2 cells or more, because κ "
-            "of a random table can be as close to 1 as one likes.",
+            "Typically at most twenty passes suffice, with P = 25 and 100 in every draw. There is no bound, for tables "
+            "of 2 × 2 cells or more, because κ of a random table can be as close to 1 as one likes.",
             f"Passes to 1e−10 M⁰ with random w: median and slowest of the draws. {SMALL} count as a small number.",
             passes,
-            holds_if(*(below(f"slowest, P = {size}", SMALL + 1) for size in SIZES)),
+            holds_if(
+                *(below(f"slowest, P = {size}", SMALL + 1) for size in SIZES),
+                partly=tuple(below(f"slowest, P = {size}", SMALL + 1) for size in SIZES[1:]),
+            ),
             holds_if(*(below(f"median, P = {size}", SMALL + 1) for size in SIZES)),
             "typically",
         ),

@@ -234,12 +234,12 @@ def _three(learned: dict[float, Learned], name: str) -> str:
 
 def _product_figure() -> Any:
     plt = pyplot()
-    fig, axes = plt.subplots(1, 3, figsize=(WIDTH, 2.5), width_ratios=(1.2, 1, 1))
+    fig, axes = plt.subplots(1, 3, figsize=(WIDTH, 2.1), width_ratios=(1.2, 1, 1))
     product = purified(1.0)
     mesh = axes[0].imshow(
         product.terms[0, 1].T, origin="lower", extent=(0, 1, 0, 1), cmap=diverging(), vmin=-0.25, vmax=0.25
     )
-    fig.colorbar(mesh, ax=axes[0], shrink=0.9, pad=0.04)
+    fig.colorbar(mesh, ax=axes[0], fraction=0.05, pad=0.04)
     axes[0].set(title="interaction, effect on Y", xlabel="x1", ylabel="x2", xticks=(0, 0.5, 1), yticks=(0, 0.5, 1))
     axes[0].grid(visible=False)
     for k, ax in enumerate(axes[1:]):
@@ -247,6 +247,7 @@ def _product_figure() -> Any:
         ax.set(
             title=f"main effect of x{k + 1}", xlabel=f"x{k + 1}", xlim=(0, 1), ylim=(-0.27, 0.27), xticks=(0, 0.5, 1)
         )
+        ax.set_box_aspect(1)
     axes[1].set_ylabel("effect on Y", labelpad=1)
     add_letters(axes)
     return fig

@@ -241,7 +241,7 @@ def _figure() -> Any:
     fig, axes = plt.subplots(2, 2, figsize=(WIDTH, 6.2), height_ratios=(1, 0.82))
     for ax, rho in zip(axes[0], (0.0, 0.6), strict=True):
         filled = _share_map(ax, rho)
-    bar = fig.colorbar(filled, ax=axes[0], fraction=0.05, pad=0.02)
+    bar = fig.colorbar(filled, ax=axes[0], fraction=0.05, pad=0.02, shrink=0.85)
     bar.set_label("share of the interaction")
     bar.ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f} %")
     _share_line(axes[1, 0])
@@ -258,7 +258,8 @@ def _share_map(ax: Any, rho: float) -> Any:
     if rho:
         for side in (grid[grid < -rho / 2], grid[grid > rho / 2]):
             ax.plot(side, -rho / side, color=look.DIVERGING[-1], lw=1.6)
-        ax.text(0.62, -1.75, "αβ = −ρ", color=look.DIVERGING[-1])
+        for x, y in ((0.62, -1.75), (-1.7, 1.45)):
+            ax.text(x, y, "αβ = −ρ", color=look.DIVERGING[-1])
     ax.plot(0, 0, "o", color="black", ms=5)
     ax.annotate("fANOVA" if not rho else "least variance\nof these forms", (0, 0), (0.15, 0.15))
     ax.plot(-1, -1, "s", color="white", ms=5)

@@ -181,12 +181,9 @@ def _points(of: Callable[..., str]) -> list[str]:
         ),
         (
             "**Minimum variance holds term by term only.** Each pure interaction has the least variance that its own "
-            "lower "
-            f"terms allow; the sum of the pairs has up to {of('least-variance', 'sum of the pairs')} times the least "
-            "variance "
-            "when three features are dependent. With two correlated features no α and β of Eq. 3 give the pure form, "
-            "whose "
-            "main effects are curved."
+            "lower terms allow; the sum of the pairs does not when three features are dependent (in the worst of our "
+            f"draws {of('least-variance', 'sum of the pairs')} times the least). With two correlated features no α and "
+            "β of Eq. 3 give the pure form, whose main effects are curved."
         ),
         (
             "**“Laplace” is ambiguous,** and one of its readings is not a density. Which density is taken decides "

@@ -32,7 +32,8 @@ held-out rows has seen a quarter of the rows more than the model, so that a smal
 better."""
 _CAPTION = """Section 7.3: change of the gain on judging rows by `fx.simplify`, in percent of the gain over a
 constant, with two standard errors; circles: main effects alone, squares: all terms. A simpler model whose bar lies
-within the grey band loses less than 1 %, which we call as good or better."""
+within the grey band loses less than 1 %, which we call as good or better. The claims are judged by wider intervals,
+for all models together."""
 
 
 class Case(NamedTuple):
@@ -174,8 +175,9 @@ def claims(cases: Mapping[str, Case]) -> tuple[Claim, ...]:
             "is less than 1 % of the gain over a constant."
             if shares["equivalent"] <= 0.5
             else "In most models main effects with fewer values predict as well, within 1 % of the gain.",
-            f"Equivalent: share of the models whose lower end is above −{MARGIN:g} %, the margin stated before; worse: "
-            f"share whose upper end is below it; {interval}. Share of the values of a main effect that are left.",
+            f"Equivalent: share of the models whose lower end is above −{MARGIN:g} %, our margin of equivalence; "
+            f"worse: share whose upper end is below it; {interval}. Share of the values of a main effect that "
+            "are left.",
             shares,
             unnamed,
             holds_if(above("equivalent", 0.5), below("share of values left", 0.67), fails=(above("worse", 0.5),)),
