@@ -111,3 +111,35 @@ def unpurified_mass(fx: Any) -> float:
             moved = term.weights * fx.raw.terms[key].values
             total += sum(float(np.abs(moved.sum(axis=axis)).sum()) for axis in (0, 1))
     return total
+
+
+def common_bins(kinds: Mapping[str, Any], name: str, X: Any) -> tuple[dict[str, float], float]:
+    """Log-odds by which pairs of a feature move its curve if purified on the bins of main effects; between densities.
+
+    Bins without rows are left out; 1st to 99th percentile, and curves are centred over the rows.
+    """
+    raw, moved = kinds["raw"], dict[str, Any](dict.fromkeys(PAPERS, 0.0))
+    low, high = np.nanpercentile(X[name], [1, 99])
+    first, place = _rows_of_bins(raw, name, X)
+    for other in [b for a in raw.terms if len(a) == 2 and name in a for b in a if b != name]:
+        second, where = _rows_of_bins(raw, other, X)
+        rows = X.iloc[np.repeat(first, len(second))]
+        rows = rows.assign(**{other: X[other].iloc[np.tile(second, len(first))].array})
+        table = raw.term_values(rows, (name, other)).reshape(len(first), -1)
+        counts = np.zeros_like(table)
+        np.add.at(counts, (place, where), 1)
+        even = np.full_like(table, len(X) / table.size)
+        weights = dict(zip(PAPERS, (even, counts, even + counts, 1 + counts), strict=True))
+        for density, some in weights.items():
+            moved[density] = moved[density] + treeanova.purify(table, some).terms[0,]
+    inside = (X[name].iloc[first] >= low) & (X[name].iloc[first] <= high)
+    curves = {density: (values - values[place].mean())[inside] for density, values in moved.items()}
+    ends = [np.abs(a - b).max() for a in curves.values() for b in curves.values()]
+    return {density: float(np.abs(values).max()) for density, values in curves.items()}, float(max(ends))
+
+
+def _rows_of_bins(fx: Any, name: str, X: Any) -> tuple[Any, Any]:
+    """A row in each bin of a main effect that has rows, and the place of every row's bin among these."""
+    bins = fx.terms[name].axes[0].index(X[name])
+    _, first, place = np.unique(bins, return_index=True, return_inverse=True)
+    return first, place

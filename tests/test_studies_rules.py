@@ -11,9 +11,10 @@ import pytest
 pytest.importorskip("matplotlib")
 pytest.importorskip("pandas")
 
+import treeanova
 from studies import california, compas, estimators, mortality, simpler, snps
 from studies import compas_effects as effects
-from studies.models import DENSITIES
+from studies.models import DENSITIES, PAPERS, common_bins, pure_kinds
 from studies.snp_generators import GENERATORS
 
 CLAIMS = pathlib.Path(__file__).resolve().parents[1] / "docs" / "paper" / "claims.json"
@@ -183,6 +184,21 @@ class Step:
 
     def index(self, points):
         return (np.asarray(points) > 50).astype(int)
+
+
+def test_common_bins_are_those_of_a_model_that_has_no_others():
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    tables = {("age", "b"): rng.normal(size=(4, 3)), "age": np.arange(4.0), "b": np.zeros(3)}
+    X = pd.DataFrame({"age": rng.integers(4, size=300), "b": rng.integers(3, size=300)})
+    X["b"] = np.minimum(X["b"], X["age"])
+    fx = treeanova.decompose(treeanova.model.Effects.from_tables(tables), X)
+    kinds = {"raw": fx.raw} | pure_kinds(fx)
+    expected = mortality.changes(kinds, "age", X)
+    moved, apart = common_bins(kinds, "age", X)
+    assert moved == pytest.approx({density: expected[density].largest for density in PAPERS})
+    assert apart == pytest.approx(expected["between"].largest)
 
 
 @pytest.mark.parametrize(
