@@ -28,7 +28,14 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["sg_execution_times.rst", "gallery/sg_execution_times.rst", "gallery/*.ipynb", "gallery/*.py", "gallery/*.json", "gallery/*.zip"]
+exclude_patterns = [
+    "sg_execution_times.rst",
+    "gallery/sg_execution_times.rst",
+    "gallery/*.ipynb",
+    "gallery/*.py",
+    "gallery/*.json",
+    "gallery/*.zip",
+]
 templates_path = ["_templates"]
 
 # Pages

@@ -30,8 +30,9 @@ def names_of(key: KeyLike) -> Names:
 
 def without_label(fx: Decomposition, key: KeyLike) -> KeyLike:
     """Return a user's key; the label of a term, such as "a × b", as the names of its features."""
-    is_label = isinstance(key, str) and key not in fx.schema.names
-    return fx.terms.labels.get(key, key) if is_label else key
+    if not isinstance(key, str) or key in fx.schema.names:
+        return key
+    return fx.terms.labels.get(key, key)
 
 
 def checked_kind(value: object, kind: type, argument: str, call: str) -> None:
