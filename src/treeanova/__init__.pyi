@@ -31,6 +31,7 @@ from treeanova.estimators import AdditiveClassifier as AdditiveClassifier
 from treeanova.estimators import AdditiveRegressor as AdditiveRegressor
 from treeanova.readers import read_model as read_model
 from treeanova.readers import register_reader as register_reader
+from treeanova.report import write_card as write_card
 from treeanova.report import write_report as write_report
 from treeanova.terms.layout import Plan as Plan
 from treeanova.terms.terms import Edit as Edit

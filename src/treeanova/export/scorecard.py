@@ -42,6 +42,8 @@ class FactorTable:
         "points" or "relativity".
     fingerprint
         Digest of the decomposition.
+    scale
+        What points mean, in words; empty for factors.
 
     Examples
     --------
@@ -58,6 +60,7 @@ class FactorTable:
     rounding: float
     kind: str
     fingerprint: str
+    scale: str = ""
     _backend: str | None = None
 
     @property
@@ -194,7 +197,8 @@ def scorecard(
         base = round(base, digits)
     lists = [values.astype(int).tolist() if digits == 0 else values.tolist() for values in rounded]
     columns = _columns(fx, "points", list(itertools.chain.from_iterable(lists)))
-    return FactorTable(columns, base, rounding, "points", fingerprint_of(fx), backend_of_tables(fx))
+    scale = f"{points:g} points at odds of {odds:g} to 1, {pdo:g} more where the odds double"
+    return FactorTable(columns, base, rounding, "points", fingerprint_of(fx), scale, backend_of_tables(fx))
 
 
 def relativities(fx: Decomposition, *, base: Any = "mean") -> FactorTable:
@@ -241,7 +245,7 @@ def relativities(fx: Decomposition, *, base: Any = "mean") -> FactorTable:
     factors = [np.exp(term.values.ravel() - shift) for term, shift in zip(terms, shifts, strict=True)]
     level = math.exp(float(np.ravel(fx.intercept)[0]) + float(np.sum(shifts)))
     columns = _columns(fx, "relativity", np.concatenate(factors).tolist() if factors else [])
-    return FactorTable(columns, level, 0.0, "relativity", fingerprint_of(fx), backend_of_tables(fx))
+    return FactorTable(columns, level, 0.0, "relativity", fingerprint_of(fx), _backend=backend_of_tables(fx))
 
 
 def _plain_row(base: Any) -> Mapping[str, Any]:

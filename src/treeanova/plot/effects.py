@@ -297,6 +297,7 @@ class _Page:
     limit: float | None
     words: str
     short: Mapping[str, str]
+    max_bars: int = _PANEL_BARS
 
 
 @documented
@@ -453,13 +454,19 @@ def _draw_panel(fx: Decomposition, names: Names, panel: Any, page: _Page) -> Non
     if len(names) == 2:
         _draw_pair_panel(fx, names, panel, page)
         return
-    options = MainOptions(max_bars=_PANEL_BARS, legend=bool(page.words))
+    options = MainOptions(max_bars=page.max_bars, legend=bool(page.words))
     draw_mains(main_series(fx, names, page.output, page.errors), page.words, options, panel)
     if page.limit is not None:
         x_or_y = "x" if panel.yaxis_inverted() else "y"
         scales.set_value_limits(panel, x_or_y, -page.limit, page.limit, has_strip=True)
     if not page.words:
         _rename_axis(panel, "y" if panel.yaxis_inverted() else "x", "")  # the title names the feature
+
+
+def draw_small(fx: Decomposition, names: Names, max_bars: int, ax: Any) -> None:
+    """Draw a main effect or a pair on axes without words on its values, for pages that name them once."""
+    page = _Page(None, 0, None, None, "", short_feature_names(fx.schema.names, _AXIS_NAME), max_bars)
+    _draw_panel(fx, names, ax, page)
 
 
 def _rename_axis(panel: Any, x_or_y: str, name: str) -> None:

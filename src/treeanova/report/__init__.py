@@ -7,6 +7,7 @@ specifications, because they depend on what its reader chooses.
 
 from __future__ import annotations
 
+from treeanova.report.card import write_card
 from treeanova.report.page import write_report
 
-__all__ = ["write_report"]
+__all__ = ["write_card", "write_report"]

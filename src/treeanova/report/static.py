@@ -10,6 +10,7 @@ import io
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from treeanova import __version__, views
@@ -68,12 +69,12 @@ def digest(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def static_page(title: str, facts: str, sentence: str, sections: Sequence[Markup]) -> str:
+def static_page(title: str, facts: str, sentence: str, sections: Sequence[Markup], *, more_style: str = "") -> str:
     """Return a whole page of a title, facts, a sentence and sections, which can run nothing and load nothing."""
     dark = _DARK.search(asset("page.css"))
     by_preference = f"@media (prefers-color-scheme: dark) {{ :root {dark.group(1)} }}\n" if dark else ""
-    style = colours() + asset("page.css") + by_preference + asset("static.css")
-    policy = f"default-src 'none'; style-src {digest(style)}; base-uri 'none'; form-action 'none'"
+    style = colours() + asset("page.css") + by_preference + asset("static.css") + more_style
+    policy = f"default-src 'none'; style-src {digest(style)}; img-src data:; base-uri 'none'; form-action 'none'"
     head = join_markup(
         Markup('<meta charset="utf-8">'),
         Markup(f'<meta http-equiv="Content-Security-Policy" content="{policy}">'),
@@ -158,22 +159,36 @@ def _number_text(value: float, decimals: int, column: str) -> str:
     return f"{value:,.{decimals}f}" if column == "error" else signed(float(value), decimals)
 
 
-def picture(draw: Callable[..., Any], label: str, size: tuple[float, float], class_: str = "picture") -> Markup:
-    """Return a plot, drawn by `draw(ax=...)`, as SVG of a size in inches, in the style sheet's colours and font."""
+def picture(
+    draw: Callable[..., Any],
+    label: str,
+    size: tuple[float, float],
+    class_: str = "picture",
+    *,
+    looks: Mapping[str, Any] = MappingProxyType({}),
+    follows_page: bool = True,
+) -> Markup:
+    """Return a plot, drawn by `draw(ax=...)`, as SVG of a size in inches, in the style sheet's colours and font.
+
+    `looks` are settings of matplotlib. Shades, as of heat maps, have no dark counterpart: without `follows_page`,
+    colours are those of a light page.
+    """
     # The content-security policy allows no style attributes, so they become separate attributes.
     from matplotlib import style  # noqa: PLC0415  slow to load, and an extra
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    looks = ["default", {"svg.fonttype": "none", "svg.hashsalt": f"{label} {size}", "svg.id": None}]
-    with style.context(looks), io.StringIO() as file:
+    fixed = {"svg.fonttype": "none", "svg.hashsalt": f"{label} {size}", "svg.id": None}
+    with style.context(["default", dict(looks), fixed]), io.StringIO() as file:
         figure = Figure(figsize=size, layout="constrained")
         draw(ax=figure.add_subplot())
         figure.savefig(file, format="svg", transparent=True)
         text = file.getvalue()
     inner = _DROPPED.sub("", text[text.index("<svg") :])
-    variables = {"#000000": "currentColor", "#ffffff": "var(--panel)"}
-    for name, colour in _named_colours().items():
-        variables.setdefault(colour, f"var(--{name})")
+    variables = {"#000000": "currentColor"}
+    if follows_page:
+        variables["#ffffff"] = "var(--panel)"
+        for name, colour in _named_colours().items():
+            variables.setdefault(colour, f"var(--{name})")
     drawn = re.sub(r"<[a-zA-Z][^<>]*>", lambda match: _plain_tag(match.group(), variables), inner)
     _, _, content = drawn.partition(">")
     width, height = 72 * size[0], 72 * size[1]
