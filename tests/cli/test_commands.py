@@ -89,7 +89,7 @@ def test_help_names_every_command_and_option(capsys):
 
 def test_all_commands_share_the_options_of_a_request(capsys):
     names = [command.callback.__name__ for command in commands.app.registered_commands]
-    assert len(names) == 9
+    assert len(names) == 10
     for name in names:
         text = printed([name, "--help"], capsys)
         assert all(option in text for option in ("--density-from", "--weight", "--max-order", "--budget", "--trusted"))

@@ -457,6 +457,21 @@ def reasons_for(fx: Decomposition, request: Request, row: int, reference: int | 
     return fx.explain(explained_row, reference=references[0] if references else None)
 
 
+def rows_of_card(schema: Schema, request: Request, baselines: Path | None) -> dict[str, Any]:
+    """Return the arguments of `write_card` that are rows: held-out ones with their outcome, and those of training."""
+    if not request.target:
+        if baselines is not None:
+            raise ValueError(f"`--baselines` must come with --target, got {str(baselines)!r} alone; name the outcome.")
+        return {}
+    weights = None if request.weight is None else request.column(request.weight)
+    held_out = {"X": request.table_in_memory(schema), "y": request.columns(request.target), "sample_weight": weights}
+    if baselines is None:
+        return held_out
+    train = dataclasses.replace(request, data=baselines)
+    weight = [] if train.weight is None else [train.column(train.weight)]
+    return held_out | {"baselines": (train.table_in_memory(schema), train.columns(request.target), *weight)}
+
+
 @dataclasses.dataclass(frozen=True)
 class ExportFormat:
     """A format of `export`: the suffixes of its files, and which options its function takes."""

@@ -399,6 +399,42 @@ def monotonicity(
 
 
 @_command()
+def card(
+    model: ModelArgument,
+    request: Request,
+    *,
+    out: Annotated[Path, option("The page to write.", "FILE")],
+    baselines: Annotated[
+        Path | None,
+        option("Rows of training, as --data with --target, to fit two baselines to: boosted trees and a GLM.", "FILE"),
+    ] = None,
+    loss: Annotated[str | None, option("The loss, as for validate; default: the model's objective.", "LOSS")] = None,
+    terms: Annotated[int, option("Draw the N strongest terms.", "N", minimum=1)] = 10,
+    json: AsJson = False,
+) -> None:
+    """Write a model of tables as one printable page: terms, edits and, at held-out rows with --target, accuracy.
+
+    Example: treeanova card fx.tav --data held_out.csv --target price --baselines train.csv --out card.html
+    """
+    from treeanova.cli import answers  # noqa: PLC0415  slow to load
+    from treeanova.report import write_card  # noqa: PLC0415
+
+    inputs = {"MODEL": model, "--baselines": baselines, **answers.inputs_of(request)}
+    answers.check_outputs({"--out": out}, inputs)
+    answers.check_rows("--baselines", baselines)
+    with progress() as report:
+        opened = answers.open_model(model, request, report)
+        if not request.target:
+            answers.refuse_idle_rows(opened, request)
+        fx = answers.decomposed(opened, request, request.density, report)
+        with one_step(report, "reading rows"):
+            rows = answers.rows_of_card(fx.schema, request, baselines)
+        write_card(fx, out, **rows, title=model.name, loss=loss, max_terms=terms, progress=report)
+    files = {"card": str(out)}
+    _print({"model": model.name, "files": files}, lambda: f"{model.name}: {len(fx)} terms", json=json, files=files)
+
+
+@_command()
 def export(
     model: ModelArgument,
     request: Request,

@@ -24,7 +24,8 @@ from treeanova.views import rows_words
 
 BEFORE = "before the edits"
 _FLOOR = float(np.finfo(np.float64).eps)  # of probabilities, as in scikit-learn's log_loss
-_ROUNDING = 1e-6  # of probabilities
+_ROUNDING = 1e-6  # of probabilities, and of scores that are the same
+_TIE_DECIMALS = 12  # of log-odds and probabilities: further ones are rounding
 
 
 class Difference(NamedTuple):
@@ -282,7 +283,7 @@ def measure_of(schema: Schema, held: HeldOut) -> tuple[str, Measured]:
     outcome, weights = held.outcome, held.row_weights
     if kind == "labels" and not schema.predicts_share:
         if score.shape[1] == 1:
-            return "AUC", _auc(score[:, 0], outcome[:, 0], weights)
+            return "AUC", _auc(np.round(score[:, 0], _TIE_DECIMALS), outcome[:, 0], weights)
         return "accuracy", _mean(score.argmax(axis=1) == outcome.argmax(axis=1), weights)
     if isinstance(held.loss, PinballLoss) and held.loss.level != 0.5:
         return "outcomes below", _mean(outcome[:, 0] <= score[:, 0], weights)

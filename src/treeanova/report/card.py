@@ -218,7 +218,7 @@ def _sentence(fx: Decomposition) -> str:
     intercept = ", ".join(f"{number:.4g}".replace("-", "−") for number in np.atleast_1d(fx.intercept))
     outputs = f" of {', '.join(fx.outputs)}" if len(fx.outputs) > 1 else ""
     start = (
-        f"The {views.scale_of(fx.schema)}{outputs} is {intercept} plus one value of each term: that of a row's cell."
+        f"The {views.scale_of(fx.schema)}{outputs} is {intercept} plus the value of each term in a row's step or cell."
     )
     strongest = headline(ranking_of(fx).standings_of(fx.outputs[0]), is_part=function_of(fx).scope.is_part)
     return " ".join(filter(None, [start, _READING.get(fx.schema.link), strongest]))

@@ -107,7 +107,7 @@ class TermArticles:
         table = table_element(head, list(zip(steps.labels, *columns, strict=True)), "steps")
         if not steps.n_merged:
             return table
-        return element("div", table, element("p", f"Weighted means of {steps.n_merged} steps.", class_="caption"))
+        return element("div", table, element("p", f"Weighted means of {steps.n_merged} values.", class_="caption"))
 
     def _others(self) -> list[Markup]:
         drawn = {one.term.features for one in self.drawn}
