@@ -177,7 +177,9 @@ def test_several_classes_have_a_column_each(written):
     values = dict(zip(fx.terms[name].axes[0].labels, fx.terms[name].values, strict=True))
     for row in rows:
         assert [float(cell) for cell in row[1:]] == pytest.approx(values[row[0]], abs=6e-4)
-    assert "Heat maps: u." in page
+    table = fx.importance()
+    pair = table[table["term"] == "age × region"].set_index("output")["variance"]
+    assert f"of variance of {pair.idxmax()}" in page.partition("age × region</span>")[2].partition("</h3>")[0]
     assert {"series-0", "series-1", "series-2"} <= {attrs.get("class") for _, attrs in ParsedPage(page).tags}
 
 

@@ -33,6 +33,7 @@ def tables_of_people(
     }
     factors = 1 + 0.5 * np.arange(len(outputs)) * (-1.0) ** np.arange(len(outputs))
     scaled = {key: table[..., None] * factors for key, table in terms.items()}
+    scaled[0, 1] = pair[..., None] * (1.0 + np.arange(len(outputs)))  # strongest in the second of three
     return Effects(Grid(schema, (age, region)), 0.1 * factors, scaled)
 
 

@@ -463,10 +463,12 @@ def _draw_panel(fx: Decomposition, names: Names, panel: Any, page: _Page) -> Non
         _rename_axis(panel, "y" if panel.yaxis_inverted() else "x", "")  # the title names the feature
 
 
-def draw_small(fx: Decomposition, names: Names, max_bars: int, ax: Any) -> None:
-    """Draw a main effect or a pair on axes without words on its values, for pages that name them once."""
-    page = _Page(None, 0, None, None, "", short_feature_names(fx.schema.names, _AXIS_NAME), max_bars)
+def draw_small(fx: Decomposition, names: Names, output_index: int, max_bars: int, ax: Any) -> None:
+    """Draw a main effect of all outputs, or a pair of one, without words on values, for pages that name them once."""
+    page = _Page(None, output_index, None, None, "", short_feature_names(fx.schema.names, _AXIS_NAME), max_bars)
     _draw_panel(fx, names, ax, page)
+    for mesh in ax.collections:  # small cells would show seams
+        mesh.set(edgecolor="face", linewidth=0.3)
 
 
 def _rename_axis(panel: Any, x_or_y: str, name: str) -> None:

@@ -109,7 +109,7 @@ def write_card(
     -----
     Steps of equal value share a row. Of a main effect with more than twelve different values, the table has the twelve
     steps of weighted means that are nearest to it, without points, and the page says so. Of several outputs, heat maps
-    show the first.
+    show the one in which the pair has the largest variance.
 
     Examples
     --------
@@ -247,6 +247,7 @@ def _numbers(fx: Decomposition, accuracy: Accuracy | None) -> Markup:
 def _reading(fx: Decomposition, points: FactorTable | None) -> list[Markup]:
     whole = "the sum of the terms" if function_of(fx).scope.is_part else "the score"
     effect = views.effect_words(fx.schema, baseline=fx.density.baseline)
+    effect = f"contribution to {views.scale_of(fx.schema)}, before purification" if fx.certificate.is_raw else effect
     values = (
         f"A value is the {effect}, all other terms equal. Grey areas show how the rows of the density are spread; "
         f"hatched cells of heat maps have next to no rows. Variances are relative to that of {whole}."
@@ -275,8 +276,7 @@ def _accuracy(accuracy: Accuracy | None) -> list[Markup]:
     has_outputs = any(entry.output for entry in entries)
     head = ["model", *(["outcome"] if has_outputs else []), accuracy.loss, "difference"]
     head += [measure, "difference"] if measure else []
-    decimals = decimals_of([entry.loss for entry in entries])
-    rows = [_row(entry, decimals, has_outputs=has_outputs, has_measure=bool(measure)) for entry in entries]
+    rows = [_row(entry, has_outputs=has_outputs, has_measure=bool(measure)) for entry in entries]
     words = (
         "A lower loss is better. Differences are to this model, with standard errors over rows, taken as independent. "
         "That the rows were held out is the word of who made the page: it was not checked."
@@ -286,8 +286,8 @@ def _accuracy(accuracy: Accuracy | None) -> list[Markup]:
     return [section(f"Accuracy at {views.rows_words(accuracy.n_rows)}", table, notes)]
 
 
-def _row(entry: Entry, decimals: int, *, has_outputs: bool, has_measure: bool) -> list[str]:
-    loss = f"{entry.loss:,.{decimals}f}".replace("-", "−")
+def _row(entry: Entry, *, has_outputs: bool, has_measure: bool) -> list[str]:
+    loss = f"{entry.loss:,.{decimals_of([entry.loss])}f}".replace("-", "−")
     row = [entry.model, *([entry.output] if has_outputs else []), loss]
     row.append(_difference_text(entry.loss_difference, entry.loss))
     if has_measure:

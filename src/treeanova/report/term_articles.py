@@ -36,12 +36,19 @@ _LOOKS = {
 }
 
 
+class _Strength(NamedTuple):
+    """The largest variance of a term, relative to that of the score, and the output that has it."""
+
+    variance: float
+    output_index: int
+
+
 class _Drawn(NamedTuple):
-    """A term to draw: its rank, variance, and the points or factors of its cells, if there are any."""
+    """A term to draw: its rank, strength, and the points or factors of its cells, if there are any."""
 
     rank: int
     term: Term
-    variance: float
+    strength: _Strength
     points: Floats | None
 
 
@@ -50,11 +57,12 @@ class TermArticles:
 
     def __init__(self, fx: Decomposition, points: FactorTable | None, max_terms: int) -> None:
         self.fx = fx
-        self.variances = _variances(fx)
+        self.strengths = _strengths(fx)
         self.points_name = "" if points is None else "points" if points.kind == "points" else "factor"
-        cells, rank = _points_by_term(fx, points), {names: i for i, names in enumerate(self.variances, start=1)}
-        shown = [names for names in self.variances if len(names) <= 2][:max_terms]
-        self.drawn = [_Drawn(rank[names], fx.terms[names], self.variances[names], cells.get(names)) for names in shown]
+        cells = _points_by_term(fx, points)
+        ranked = enumerate(self.strengths.items(), start=1)
+        drawn = [_Drawn(rank, fx.terms[names], strength, cells.get(names)) for rank, (names, strength) in ranked]
+        self.drawn = [one for one in drawn if one.term.order <= 2][:max_terms]
         sizes = [float(np.abs(one.term.values).max()) for one in self.drawn if one.term.order == 1]
         self.decimals = min(decimals_of(sizes), _MOST_DECIMALS)
 
@@ -64,31 +72,31 @@ class TermArticles:
         return [*self._legend(), element("div", *articles, class_="terms"), *self._others()]
 
     def _legend(self) -> list[Markup]:
-        outputs = self.fx.outputs
+        outputs, n_colours = self.fx.outputs, len(views.SERIES)
         if len(outputs) == 1:
             return []
-        n_colours = len(views.SERIES)
         names = [
             element("span", element("i", class_=f"series-{i % n_colours}"), name) for i, name in enumerate(outputs)
         ]
-        has_pairs = any(one.term.order == 2 for one in self.drawn)
-        return [element("p", *names, *([f"Heat maps: {outputs[0]}."] if has_pairs else []), class_="outputs")]
+        return [element("p", *names, class_="outputs")]
 
     def _article(self, one: _Drawn) -> Markup:
-        order, label = one.term.order, label_of(one.term.features)
-        words = f"{'main effect' if order == 1 else 'interaction'} of {label}"
+        order, label, (variance, output_index) = one.term.order, label_of(one.term.features), one.strength
         shown = picture(
-            lambda ax: draw_small(self.fx, one.term.features, _MOST_STEPS, ax),
-            words,
+            lambda ax: draw_small(self.fx, one.term.features, output_index, _MOST_STEPS, ax),
+            f"{'main effect' if order == 1 else 'interaction'} of {label}",
             _SIZES[order],
             looks=_LOOKS,
             follows_page=order == 1,
         )
-        share = element("small", f"{views.percent(one.variance)} of variance")
+        outputs = self.fx.outputs
+        of_output = f" of {outputs[output_index]}" if len(outputs) > 1 else ""
+        share = element("small", f"{views.percent(variance)} of variance{of_output}")
         heading = element("h3", element("span", f"{one.rank}. {label}"), share)
         if order == 2:
             return element("article", heading, shown, class_="term map")
-        return element("article", heading, element("div", shown, self._table(one)), class_="term")
+        both = element("div", shown, self._table(one), class_="several" if len(outputs) > 1 else None)
+        return element("article", heading, both, class_="term")
 
     def _table(self, one: _Drawn) -> Markup:
         """Return the steps of a main effect with their values, and with points or factors."""
@@ -111,25 +119,29 @@ class TermArticles:
 
     def _others(self) -> list[Markup]:
         drawn = {one.term.features for one in self.drawn}
-        others = [names for names in self.variances if names not in drawn]
+        others = {names: strength.variance for names, strength in self.strengths.items() if names not in drawn}
         if not others:
             return []
-        shares = [f"{label_of(names)} ({views.percent(self.variances[names])})" for names in others[:_MOST_NAMES]]
+        shares = [f"{label_of(names)} ({views.percent(variance)})" for names, variance in others.items()]
         text = (
-            f"Not drawn: {len(others):,} of {len(self.variances):,} terms, each with at most "
-            f"{views.percent(max(self.variances[names] for names in others))} of the variance. The strongest of them: "
-            f"{', '.join(shares)}."
+            f"Not drawn: {len(others):,} of {len(self.strengths):,} terms, each with at most "
+            f"{views.percent(max(others.values()))} of the variance. The strongest of them: "
+            f"{', '.join(shares[:_MOST_NAMES])}."
         )
         return [element("p", text, class_="caption")]
 
 
-def _variances(fx: Decomposition) -> dict[Names, float]:
-    """Return the largest variance of each term in any output, relative to that of the score, strongest first."""
-    best: dict[Names, float] = {}
-    for standings in ranking_of(fx).standings.values():
+def _strengths(fx: Decomposition) -> dict[Names, _Strength]:
+    """Return the strength of each term, the strongest first."""
+    best: dict[Names, _Strength] = {}
+    for output_index, standings in enumerate(ranking_of(fx).standings.values()):
         for term in standings:
-            best[term.features] = max(best.get(term.features, 0.0), term.variance)
-    return dict(sorted(best.items(), key=lambda item: -item[1]))
+            best[term.features] = max(
+                best.get(term.features, _Strength(-1.0, 0)),
+                _Strength(term.variance, output_index),
+                key=lambda one: one[0],
+            )
+    return dict(sorted(best.items(), key=lambda item: -item[1].variance))
 
 
 def _points_by_term(fx: Decomposition, points: FactorTable | None) -> dict[Names, Floats]:
