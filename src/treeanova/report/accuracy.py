@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -22,7 +23,6 @@ from treeanova.model.rows import Rows
 from treeanova.report.baselines import fitted_baselines
 from treeanova.views import rows_words
 
-BEFORE = "before the edits"
 _FLOOR = float(np.finfo(np.float64).eps)  # of probabilities, as in scikit-learn's log_loss
 _ROUNDING = 1e-6  # of probabilities, and of scores that are the same
 _TIE_DECIMALS = 12  # of log-odds and probabilities: further ones are rounding
@@ -47,8 +47,9 @@ class Entry(NamedTuple):
 
 
 class Distance(NamedTuple):
-    """How far scores are from those before the edits: root mean square, largest size, R² to them."""
+    """How far scores are from those before edits (which are named): root mean square, largest size, R² to them."""
 
+    before: str
     rms: float
     largest: float
     r_squared: float
@@ -104,32 +105,37 @@ def accuracy_of(
     judging = _Judging(X, is_counted, weights, ids, questions, outcomes)
     rows = Rows(np.asfortranarray(encoded[is_counted]))
     check_number("rows", "`X`", len(rows))
-    score, source = function_of(fx).score(rows), before_edits(fx)
-    before = None if source is None else function_of(source).score(rows)
+    score, (before, source) = function_of(fx).score(rows), before_edits(fx)
     others, notes = _scores_beside(fx, beside, judging)
     if baselines is not None:
         responses, words = fitted_baselines(fx.schema, questions, baselines, rows.values)
         others += [(name, _scores_of(name, response, fx, judging)[0]) for name, response in responses.items()]
         notes += words
-    entries, measure = _entries(fx.schema, judging, score, _with_before(others, before))
-    distance = None if before is None else _distance(score, before, weights)
+    distance = None
+    if source is not None:
+        source_score = function_of(source).score(rows)
+        others = _with_source(others, before, source_score)
+        distance = Distance(before, *_gap_of_scores(score, source_score, weights))
+    entries, measure = _entries(fx.schema, judging, score, others)
     return Accuracy(questions[0].name, measure, len(rows), tuple(entries), distance, tuple(notes))
 
 
-def before_edits(fx: Decomposition) -> Decomposition | None:
-    """Return the decomposition before all of its edits; None if it has none, or they cannot be undone."""
+def before_edits(fx: Decomposition) -> tuple[str, Decomposition | None]:
+    """Return the decomposition before its edits, or before the last ones that can be undone, with words for it."""
     n_edits = len(function_of(fx).scope.history)
-    try:
-        return fx.undo(n_edits) if n_edits else None
-    except ValueError:  # another operation followed, or it was saved without its past
-        return None
+    for n in range(n_edits, 0, -1):
+        with contextlib.suppress(ValueError):  # another operation followed, or it was saved without its past
+            last = "" if n == n_edits else "last " if n == 1 else f"last {n} "
+            return f"before the {last}edit{'s' * (n > 1 or not last)}", fx.undo(n)
+    return "", None
 
 
-def _distance(score: Floats, before: Floats, weights: Floats) -> Distance:
+def _gap_of_scores(score: Floats, before: Floats, weights: Floats) -> tuple[float, float, float]:
+    """Return root mean square and largest size of a difference, and R²."""
     gaps, spread = score - before, before - np.average(before, axis=0, weights=weights)
     squares = [float(weights @ (numbers**2).sum(axis=1)) / len(weights) for numbers in (gaps, spread)]
     r_squared = 1 - squares[0] / squares[1] if squares[1] > 0 else np.nan
-    return Distance(float(np.sqrt(squares[0])), float(np.abs(gaps).max()), r_squared)
+    return float(np.sqrt(squares[0])), float(np.abs(gaps).max()), r_squared
 
 
 def _entries(
@@ -152,15 +158,13 @@ def _entries(
     return entries, name
 
 
-def _with_before(others: Sequence[tuple[str, Floats]], before: Floats | None) -> list[tuple[str, Floats]]:
-    """Return models with the decomposition before its edits, first or under the name of a model that it equals."""
-    if before is None:
-        return list(others)
-    size = np.abs(before).max()
-    equal = next((name for name, score in others if np.abs(score - before).max() <= _ROUNDING * size), None)
+def _with_source(others: Sequence[tuple[str, Floats]], before: str, source_score: Floats) -> list[tuple[str, Floats]]:
+    """Return models with the decomposition before edits, first or under the name of a model that it equals."""
+    size = np.abs(source_score).max()
+    equal = next((name for name, score in others if np.abs(score - source_score).max() <= _ROUNDING * size), None)
     if equal is None:
-        return [(BEFORE, before), *others]
-    return [(f"{name} ({BEFORE})" if name == equal else name, score) for name, score in others]
+        return [(before, source_score), *others]
+    return [(f"{name} ({before})" if name == equal else name, score) for name, score in others]
 
 
 # Scores of other models

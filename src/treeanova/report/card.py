@@ -19,7 +19,7 @@ from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.predictions import function_of
 from treeanova.export.artifact import fingerprint_of, form_of
 from treeanova.export.scorecard import FactorTable, relativities, scorecard
-from treeanova.report.accuracy import BEFORE, Accuracy, Difference, Entry, accuracy_of
+from treeanova.report.accuracy import Accuracy, Difference, Entry, accuracy_of
 from treeanova.report.static import (
     Markup,
     asset,
@@ -317,9 +317,9 @@ def _edits(fx: Decomposition, accuracy: Accuracy | None) -> list[Markup]:
         listed.append(element("li", f"{len(edits) - _MOST_EDITS:,} more edits, in the history of the model"))
     words: list[Markup] = []
     if accuracy is not None and accuracy.distance is not None:
-        rms, largest, r_squared = accuracy.distance
+        before, rms, largest, r_squared = accuracy.distance
         text = (
-            f"At the {views.rows_words(accuracy.n_rows)}, the {views.scale_of(fx.schema)} differs from that {BEFORE} "
+            f"At the {views.rows_words(accuracy.n_rows)}, the {views.scale_of(fx.schema)} differs from that {before} "
             f"by {rms:.3g} (root mean square), at most {largest:.3g}; R² to it: {r_squared:.3f}."
         )
         words.append(element("p", text, class_="caption"))
