@@ -47,7 +47,8 @@ def test_a_page_runs_nothing_loads_nothing_and_escapes_names():
 
 def test_dark_colours_are_those_of_the_report():
     style = ParsedPage(static_page("", "", "", [])).style
-    dark = re.search(r"@media \(prefers-color-scheme: dark\) \{ :root \{(.*?)\} \}", style, flags=re.DOTALL).group(1)
+    in_the_dark = r"@media screen and \(prefers-color-scheme: dark\) \{ :root \{(.*?)\} \}"
+    dark = re.search(in_the_dark, style, flags=re.DOTALL).group(1)
     assert "--panel: #161b21" in dark
     assert "color-scheme: dark" in dark
     assert ":root" in asset("page.css")

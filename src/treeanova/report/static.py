@@ -72,7 +72,7 @@ def digest(text: str) -> str:
 def static_page(title: str, facts: str, sentence: str, sections: Sequence[Markup], *, more_style: str = "") -> str:
     """Return a whole page of a title, facts, a sentence and sections, which can run nothing and load nothing."""
     dark = _DARK.search(asset("page.css"))
-    by_preference = f"@media (prefers-color-scheme: dark) {{ :root {dark.group(1)} }}\n" if dark else ""
+    by_preference = f"@media screen and (prefers-color-scheme: dark) {{ :root {dark.group(1)} }}\n" if dark else ""
     style = colours() + asset("page.css") + by_preference + asset("static.css") + more_style
     policy = f"default-src 'none'; style-src {digest(style)}; img-src data:; base-uri 'none'; form-action 'none'"
     head = join_markup(
