@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.ensemble import GradientBoostingRegressor
 
 import treeanova
 from tests.support.anchored import anchored_term
@@ -111,6 +112,26 @@ def test_deep_terms_that_are_not_listed_are_added_up_and_shared():
     truncated = fx.truncate(1).explain(some, reference=references)
     assert {len(term) for term in truncated.terms} == {1}
     np.testing.assert_allclose(sum_of_parts(truncated), score(some) - score(references).mean(), atol=1e-12)
+
+
+def test_terms_before_purification_are_those_of_the_function():
+    """Terms of trees lack many subsets of their features; against a reference these change the score too."""
+    x, y = high_order_rows(300, n_features=5)
+    model = fit(GradientBoostingRegressor(n_estimators=10, max_depth=4, random_state=0), x, y)
+    raw = treeanova.decompose(model, x, density="independent", tensor_order=2).raw
+    some, references = x[:8], x[20:22]
+    explained = raw.explain(some, reference=references)
+    np.testing.assert_allclose(
+        sum_of_parts(explained), model.predict(some) - model.predict(references).mean(), atol=1e-12
+    )
+    np.testing.assert_allclose(explained.shap_values(), shapley(model.predict, some, references), rtol=0, atol=1e-12)
+    for i, names in enumerate(explained.terms):
+        features = [raw.schema.names.index(name) for name in names]
+        expected = np.mean([anchored_term(model.predict, some, r, features) for r in references], axis=0)
+        np.testing.assert_allclose(explained.values[:, i], expected, rtol=0, atol=1e-12)
+    up_to_one = raw.explain(some, reference=references, max_order=1)
+    assert {len(term) for term in up_to_one.terms} == {1}
+    np.testing.assert_allclose(sum_of_parts(up_to_one), sum_of_parts(explained), atol=1e-12)
 
 
 @pytest.mark.usefixtures("_budget_of_tables")

@@ -64,7 +64,6 @@ def test_trees_against_references(seed, limits, monkeypatch):
     codes, references = random_rows(rng, sets.grid.sizes, 6), random_rows(rng, sets.grid.sizes, 1 + seed % 3)
     found = source.anchored(distinct_points(references))
     assert isinstance(found, AnchoredTrees)
-    assert found.keys is None
     keys = sets.subsets(range(1, max(map(len, sets.keys), default=0) + 1))
     if keys:
         assert_anchored(found, lambda mixed: forest.score(Rows.in_bins(sets.grid, mixed)), codes, references, keys)

@@ -305,10 +305,9 @@ def values_against(function: Function, rows: Rows, references: Rows, max_order: 
     # `intercept` is the mean score of the references. A tree model lists the terms of the function and adds up others.
     grid, limit, n_jobs = function.grid, function.scope.order, function.n_jobs
     anchored = function.source.anchored(distinct_points(references.bins(grid)))
-    all_keys = function.terms.keys if anchored.keys is None else anchored.keys
-    all_orders = function.unlisted_orders if anchored.keys is None else ()
-    highest = math.inf if max_order is None else max_order
-    keys = [key for key in all_keys if len(key) <= min(highest, math.inf if limit is None else limit)]
+    all_keys, all_orders = anchored.components(function.terms.keys, function.unlisted_orders)
+    highest = min(math.inf if order is None else order for order in (max_order, limit))
+    keys = [key for key in all_keys if len(key) <= highest]
     orders = tuple(order for order in all_orders if order <= highest)
     codes = rows.bins(grid)
     values = anchored.at(codes, keys, n_jobs)

@@ -20,8 +20,8 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import ClassVar
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -227,7 +227,15 @@ class AnchoredTrees:
     trees: Trees
     references: Points
 
-    keys: ClassVar[None] = None  # terms are not listed one by one
+    def components(self, keys: Iterable[Key], orders: Collection[int]) -> tuple[list[Key], tuple[int, ...]]:
+        """Return the terms to list, some of them given, and the orders whose other terms are added up: all terms."""
+        # Terms before purification are those of trees, which lack many of their own subsets.
+        sets, tensor_order = self.trees.leaf_sets, self.trees.layout.tensor_order
+        listed = sorted({*keys, *sets.subsets(range(1, tensor_order + 1))}, key=lambda key: (len(key), key))
+        counts = Counter(map(len, listed))
+        high = range(tensor_order + 1, max(map(len, sets.keys), default=0) + 1)
+        lacking = {order for order in high if order not in orders and sets.has_more_subsets(order, counts[order])}
+        return listed, tuple(sorted(lacking.union(orders)))
 
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:
         """Return terms at rows, shape (n_rows, n_keys, n_outputs)."""
@@ -295,6 +303,11 @@ class AnchoredTerms:
 
     terms: TermSet
     references: Points
+
+    def components(self, keys: Iterable[Key], orders: Collection[int]) -> tuple[list[Key], tuple[int, ...]]:
+        """Return all terms, to be listed; those given are among them."""
+        del keys, orders
+        return list(self.keys), ()
 
     @property
     def keys(self) -> tuple[Key, ...]:
