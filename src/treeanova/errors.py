@@ -75,7 +75,8 @@ class ScoreWarning(UserWarning):
 class AliasWarning(UserWarning):
     """Given when features determine each other in the rows, such as copies of a column; the message names them.
 
-    Only the sum of their terms is then unique: data cannot tell which of them has the effect.
+    Only the sum of their terms is then unique, if their bins divide the rows alike: data cannot tell which of them has
+    the effect.
 
     Examples
     --------

@@ -207,9 +207,31 @@ def test_models_that_agree_on_all_rows_have_the_same_sum_of_aliased_terms_and_ot
     for fx in (first, second):
         assert fx.certificate.aliases == (("x0", "x1"),)
         assert fx.certificate.max_correlation == 1
-        sentence = "x0 and x1 determine each other in these data: the sum of their terms is unique"
+        sentence = "x0 and x1 determine each other in these data: the sum of their terms is unique if their bins divide"
         assert sentence in repr(fx)
         assert sentence in str(fx.certificate)
+
+
+@pytest.mark.filterwarnings("ignore::treeanova.errors.AliasWarning")
+@pytest.mark.parametrize(("cuts_of_copy", "is_unique"), [(THRESHOLDS, True), (THRESHOLDS[1:2], False)])
+def test_sums_of_interactions_with_a_copy_are_unique_if_both_have_the_same_cuts(copied_rows, cuts_of_copy, is_unique):
+    """A function of two features, or a share of it moved to the copy: a term is pure by its own cuts."""
+    rows = copied_rows[:, [0, 2, 0]]  # a, c and the copy of a
+    rng = np.random.default_rng(1)
+    stays, copied_cells = rng.normal(size=(4, 4)), rng.normal(size=(len(cuts_of_copy) + 1, 4))
+    moves = copied_cells[np.searchsorted(cuts_of_copy, np.arange(4))]
+    tables = [
+        {("a", "c"): stays + moves, ("copy", "c"): 0 * copied_cells},
+        {("a", "c"): stays, ("copy", "c"): copied_cells},
+    ]
+    cuts = {"a": THRESHOLDS, "copy": cuts_of_copy, "c": THRESHOLDS}
+    models = [treeanova.model.Effects.from_tables(one, thresholds=cuts) for one in tables]
+    first, second = (treeanova.decompose(model, rows, density="empirical") for model in models)
+    np.testing.assert_allclose(first.decision_function(rows), second.decision_function(rows), atol=1e-12)
+    sums = [fx.term_values(rows, ("a", "c")) + fx.term_values(rows, ("copy", "c")) for fx in (first, second)]
+    assert (np.abs(sums[0] - sums[1]).max() < 1e-12) == is_unique
+    for fx in (first, second):
+        assert fx.certificate.aliases == (("a", "copy"),)
 
 
 @pytest.mark.parametrize("density", ["auto", "empirical", "laplace"])

@@ -281,7 +281,7 @@ class Certificate:
         if no such estimate was needed.
     aliases
         Groups of features that determine each other in the rows, such as copies of a column: only the sum of their
-        terms is unique.
+        terms is unique, and that of interactions only if their bins divide the rows alike.
     mean_gap
         Difference between the intercept and the mean of the score under the joint density used for orders above 2,
         relative to the score's standard deviation; 0 for densities that are one joint model.
@@ -508,8 +508,8 @@ def impurity(values: Floats, weights: Floats, scales: Floats) -> float:
 def sentence_of_aliases(group: Sequence[str]) -> str:  # for names of features that determine each other in the rows
     names = f"{', '.join(group[:-1])} and {group[-1]}"
     return (
-        f"{names} determine each other in these data: the sum of their terms is unique, but its split between them "
-        "follows the splits of the model and the convention for cells without rows"
+        f"{names} determine each other in these data: the sum of their terms is unique if their bins divide the rows "
+        "alike, but its split between them follows the splits of the model and the convention for cells without rows"
     )
 
 
