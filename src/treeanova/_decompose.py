@@ -507,7 +507,9 @@ def bag(
         members = []
         for _ in counted(report, "resamples", range(n), n):
             drawn = rng.integers(0, n_rows, n_rows)
-            members.append(_member(fit(rows_at(X, drawn), outcomes[drawn]), X, drawn, options))
+            model = fit(rows_at(X, drawn), outcomes[drawn])
+            _check_drawn_classes(model, outcomes, drawn)
+            members.append(_member(model, X, drawn, options))
         whole = decompose(fit(X, y), X, **options)  # last, since `fit` may return the same object each time
     return Bag(whole, tuple(members))
 
@@ -521,6 +523,20 @@ def _bag_of_models(
     n_rows, shown = n_rows_of(X), counted(progress, "models", models, len(models))
     members = [_member(model, X, rng.integers(0, n_rows, n_rows), options) for model in shown]
     return Bag(mean([decompose(model, X, **options) for model in models]), tuple(members))
+
+
+def _check_drawn_classes(model: Any, outcomes: npt.NDArray[Any], drawn: Ints) -> None:
+    """Raise ValueError if a classifier was fitted to a resample without a class: its scores are others."""
+    if outcomes.ndim != 1 or not np.size(getattr(model, "classes_", ())):
+        return
+    labels = outcomes.tolist()
+    lacking = set(labels).difference(outcomes[drawn].tolist())
+    if lacking:
+        label = min(lacking, key=labels.index)
+        raise ValueError(
+            f"`y` must have enough rows of each class for resamples of all classes, got a resample without {label!r}, "
+            f"which {labels.count(label)} of {len(labels)} rows have; join the class with another, or leave it out."
+        )
 
 
 def _member(model: Any, X: Any, drawn: Ints, options: dict[str, Any]) -> Decomposition:

@@ -175,6 +175,20 @@ def test_bad_input_is_refused(bag):
         treeanova.Bag(bag.fx, (bag.fx,))
 
 
+@pytest.mark.parametrize("labels", [("yes", "no"), ("no", "yes", "perhaps")])
+def test_a_class_that_resamples_lack_is_named(labels):
+    y = np.array([labels[0]] + [labels[1 + i % (len(labels) - 1)] for i in range(39)])
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    sentence = f"a resample without '{labels[0]}', which 1 of 40 rows have; join the class"
+    with pytest.raises(ValueError, match=sentence):
+        treeanova.bag(trees.DecisionTreeClassifier(max_depth=1).fit, x, y, 40)
+
+
+def test_numbers_that_resamples_lack_are_no_classes():
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    assert len(treeanova.bag(trees.DecisionTreeRegressor(max_depth=1).fit, x, np.arange(40), 3).members) == 3
+
+
 def test_members_may_number_categories_differently():
     """Values are those of the same letters; a letter that a member does not know is unseen to it."""
     rows = np.array([["p"], ["q"], ["q"], ["r"]], dtype=object)
