@@ -398,7 +398,8 @@ def density_sensitivity(
     """
     if isinstance(model, Decomposition):
         raise TypeError("`model` must be the model itself, got its Decomposition; pass what decompose() was given.")
-    kinds = dict(densities) if isinstance(densities, Mapping) else {name: name for name in densities}
+    names = [densities] if isinstance(densities, str) else densities
+    kinds = dict(densities) if isinstance(densities, Mapping) else {name: name for name in names}
     if len(kinds) < 2:
         raise ValueError(f"`densities` must be at least two, got {list(kinds)}; add 'uniform' or 'empirical'.")
     *earlier, last = kinds

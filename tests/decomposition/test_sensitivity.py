@@ -92,9 +92,10 @@ def test_sensitivity_of_several_densities_takes_the_two_furthest_apart(boosted):
         assert distances[" × ".join(names)] == pytest.approx(max(gaps) / spread, rel=1e-6)
 
 
-def test_sensitivity_needs_two_densities(boosted):
-    with pytest.raises(ValueError, match="`densities` must be at least two, got"):
-        density_sensitivity(*boosted, ["auto"])
+@pytest.mark.parametrize("densities", [["auto"], "auto"])
+def test_sensitivity_needs_two_densities(boosted, densities):
+    with pytest.raises(ValueError, match=r"`densities` must be at least two, got \['auto'\]"):
+        density_sensitivity(*boosted, densities)
 
 
 def test_sensitivity_tells_of_terms_without_a_table(deep, deep_fx):

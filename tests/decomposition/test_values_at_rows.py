@@ -222,3 +222,10 @@ def test_all_cells_as_background_are_the_density_of_independent_features(fx):
 def test_bad_references_are_refused(fx, reference, message):
     with pytest.raises(ValueError, match=message):
         fx.explain(HELD_OUT, reference=reference)
+
+
+@pytest.mark.parametrize("max_order", [-1, 1.5, True, "2"])
+def test_an_order_that_is_no_whole_number_is_refused(fx, max_order):
+    for options in ({}, {"reference": DATA[0]}):
+        with pytest.raises(ValueError, match=f"`max_order` must be a whole number from 0 on, got {max_order!r}"):
+            fx.explain(HELD_OUT, max_order=max_order, **options)

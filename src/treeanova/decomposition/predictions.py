@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from treeanova.anova.certificate import Certificate
-from treeanova.core.arrays import SEPARATOR, Floats, Key, Names, label_of, labels_of
+from treeanova.core.arrays import SEPARATOR, Floats, Key, Names, checked_whole, label_of, labels_of
 from treeanova.core.progress import Progress, reporting
 from treeanova.data.columns import backend_of, encode, encode_rows
 from treeanova.data.features import Schema
@@ -220,7 +220,7 @@ def _warn_outside(schema: Schema, probabilities: Floats) -> None:
         warnings.warn(
             f"{is_outside.sum():,} of {len(is_outside):,} rows have sums of terms outside 0 to 1, from "
             f"{probabilities.min():.3g} to {probabilities.max():.3g}: terms of a model of probabilities were left out "
-            "or edited. Use a model of log-odds, such as boosted trees.",
+            "or edited, or models added or subtracted. Use a model of log-odds, such as boosted trees.",
             ScoreWarning,
             stacklevel=3,
         )
@@ -598,6 +598,8 @@ class Predictions:
         >>> against.values.tolist(), against.intercept
         ([[0.0, 0.0, 1.0]], 0.0)
         """
+        if max_order is not None:
+            max_order = checked_whole("max_order", max_order, 0, "leave it out for all orders")
         batches = batches_of(X)
         if batches is not None:
             return self._explained_lazily(batches, reference, max_order)
