@@ -225,6 +225,9 @@ def test_errors_name_what_is_wrong(categories, tmp_path):
     assert not list(tmp_path.iterdir())
     with pytest.raises(TypeError, match="batch 2: column 'id' to keep must have the same type in all of `X`"):
         fx.explain_to(tmp_path / "out.parquet", [rows.assign(id=1), rows.assign(id="x")], keep=["id"])
+    mixed = rows.assign(id=np.array([1, "x"] + [2] * (len(rows) - 2), dtype=object))
+    with pytest.raises(TypeError, match=r"columns to keep must have one type each, got .* column id"):
+        fx.explain_to(tmp_path / "out.parquet", mixed, keep=["id"])
 
 
 def test_rows_of_a_list(tmp_path):

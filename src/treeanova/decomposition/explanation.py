@@ -442,7 +442,13 @@ def columns_of(explained: Explanation) -> dict[str, Floats]:
 
 
 def _as_arrow(table: Any) -> Any:
-    return nw.from_native(table, eager_only=True).to_arrow()
+    """Return an Arrow table; TypeError says which column Arrow cannot hold, such as one of numbers and texts."""
+    pyarrow = importlib.import_module("pyarrow")
+    try:
+        return nw.from_native(table, eager_only=True).to_arrow()
+    except (pyarrow.ArrowException, OverflowError) as error:
+        reason = ": ".join(map(str, error.args))
+        raise TypeError(f"columns to keep must have one type each, got {reason}; convert them, as to text.") from error
 
 
 def _cast_to_schema(table: Any, schema: Any, source: str) -> Any:
