@@ -122,6 +122,11 @@ def test_a_users_table_stays_as_it_is(dialect):
         treeanova.export.verify(qualified, connection=connection)
 
 
+def test_a_query_has_a_table():
+    with pytest.raises(ValueError, match="`table` must name a table, got no names"):
+        treeanova.export.sql(decomposition(), table=[])
+
+
 @pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
 def test_columns_of_booleans_and_one_name_to_keep(dialect):
     database(dialect)

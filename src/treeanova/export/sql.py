@@ -211,6 +211,8 @@ def sql(
     _check_names(kept, results)
     _check_columns(writer.dialect, [axis.name for axis in form.axes])
     parts = (table,) if isinstance(table, str) else tuple(table)
+    if not parts:
+        raise ValueError("`table` must name a table, got no names; 'rows', say.")
     shown = _responses(writer.dialect, form) if columns == "response" else [f"r{k}" for k in range(len(results))]
     text = writer.query(parts, kept, results, shown, f"-- written by TreeANOVA, fingerprint {fingerprint}")
     options = {"dialect": dialect, "table": parts, "columns": columns, "keep": kept, "booleans": from_booleans}
