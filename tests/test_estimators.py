@@ -364,6 +364,8 @@ def test_refusals():
     X, y = rows_and_outcome()
     with pytest.raises(ValueError, match="at least two classes, got one"):
         fit(AdditiveClassifier(), X, np.ones(len(y)))
+    with pytest.raises(ValueError, match="`X` must have a column at least, got a table of none"):
+        fit(AdditiveRegressor(), pd.DataFrame(X)[[]], y)
     with pytest.raises(ValueError, match="`n_bags` must be"):
         fit(AdditiveRegressor(n_bags=1), X, y)
     for kind in (AdditiveRegressor, AdditiveClassifier):
