@@ -32,7 +32,7 @@ from tests.support.training import fit, shifted, shifted_seed
 from treeanova import AdditiveClassifier, AdditiveRegressor, _members
 from treeanova._members import features_of, folds_of, mean_of_outputs, side_by_side
 from treeanova.data.features import Labels
-from treeanova.errors import ScoreWarning
+from treeanova.errors import ScoreWarning, UnsupportedModelError
 
 CLOSE = {"rtol": 0, "atol": 1e-12}
 
@@ -320,6 +320,15 @@ def test_other_estimators(library):
     assert estimator.get_params() == clone(estimator).get_params()
 
 
+def test_catboost_with_categories_is_refused():
+    """Its estimators change their parameter `cat_features`, and scikit-learn does not clone such ones."""
+    catboost = pytest.importorskip("catboost")
+    X, y = rows_and_outcome()
+    estimator = catboost.CatBoostRegressor(iterations=5, cat_features=[0], verbose=0, allow_writing_files=False)
+    with pytest.raises(TypeError, match="scikit-learn can clone, got CatBoostRegressor; with CatBoost, leave out"):
+        fit(few(estimator=estimator), X, y)
+
+
 def test_copies_and_pickles(regressor, with_places):
     X, _ = rows_and_outcome()
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(regressor)).predict(X), regressor.predict(X))
@@ -355,6 +364,8 @@ def test_refusals():
     X, y = rows_and_outcome()
     with pytest.raises(ValueError, match="at least two classes, got one"):
         fit(AdditiveClassifier(), X, np.ones(len(y)))
+    with pytest.raises(ValueError, match="`X` must have a column at least, got a table of none"):
+        fit(AdditiveRegressor(), pd.DataFrame(X)[[]], y)
     with pytest.raises(ValueError, match="`n_bags` must be"):
         fit(AdditiveRegressor(n_bags=1), X, y)
     for kind in (AdditiveRegressor, AdditiveClassifier):
@@ -366,6 +377,10 @@ def test_refusals():
         ValueError, match="`loss` must be left out with an `estimator`, which has its own, got 'poisson'"
     ):
         fit(few(loss="poisson"), X, np.abs(y))
+    with pytest.raises(ValueError, match="AdditiveClassifier must have a model of its kind, got the link 'identity'"):
+        fit(AdditiveClassifier(of_pairs(), n_bags=2), X, y > 3)
+    with pytest.raises(ValueError, match="AdditiveRegressor must have a model of its kind, got the link 'logit'"):
+        fit(AdditiveRegressor(of_pairs(HistGradientBoostingClassifier), n_bags=2), X, (y > 3).astype(float))
     dates = pd.DataFrame({"day": pd.date_range("2020-01-01", periods=len(y))})
     with pytest.raises(TypeError, match="column 'day' must hold numbers or categories"):
         fit(AdditiveRegressor(), dates, y)
@@ -482,6 +497,19 @@ def test_a_constant_outcome_has_no_terms():
     model = fit(AdditiveRegressor(n_bags=2), X, np.full(len(X), 3.0))
     assert len(model.decomposition_) == 0
     np.testing.assert_array_equal(model.predict(X), 3.0)
+
+
+def test_a_limit_of_terms_is_not_broken_without_a_word():
+    X, y = plain_rows()
+    model = AdditiveRegressor(of_pairs(), n_bags=2, simplify=True, max_terms=0)
+    with pytest.warns(ScoreWarning, match="simplify=True must have 100 rows or more, .*, got 60 rows: .* max_terms=0"):
+        fit(model, X[:60], y[:60])
+    assert len(model.decomposition_.terms) > 0
+
+
+def test_a_decomposed_estimator_is_not_read(regressor):
+    with pytest.raises(UnsupportedModelError, match="has a decomposition already; take its `decomposition_`"):
+        treeanova.decompose(regressor, density="uniform")
 
 
 @pytest.mark.parametrize("n_rows", [2, 3])

@@ -283,8 +283,17 @@ def _best_loss(member: Any) -> float:
 
 def trained_members(estimator: Any, rows: Outcomes, folds: Ints, seeds: Ints) -> list[Any]:
     """Train a clone of the estimator for each fold, on all others, and read it."""
-    clone = importlib.import_module("sklearn.base").clone
-    return [read_for_rows(_fitted(clone(estimator), rows, folds, i, seed)) for i, seed in enumerate(seeds)]
+    return [read_for_rows(_fitted(_clone_of(estimator), rows, folds, i, seed)) for i, seed in enumerate(seeds)]
+
+
+def _clone_of(estimator: Any) -> Any:
+    try:
+        return importlib.import_module("sklearn.base").clone(estimator)
+    except RuntimeError as error:  # of CatBoost's estimators with `cat_features`, which change their parameters
+        raise TypeError(
+            f"`estimator` must be one that scikit-learn can clone, got {type(estimator).__name__}; with CatBoost, "
+            "leave out `cat_features` and pass numbers, or take an estimator of another library."
+        ) from error
 
 
 def _fitted(member: Any, rows: Outcomes, folds: Ints, fold: int, seed: int) -> Any:

@@ -39,6 +39,7 @@ from treeanova._members import (
 )
 from treeanova.core.arrays import Floats, Ints, Names, check_unmasked, checked_whole
 from treeanova.data.columns import as_table, check_nameless, n_rows_of, rows_at
+from treeanova.data.features import Schema
 from treeanova.decomposition.answers import table_weights_of
 from treeanova.decomposition.bags import Bag
 from treeanova.decomposition.decomposition import Decomposition, mean, simplify_bag
@@ -58,6 +59,10 @@ _OF_PROBABILITIES = (
     "without terms above `max_order` their sums may be below 0 or above 1, which predict_proba limits."
 )
 _LEAST_ROWS = 100  # to recalibrate and simplify: fewer cannot tell terms from noise
+_NOT_SIMPLIFIED = (
+    f"simplify=True must have {_LEAST_ROWS} rows or more, and members that are not EBMs, got {{}} rows: the model has "
+    "more terms than max_terms={}; choose terms by decomposition_.select()."
+)
 
 
 class _Additive(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -85,6 +90,7 @@ class _Additive(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             )
         else:
             members = trained_members(self.estimator, rows, folds, seeds)
+        _check_kind(type(self).__name__, members[0].schema, needs_classes=classes is not None)
         self._members = [with_classes(member, classes) for member in members]
         if classes is not None and self._members[0].schema.link == "probability":
             warnings.warn(_OF_PROBABILITIES, ScoreWarning, stacklevel=3)
@@ -93,6 +99,8 @@ class _Additive(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
             self._adopt(*self._recalibrated(rows, folds))
         else:
             self._adopt(self._mean(rows))
+            if self.max_terms is not None and len(self.decomposition_.terms) > self.max_terms:
+                warnings.warn(_NOT_SIMPLIFIED.format(len(rows.y), self.max_terms), ScoreWarning, stacklevel=3)
         return self
 
     def _check_max_terms(self) -> None:
@@ -641,10 +649,8 @@ class AdditiveClassifier(ClassifierMixin, _Additive):  # type: ignore[misc]  # s
 
 
 def _of_decomposition(estimator: Any, fx: Decomposition, *, needs_classes: bool) -> Any:
-    kind, schema = type(estimator).__name__, fx.schema
-    if is_classifier(schema) != needs_classes:
-        other = "AdditiveRegressor" if needs_classes else "AdditiveClassifier"
-        raise ValueError(f"{kind} must have a model of its kind, got the link {schema.link!r}; take {other}.")
+    schema = fx.schema
+    _check_kind(type(estimator).__name__, schema, needs_classes=needs_classes)
     estimator.n_features_in_ = len(schema.features)
     if schema.named or schema.given:
         estimator.feature_names_in_ = fx.feature_names_in_
@@ -652,6 +658,13 @@ def _of_decomposition(estimator: Any, fx: Decomposition, *, needs_classes: bool)
         estimator.classes_ = np.array(schema.declared_classes or schema.classes or range(max(len(schema.outputs), 2)))
     estimator._adopt(fx)  # noqa: SLF001
     return estimator
+
+
+def _check_kind(name: str, schema: Schema, *, needs_classes: bool) -> None:
+    """Raise ValueError for a model of classes where a regressor needs a model, or the other way round."""
+    if is_classifier(schema) != needs_classes:
+        other = "AdditiveRegressor" if needs_classes else "AdditiveClassifier"
+        raise ValueError(f"{name} must have a model of its kind, got the link {schema.link!r}; take {other}.")
 
 
 def _with_weight(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
@@ -700,5 +713,7 @@ def _checked_rows(estimator: Any, X: Any, y: Any = "no_validation", *, is_new: b
     validate_data(estimator, X, reset=is_new, skip_check_array=True)
     if isinstance(y, str):
         return X
+    if not estimator.n_features_in_:
+        raise ValueError("`X` must have a column at least, got a table of none; add features.")
     stand_in = np.zeros((len(as_table(X)), 1))  # since a table may hold text
     return X, check_X_y(stand_in, y, y_numeric=is_number, ensure_min_samples=2)[1]

@@ -16,7 +16,7 @@ from tests.support.decompositions import assert_pure
 from tests.support.effects import random_effects
 from tests.support.simulated import dependent_rows
 from treeanova.data.features import Labels
-from treeanova.decomposition.edited_tables import monotone_curves
+from treeanova.decomposition.edited_tables import monotone_curves, smoothed
 from treeanova.model import CategoryAxis, Effects, Feature, Grid, IntervalAxis, Schema
 
 ROWS = dependent_rows(400, seed=3)
@@ -265,6 +265,20 @@ def test_smoothing_is_penalized_least_squares(model, key, strength):
     np.testing.assert_allclose(edited.raw.terms[key].values, expected, atol=1e-8)
     np.testing.assert_allclose(change(edited, fx), at_rows(fx, key, expected - term.values), atol=1e-8)
     assert_whole(edited)
+
+
+@pytest.mark.parametrize("shape", [(18,), (6, 5)])
+def test_strong_smoothing_is_a_line_to_all_digits(shape):
+    """At 1e12, a millionth of the bends would be much; of an interaction, the line is a + b i + c j + d i j."""
+    rng = np.random.default_rng(0)
+    values, weights = rng.normal(size=shape), rng.random(shape) ** 4 + 1e-3
+    places = np.indices(shape).reshape(len(shape), -1).T
+    powers = itertools.product([0, 1], repeat=len(shape))
+    lines = np.array([np.prod(places ** np.array(power), axis=1) for power in powers]).T
+    roots = np.sqrt(weights.ravel())
+    factors = np.linalg.lstsq(lines * roots[:, None], values.ravel() * roots, rcond=None)[0]
+    found = smoothed(values[..., None], weights, [axis_of("a", size) for size in shape], 1e12)
+    np.testing.assert_allclose(found.ravel(), lines @ factors, rtol=0, atol=1e-6)
 
 
 def test_smoothing_leaves_missing_values_and_keeps_categories_apart(mixed):
@@ -556,7 +570,9 @@ def test_tables_of_a_deep_ensemble_are_edited(deep_fx, deep):
         (lambda fx: fx.cap("x0", low=float("nan")), ValueError, "`low` must be a finite number, got nan"),
         (lambda fx: fx.round("x0"), ValueError, "one of `digits` and `step` must be given"),
         (lambda fx: fx.round("x0", step=-1), ValueError, "`step` must be positive, got -1"),
-        (lambda fx: fx.smooth("x0", 0), ValueError, "`strength` must be positive, got 0"),
+        (lambda fx: fx.smooth("x0", 0), ValueError, "`strength` must be positive and at most 1e\\+12, got 0"),
+        (lambda fx: fx.smooth("x0", 1e30), ValueError, "`strength` must be positive and at most 1e\\+12, got 1e\\+30"),
+        (lambda fx: fx.scale({}), ValueError, "`term` must name a term, got an empty mapping"),
         (lambda fx: fx.set("x0", [1.0]), ValueError, r"`values` must have the shape of the term, .* got \(1,\)"),
         (lambda fx: fx.set("x0", "a"), TypeError, "`values` must be numbers, got str"),
         (lambda fx: fx.set("x0", np.nan), ValueError, "`values` must be finite numbers"),

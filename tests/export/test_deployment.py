@@ -149,7 +149,7 @@ def test_the_form_equals_the_tables_with_fewer_numbers(problem):
 def test_a_broken_export_is_noticed(problem):
     fx, _ = problem
     program = treeanova.export.python(fx)
-    broken = str(program).replace("codes[bisect_left(reading, value)]", "codes[bisect_right(reading, value)]")
+    broken = str(program).replace("codes[bisect_left(", "codes[bisect_right(")
     broken = broken.replace("import bisect_left", "import bisect_left, bisect_right")
     proof = treeanova.export.verify(type(program)(**{**vars(program), "content": broken}))
     assert proof.largest_difference > 1e-6  # values on cuts have moved to the next interval

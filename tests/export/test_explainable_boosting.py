@@ -13,6 +13,7 @@ from tests.support.training import fit
 from treeanova import decompose, load, read_model
 from treeanova.export import ebm as to_ebm
 from treeanova.model import Effects
+from treeanova.testing import example
 
 glassbox = pytest.importorskip("interpret.glassbox")
 pandas = pytest.importorskip("pandas")
@@ -170,6 +171,11 @@ def test_dropped_terms_are_gone():
     source = MODELS["regression"]()
     fx = decompose(source, rows(), density="empirical").drop("c")
     np.testing.assert_allclose(raw(to_ebm(fx), rows(50, 3)), fx.decision_function(rows(50, 3)), rtol=1e-10, atol=1e-10)
+
+
+def test_an_intercept_alone_is_refused():
+    with pytest.raises(ValueError, match="`fx` must have a term to be an EBM"):
+        to_ebm(example()[0].select(terms=[]))
 
 
 def test_what_an_ebm_cannot_say_is_refused():

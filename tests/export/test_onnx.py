@@ -45,6 +45,30 @@ def test_refused_values_have_no_score():
     assert np.isnan(found["a (term)"][2, 0])
 
 
+def test_the_text_of_missing_categories_is_refused_where_they_are():
+    """CatBoost's models take labels that they have not seen, but no missing ones."""
+    catboost = pytest.importorskip("catboost")
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"g": rng.choice(["x", "y"], 200), "a": rng.normal(size=200)})
+    model = catboost.CatBoostRegressor(
+        iterations=5, depth=2, one_hot_max_size=9, cat_features=["g"], verbose=0, allow_writing_files=False
+    )
+    fx = treeanova.decompose(fit(model, X, X["a"] * (X["g"] == "x") + (X["g"] == "x")), X, density="independent")
+    found = run(treeanova.export.onnx(fx, missing_text="none"), g=["none", "unseen", "x"], a=[0.5, 0.5, 0.5])
+    expected = fx.decision_function(pd.DataFrame({"g": ["unseen", "x"], "a": [0.5, 0.5]}))
+    np.testing.assert_allclose(found["score"][:, 0], [np.nan, *expected], atol=1e-12)
+
+
+@pytest.mark.parametrize("labels", [("", "no"), (-(2**63), 1)])
+def test_a_class_is_not_the_label_of_refused_rows(labels):
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    X = np.arange(40.0)[:, None]
+    model = fit(ensemble.GradientBoostingClassifier(max_depth=1, n_estimators=2), X, np.array(labels)[[0, 1] * 20])
+    with pytest.raises(ValueError, match="the label of refused rows in ONNX; rename it"):
+        treeanova.export.onnx(treeanova.decompose(model, X))
+
+
 def test_missing_categories_are_a_text_that_is_no_label():
     lightgbm = pytest.importorskip("lightgbm")
     pd = pytest.importorskip("pandas")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import decimal
 import json
 import shutil
 import subprocess
@@ -48,6 +50,31 @@ def run_node(fx, row, folder):
     if run.returncode:
         raise TypeError(run.stderr)
     return float(run.stdout)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.int64, int, decimal.Decimal])
+def test_python_compares_all_numbers_as_float64(kind):
+    cut = 0.1 if issubclass(kind, (np.floating, decimal.Decimal)) else 2.0**53
+    value = kind(cut) if issubclass(kind, np.floating) else kind("0.1") if cut < 1 else kind(2**53 + 1)
+    fx = treeanova.decompose(Effects.from_tables({"a": [0.0, 1.0]}, thresholds={"a": [cut]}), density="uniform")
+    assert run_python(fx, {"a": value}) == fx.decision_function(np.array([[float(value)]]))[0]
+
+
+@pytest.mark.parametrize("value", [dt.date(2020, 1, 1), [1.0], 1j, 10**400])
+def test_python_refuses_what_is_no_number(value):
+    with pytest.raises(TypeError, match="column 'age' must hold numbers"):
+        run_python(decomposition(), {"age": value, "code": 10, "city": "x", "flag": True, "both": "a"})
+
+
+def test_what_is_no_decomposition_is_named():
+    fx, model = decomposition(), object()
+    for writer in ("sql", "onnx", "python", "javascript", "ebm", "scorecard", "relativities"):
+        with pytest.raises(TypeError, match="`fx` must be a decomposition, got object; make one with treeanova"):
+            getattr(treeanova.export, writer)(model)
+    with pytest.raises(TypeError, match="`export` must be what sql, onnx, python or javascript returned"):
+        treeanova.export.verify(fx)
+    with pytest.raises(TypeError, match="`effects` must be Effects, got Decomposition"):
+        treeanova.model.StepForm.of(fx)
 
 
 @pytest.mark.parametrize(("column", "text", "is_taken"), CASES)

@@ -122,6 +122,42 @@ def test_a_users_table_stays_as_it_is(dialect):
         treeanova.export.verify(qualified, connection=connection)
 
 
+@pytest.mark.parametrize("collation", ["NOCASE", "RTRIM"])
+def test_labels_are_compared_letter_by_letter(collation):
+    """A collation of the column does not make "X" or "x " the label "x"."""
+    connection = database("sqlite")
+    connection.execute(f"CREATE TABLE rows (age REAL, region TEXT COLLATE {collation})")
+    connection.executemany("INSERT INTO rows VALUES (0, ?)", [("x",), ("X",), ("y",), ("y ",)])
+    query = treeanova.export.sql(decomposition(), dialect="sqlite")
+    assert connection.execute(str(query)).fetchall() == [(0.0,), (None,), (2.0,), (None,)]
+
+
+def test_duckdb_refuses_to_compare_labels_by_another_collation():
+    connection, query = database("duckdb"), str(treeanova.export.sql(decomposition()))
+    for kind, values in (("VARCHAR", ["x", "X"]), ("ENUM('x', 'y')", ["x", "y"])):
+        connection.execute(f"CREATE OR REPLACE TABLE rows (age DOUBLE, region {kind})")
+        connection.executemany("INSERT INTO rows VALUES (0, ?)", [(value,) for value in values])
+        assert connection.execute(query).fetchall() == [(0.0,), (2.0 if "y" in values else None,)]
+    connection.execute("CREATE OR REPLACE TABLE rows (age DOUBLE, region VARCHAR COLLATE NOCASE)")
+    with pytest.raises(Exception, match="different collation"):
+        connection.execute(query)
+
+
+@pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
+def test_integers_are_compared_as_float64(dialect):
+    connection = database(dialect)
+    effects = Effects.from_tables({"a": [0.0, 1.0]}, thresholds={"a": [2.0**53]})
+    query = treeanova.export.sql(treeanova.decompose(effects, density="uniform"), dialect=dialect)
+    connection.execute("CREATE TABLE rows (a BIGINT)")
+    connection.executemany("INSERT INTO rows VALUES (?)", [(2**53 + 1,), (2**53 + 2,)])
+    assert connection.execute(str(query)).fetchall() == [(0.0,), (1.0,)]
+
+
+def test_a_query_has_a_table():
+    with pytest.raises(ValueError, match="`table` must name a table, got no names"):
+        treeanova.export.sql(decomposition(), table=[])
+
+
 @pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
 def test_columns_of_booleans_and_one_name_to_keep(dialect):
     database(dialect)

@@ -77,6 +77,12 @@ def test_other_models_are_refused():
         treeanova.export.relativities(decomposed("log"), base={"a": 1.0})
     with pytest.raises(ValueError, match="`odds` must be a positive number, got -1"):
         treeanova.export.scorecard(decomposed("logit"), odds=-1)
+    with pytest.raises(ValueError, match="`digits` must be a whole number from -15 on"):
+        treeanova.export.scorecard(decomposed("logit"), digits=1.5)
+    with pytest.raises(ValueError, match="`digits` must be at most 15, got 400"):
+        treeanova.export.scorecard(decomposed("logit"), digits=400)
+    with pytest.raises(ValueError, match=r"points must be below 1e\+15 in size, got .*; choose a smaller `pdo`"):
+        treeanova.export.scorecard(decomposed("logit"), pdo=1e308)
 
 
 def test_the_base_may_be_a_series_or_a_frame_of_one_row():

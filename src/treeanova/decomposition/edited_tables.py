@@ -18,7 +18,6 @@ any time. For one pair, the first fit is the nearest function; for none, it is t
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -42,6 +41,7 @@ _LEAST_MASS = 1e-12  # of a cell without mass, relative to the heaviest
 _FITTED = 1e-9  # change of a curve, relative to its size, at which fitting stops
 _MOST_FITS = 200  # of each curve
 _LEAST_WEIGHT = 1e-9  # of a cell that is smoothed, relative to the mean
+_WEAK = 100.0  # strengths of smoothing to which one equation per cell has all digits
 _MOST_SMOOTHED = 1 << 18  # cells, whose equations are solved at once
 
 
@@ -237,21 +237,28 @@ def smoothed(values: Floats, weights: Floats, axes: Sequence[Axis], strength: fl
         raise ValueError(
             f"smooth() must have a term of at most {_MOST_SMOOTHED:,} cells, got {mass.size:,}; merge bins before."
         )
-    mean = mass.mean() if mass.any() else 1.0
     bends = [_bends(sizes, i) for i, axis in enumerate(axes) if axis.is_ordered and sizes[i] > 2]
     if not bends:
         raise ValueError(
             "smooth() must have a term of a number with three bins or more, got none; use set() or merge()."
         )
-    roughness = functools.reduce(lambda a, b: a + b, (bend.T @ bend for bend in bends))
-    mass = np.maximum(mass, _LEAST_WEIGHT * mean).ravel()
-    matrix = (scipy.sparse.diags_array(mass) + strength * mean * roughness).tocsc()
+    mass = np.maximum(mass / (mass.mean() if mass.any() else 1.0), _LEAST_WEIGHT).ravel()
     old = values[inner].reshape(mass.size, -1)
     new = np.array(values)
-    # the change is solved for, not the values: what is smooth already stays as it is
-    bent = -strength * mean * (roughness @ old)
-    new[inner] += scipy.sparse.linalg.splu(matrix).solve(bent).reshape(new[inner].shape)
+    new[inner] += _smoothing(old, mass, scipy.sparse.vstack(bends), strength).reshape(new[inner].shape)
     return new
+
+
+def _smoothing(values: Floats, mass: Floats, bend: scipy.sparse.sparray, strength: float) -> Floats:
+    """Return the change that smooths values: solved for by itself, so that what is smooth already stays as it is."""
+    if strength <= _WEAK:
+        matrix = scipy.sparse.diags_array(mass) + strength * (bend.T @ bend)
+        return np.asarray(scipy.sparse.linalg.splu(matrix.tocsc()).solve(-strength * (bend.T @ (bend @ values))))
+    # Bends are unknowns of their own: in one equation per cell, a large strength would swallow the weights.
+    softness = scipy.sparse.eye_array(bend.shape[0]) / strength
+    matrix = scipy.sparse.block_array([[scipy.sparse.diags_array(mass), bend.T], [bend, -softness]])
+    bent = np.concatenate([np.zeros_like(values), -(bend @ values)])
+    return np.asarray(scipy.sparse.linalg.splu(matrix.tocsc()).solve(bent)[: mass.size])
 
 
 def _bends(sizes: Sequence[int], place: int) -> scipy.sparse.csr_array:

@@ -33,6 +33,7 @@ from treeanova.terms.terms import Edit, Scope, TermSet
 from treeanova.views import first_texts
 
 _DIRECTIONS = {"increasing": 1, "decreasing": -1, 1: 1, -1: -1}
+_MOST_STRENGTH = 1e12  # to which smoothing has all digits
 _MOST_NUMBERS = 64  # of an argument that the history lists
 
 
@@ -399,7 +400,8 @@ class Editing(Answers):
             key: _with_outputs(effects.terms[key], rounded(effects.terms[key][..., outputs]), outputs) for key in keys
         }
         intercept = _with_outputs(effects.intercept, rounded(effects.intercept[outputs]), outputs)
-        words = f"rounded to {f'{digits} digits' if step is None else f'multiples of {step:g}'}"
+        unit = "digit" if digits == 1 else "digits"
+        words = f"rounded to {f'{digits} {unit}' if step is None else f'multiples of {step:g}'}"
         arguments = {"digits": decimals, "step": step}
         constant = intercept if term is None else None
         subject = "all terms and the intercept" if term is None else None
@@ -421,7 +423,7 @@ class Editing(Answers):
         term
             As for `set`; one feature at least must have numbers, with three intervals or more.
         strength
-            A positive number: 1 is weak; with more, a main effect becomes a straight line over its bins.
+            A positive number up to 1e12: 1 is weak; with more, a main effect becomes a straight line over its bins.
         output
             Name or position of a class or target; all by default.
         note
@@ -441,8 +443,10 @@ class Editing(Answers):
         [-0.9, -0.3, 0.3, 0.9]
         """
         key = self._key_to_edit("smooth", term)
-        if not _checked_number("strength", strength) > 0:
-            raise ValueError(f"`strength` must be positive, got {strength!r}; 1 is the default.")
+        if not 0 < _checked_number("strength", strength) <= _MOST_STRENGTH:
+            raise ValueError(
+                f"`strength` must be positive and at most {_MOST_STRENGTH:g}, got {strength!r}; 1 is the default."
+            )
         effects, outputs = self._function.effects, self._outputs(output)
         weights, table = self._table_weights(key), effects.terms[key]
         new = _with_outputs(table, smoothed(table[..., outputs], weights, effects.axes_of(key), strength), outputs)

@@ -420,6 +420,8 @@ def factors_of(term: str | Collection[str] | Factors, factor: float | None) -> d
     if isinstance(term, Mapping):
         if factor is not None:
             raise ValueError(f"`factor` must be left out where factors come with the terms, got {factor!r}.")
+        if not term:
+            raise ValueError("`term` must name a term, got an empty mapping; {'a': 0.5}, say.")
         factors = dict(term)
     else:
         factors = {term if isinstance(term, str) else tuple(term): factor}

@@ -89,8 +89,17 @@ class Export:
             file.write(bytes(self))
 
 
+def check_decomposition(fx: Any) -> None:
+    """Raise TypeError for what is no decomposition, such as a model."""
+    if not isinstance(fx, Decomposition):
+        raise TypeError(
+            f"`fx` must be a decomposition, got {type(fx).__name__}; make one with treeanova.decompose(model, X)."
+        )
+
+
 def form_of(fx: Decomposition) -> StepForm:
     """Return the step form of a decomposition; ValueError if part of its score is in no table."""
+    check_decomposition(fx)
     function = function_of(fx)
     without = [label_of(names) for names, term in fx.terms.items() if not term.has_table]
     if fx.has_remainder or function.unlisted_orders or without:

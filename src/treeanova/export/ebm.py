@@ -73,7 +73,8 @@ def ebm(fx: Decomposition) -> Any:
     >>> bool(np.allclose(pure.eval_terms(X)[:, :2].mean(axis=0), 0))
     True
     """
-    form_of(fx)
+    if not form_of(fx).axes:
+        raise ValueError("`fx` must have a term to be an EBM, got its intercept alone; write it as Python or SQL.")
     effects = function_of(fx).effects
     model, columns = _model_to_fill(fx), _columns(fx, effects)
     model.bins_ = [column.bins or old for column, old in zip(columns, model.bins_, strict=True)]

@@ -81,6 +81,8 @@ def onnx(fx: Decomposition, *, columns: str = "score", missing_text: str = MISSI
     """
     if columns not in COLUMNS:
         raise ValueError(f"`columns` must be one of {', '.join(map(repr, COLUMNS))}, got {columns!r}.")
+    if not isinstance(missing_text, str):
+        raise TypeError(f"`missing_text` must be a text, got {missing_text!r}; '<missing>', say.")
     form, fingerprint = form_of(fx), fingerprint_of(fx)
     if not form.axes:
         raise ValueError("`fx` must have a term to have inputs in ONNX, got its intercept alone; write it as SQL.")
@@ -267,6 +269,9 @@ class _Graph:
             position = self.node("ArgMax", probability, axis=1, keepdims=0)
         labels, kind = _labels(schema)
         if self._refused:
+            *classes, absent = labels.tolist()
+            if absent in classes:
+                raise ValueError(f"classes must not be {absent!r}, the label of refused rows in ONNX; rename it.")
             refused = self.node("Squeeze", self._is_refused(), self.constant([1]))
             position = self.node("Where", refused, self.constant([len(labels) - 1]), position)
         return _Result(self.node("Gather", self.constant(labels), position), (None,), kind)
@@ -333,7 +338,7 @@ def _cuts_of_labels(axis: StepAxis, reading: LabelCodes) -> Cuts:
 
 
 def _codes_of_texts(axis: StepAxis, missing_text: str) -> dict[str, int]:
-    """Return the codes of texts, and of the text that stands for missing values unless the model refuses these."""
+    """Return the codes of texts, and of the text that stands for missing values unless it is a label."""
     codes: dict[str, int] = {}
     reading = axis.reading
     pairs = reading.codes if isinstance(reading, LabelCodes) else ()
@@ -349,7 +354,7 @@ def _codes_of_texts(axis: StepAxis, missing_text: str) -> dict[str, int]:
             f"`missing_text` must be no category of {axis.name!r}, got {missing_text!r}; choose another, such as "
             "'<missing>'."
         )
-    return codes if missing is None else codes | {missing_text: missing}
+    return {missing_text: _code(missing)} | codes
 
 
 def _border(schema: Schema) -> float:

@@ -53,17 +53,28 @@ def _check_kind(name, reading, value):
         raise TypeError(f"column {{name!r}} must hold {{'numbers' if is_text else 'texts'}}, got {{value!r}}.")
 
 
+def _number(name, value):
+    if value is None:
+        return math.nan
+    _check_kind(name, (), value)
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"column {{name!r}} must hold numbers, got {{value!r}}.") from None
+
+
 def _code(column, value):
     name, _, missing, reading, codes, other = column
-    if not (value is None or value != value):
-        _check_kind(name, reading, value)
     if isinstance(reading, dict):
-        is_missing = (value is None or value != value) and value not in reading
-        code = missing if is_missing else reading.get(value, other)
+        is_absent = value is None or value != value
+        if not is_absent:
+            _check_kind(name, reading, value)
+        code = missing if is_absent and value not in reading else reading.get(value, other)
         code = missing if code == "missing" else code
     else:
-        is_missing = value is None or value != value or any(low <= value <= high for low, high in other)
-        code = missing if is_missing else codes[bisect_left(reading, value)]
+        number = _number(name, value)
+        is_missing = number != number or any(low <= number <= high for low, high in other)
+        code = missing if is_missing else codes[bisect_left(reading, number)]
     if code is None:
         raise ValueError(f"column {{name!r}} must hold values that the model takes, got {{value!r}}.")
     return code

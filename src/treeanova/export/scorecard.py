@@ -15,13 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from treeanova.core.arrays import Floats, label_of
+from treeanova.core.arrays import Floats, checked_whole, label_of
 from treeanova.core.files import CSV, PAGE, replacing
 from treeanova.data.columns import frame
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.predictions import Term, backend_of_tables
-from treeanova.export.artifact import fingerprint_of, form_of
+from treeanova.export.artifact import check_decomposition, fingerprint_of, form_of
 
+_MOST_DIGITS = 15  # after the point, or before it, to which points are rounded
+_MOST_POINTS = 1e15  # float64 holds all whole numbers below
 _SPREADSHEET = (".xlsx",)
 
 
@@ -177,6 +179,7 @@ def scorecard(
     >>> card.base, card.columns["points"], card.columns["cell"]
     (600.0, [-29, 29], ['≤ 0.5', '> 0.5'])
     """
+    check_decomposition(fx)
     if fx.schema.link != "logit" or len(fx.outputs) > 1:
         raise ValueError(
             f"`fx` must have log-odds of two classes as its score, got link {fx.schema.link!r} and {len(fx.outputs)} "
@@ -185,10 +188,16 @@ def scorecard(
     for name, number, is_right in (("pdo", pdo, pdo != 0), ("odds", odds, odds > 0), ("points", points, True)):
         if not is_right or not math.isfinite(number):
             raise ValueError(f"`{name}` must be a {'positive ' if name == 'odds' else ''}number, got {number!r}.")
+    if digits is not None and checked_whole("digits", digits, -_MOST_DIGITS, "0 is the default") > _MOST_DIGITS:
+        raise ValueError(f"`digits` must be at most {_MOST_DIGITS}, got {digits}; None leaves points unrounded.")
     form_of(fx)
     factor = pdo / math.log(2)
-    exact = [factor * term.values.ravel() for term in fx.terms.values()]
     base = points + factor * (float(np.ravel(fx.intercept)[0]) - math.log(odds))
+    sizes = [float(np.abs(term.values).max(initial=0.0)) for term in fx.terms.values()]
+    largest = abs(base) + abs(factor) * sum(sizes)
+    if not largest < _MOST_POINTS:
+        raise ValueError(f"points must be below {_MOST_POINTS:g} in size, got {largest:g}; choose a smaller `pdo`.")
+    exact = [factor * term.values.ravel() for term in fx.terms.values()]
     rounded, rounding = exact, 0.0
     if digits is not None:
         rounded = [np.round(values, digits) for values in exact]
@@ -231,6 +240,7 @@ def relativities(fx: Decomposition, *, base: Any = "mean") -> FactorTable:
     >>> [round(float(factor), 4) for factor in factors.columns["relativity"]], round(factors.base, 4)
     ([1.0, 2.7183], 1.0)
     """
+    check_decomposition(fx)
     if fx.schema.link != "log" or len(fx.outputs) > 1:
         raise ValueError(
             f"`fx` must have a log link and one output for factors, got link {fx.schema.link!r} and {len(fx.outputs)} "

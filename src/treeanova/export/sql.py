@@ -47,6 +47,7 @@ class Dialect:
     plain_results: bool = False  # names of results have letters of ASCII, digits and underscores only
     integer: str = "INTEGER"
     temporary: str = ""  # the schema of temporary tables, with a point
+    is_one_of: str = "{value} IN ({texts})"  # a condition on texts, which a column's collation must not change
     materialized: str = ""  # keeps the database from copying the search of a code to each of its uses
 
     def name_of(self, name: str) -> str:
@@ -87,6 +88,10 @@ class Dialect:
         """Write a cut."""
         return self.number(value)
 
+    def float64(self, column: str) -> str:
+        """Write a column of numbers as float64."""
+        return f"CAST({column} AS {self.double})"
+
     def refused(self, column: str) -> str | None:  # noqa: ARG002
         """Return a condition on a column of numbers whose values are refused; None if types rule that out."""
         return None
@@ -110,6 +115,9 @@ class _SQLite(Dialect):
             return self.number(value)
         return f"({numerator}.0/{denominator}.0)"  # integers and a division by a power of two are exact
 
+    def float64(self, column: str) -> str:
+        return f"CASE typeof({column}) WHEN 'integer' THEN CAST({column} AS REAL) ELSE {column} END"  # texts stay
+
     def refused(self, column: str) -> str:
         return f"typeof({column}) NOT IN ('integer', 'real', 'null')"
 
@@ -122,7 +130,14 @@ class _PostgreSQL(Dialect):
 
 
 DIALECTS: dict[str, Dialect] = {
-    "duckdb": Dialect("DuckDB", "DOUBLE", "isnan({})", temporary="temp.", materialized="MATERIALIZED "),
+    "duckdb": Dialect(
+        "DuckDB",
+        "DOUBLE",
+        "isnan({})",
+        is_one_of="{value} IN ({texts} COLLATE C)",  # a column of another collation is an error
+        temporary="temp.",
+        materialized="MATERIALIZED ",
+    ),
     "postgresql": _PostgreSQL(
         "PostgreSQL",
         "DOUBLE PRECISION",
@@ -131,9 +146,15 @@ DIALECTS: dict[str, Dialect] = {
         temporary="pg_temp.",
         materialized="MATERIALIZED ",
     ),
-    "sqlite": _SQLite(
-        "SQLite", "REAL", "", greatest="MAX", temporary="temp.", materialized="MATERIALIZED "
-    ),  # since 3.35
+    "sqlite": _SQLite(  # since 3.35
+        "SQLite",
+        "REAL",
+        "",
+        greatest="MAX",
+        is_one_of="{value} COLLATE BINARY IN ({texts})",
+        temporary="temp.",
+        materialized="MATERIALIZED ",
+    ),
     "spark": Dialect("Spark", "DOUBLE", "isnan({})", quote="`", backslash_escapes=True),
     "bigquery": Dialect(
         "BigQuery", "FLOAT64", "IS_NAN({})", quote="`", backslash_escapes=True, plain_results=True, integer="INT64"
@@ -211,6 +232,8 @@ def sql(
     _check_names(kept, results)
     _check_columns(writer.dialect, [axis.name for axis in form.axes])
     parts = (table,) if isinstance(table, str) else tuple(table)
+    if not parts:
+        raise ValueError("`table` must name a table, got no names; 'rows', say.")
     shown = _responses(writer.dialect, form) if columns == "response" else [f"r{k}" for k in range(len(results))]
     text = writer.query(parts, kept, results, shown, f"-- written by TreeANOVA, fingerprint {fingerprint}")
     options = {"dialect": dialect, "table": parts, "columns": columns, "keep": kept, "booleans": from_booleans}
@@ -361,10 +384,11 @@ class _Writer:
 
     def _value(self, i: int, axis: StepAxis) -> str:
         name = self.dialect.column(axis.name)
-        is_cast = isinstance(axis.reading, Cuts) and self.dialect.refused("") is None
-        if is_cast and axis.name in self.booleans:  # some databases have no cast from booleans to float64
+        if isinstance(axis.reading, LabelCodes):
+            return f"{name} AS v{i}"
+        if axis.name in self.booleans and self.dialect.refused("") is None:  # some have no cast from them to float64
             name = f"CAST({name} AS {self.dialect.integer})"
-        return f"CAST({name} AS {self.dialect.double}) AS v{i}" if is_cast else f"{name} AS v{i}"
+        return f"{self.dialect.float64(name)} AS v{i}"
 
     def _code(self, i: int, axis: StepAxis) -> str:
         if isinstance(axis.reading, LabelCodes):
@@ -388,8 +412,10 @@ class _Writer:
         cases = [f"WHEN {value} IS NULL THEN {_code_text(missing)}"]
         for code, labels in by_code.items():
             texts = [self._label(label, axis) for label in labels if label is not None]
+            has_texts = any(isinstance(label, str) for label in labels)
+            is_one = self.dialect.is_one_of if has_texts else Dialect.is_one_of
             if texts and code != reading.unseen:
-                cases.append(f"WHEN {value} IN ({', '.join(texts)}) THEN {_code_text(code)}")
+                cases.append(f"WHEN {is_one.format(value=value, texts=', '.join(texts))} THEN {_code_text(code)}")
         _check_one_type(axis, reading)
         return f"CASE {' '.join(cases)} ELSE {_code_text(reading.unseen)} END"
 

@@ -84,9 +84,10 @@ class Verification(Result):
         return dataclasses.asdict(self)
 
     def _text_of_top(self, top: int) -> str:  # noqa: ARG002
+        n_results = f"{len(self.results)} result{'s' if len(self.results) > 1 else ''}"
         return (
             f"{self.kind}: largest difference {self.largest_difference:.1e} of the largest score, at {self.n_rows:,} "
-            f"rows and {self.n_adversarial_rows:,} made from the export's cuts, in {len(self.results)} results"
+            f"rows and {self.n_adversarial_rows:,} made from the export's cuts, in {n_results}"
         )
 
 
@@ -126,6 +127,11 @@ def verify(export: Export, X: Any = None, *, connection: Any = None, random_stat
     >>> print(treeanova.export.verify(query, X).kind)
     sql in SQLite
     """
+    if not isinstance(export, Export):
+        raise TypeError(
+            f"`export` must be what sql, onnx, python or javascript returned, got {type(export).__name__}, which "
+            "does not run."
+        )
     form, fx = export.form, export.source
     if export.fingerprint not in bytes(export).decode("utf-8", errors="replace"):
         raise ValueError(

@@ -228,6 +228,8 @@ class StepForm:
         ------
         ValueError
             If a column is read in a way that plain comparisons cannot express.
+        TypeError
+            If `effects` is no additive model, but a decomposition, say.
 
         Examples
         --------
@@ -236,6 +238,11 @@ class StepForm:
         >>> treeanova.model.StepForm.of(effects).axes[0].reading
         Cuts(cuts=(0.5,), codes=(0, 1), missing=())
         """
+        if not isinstance(effects, Effects):
+            raise TypeError(
+                f"`effects` must be Effects, got {type(effects).__name__}; that of a decomposition fx is "
+                "treeanova.export.python(fx).form."
+            )
         columns = sorted({j for key in effects.terms for j in key})  # features that some term has
         position = {j: i for i, j in enumerate(columns)}
         groups = {j: _Groups.of(effects, j) for j in columns}

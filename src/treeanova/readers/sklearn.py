@@ -363,6 +363,8 @@ def read(model: Any) -> Forest:
         return checks.read_estimator("quantile_forest", model, _read_quantile_forest)
     names = [cls.__name__ for cls in type(model).__mro__ if is_sklearn(cls)]
     kind = next((name for name in names if name in _READERS or name in _REFUSED), None)
+    if kind is None and hasattr(model, "decomposition_"):
+        raise UnsupportedModelError(f"{type(model).__name__} has a decomposition already; take its `decomposition_`.")
     if kind is None or kind in _REFUSED:
         reason = _REFUSED.get(kind or "", "it is not one of " + ", ".join(sorted(_READERS)))
         raise UnsupportedModelError(f"{type(model).__name__} cannot be read: {reason}.")
