@@ -87,8 +87,13 @@ def test_rows_of_models_that_read_columns_differently(folder, halves, capsys, tm
     found = json.loads(printed(["change", tmp_path / "x.json", tmp_path / "l.txt", *rows, "--json"], capsys))
     before = treeanova.read_model(tmp_path / "x.json").score(numbers.iloc[:400]).mean()
     assert found["total"] == pytest.approx(model.predict(numbers.iloc[400:]).mean() - before, abs=1e-10)
-    message = refused(["change", tmp_path / "x.json", tmp_path / "l.txt", *rows, "--weight", "w"], capsys)
-    assert "`--weight` must be left out where the two models read columns in different ways" in message
+    weighted = ["change", tmp_path / "x.json", tmp_path / "l.txt", *rows, "--weight", "w", "--json"]
+    score = treeanova.read_model(tmp_path / "x.json").score(numbers.iloc[:400])[:, 0]
+    before, after = (
+        np.average(values, weights=table["w"].iloc[half])
+        for values, half in ((score, slice(400)), (model.predict(numbers.iloc[400:]), slice(400, None)))
+    )
+    assert json.loads(printed(weighted, capsys))["total"] == pytest.approx(after - before, abs=1e-10)
 
 
 def test_change_needs_both_sets_of_rows(folder, halves, capsys):

@@ -309,6 +309,19 @@ _LAYOUT = 1  # increase if the columns of parts change
 _OWN_FILE = re.compile(r"\d{6,}-[0-9a-f]{64}(-[0-9a-f]{64})?\.parquet|\.treeanova-[0-9a-f]{16}")
 
 
+def _as_matrix(rows: Any) -> Any:  # of rows without a type of their own, such as a list of lists
+    matrix = np.asarray(rows)
+    if matrix.dtype.kind in "SU":
+        matrix = np.asarray(rows, dtype=object)  # numpy would turn numbers into text in rows that hold both
+    if matrix.ndim != 2:
+        kind = type(rows).__name__
+        raise TypeError(
+            f"`X` must be a table, a matrix, or rows in batches as decompose() takes them, got {kind}; make a data "
+            "frame of it first, or pass its reader."
+        )
+    return matrix
+
+
 def digest_of(*content: Any) -> str:
     """Return the SHA-256 of what determines the values in a file, such as keys and options."""
     return hashlib.sha256(json.dumps([_LAYOUT, *content]).encode()).hexdigest()
@@ -330,7 +343,7 @@ class Job:
         _check_target(target)
         all_rows = batches_of(X)
         if all_rows is None:
-            all_rows = frames_in_list([X if hasattr(X, "shape") else np.asarray(X)])
+            all_rows = frames_in_list([X if hasattr(X, "shape") else _as_matrix(X)])
         if all_rows.reads(target):
             raise ValueError(
                 f"`path` must be a file that is not read as part of `X`, got {str(target)!r}; choose another name or "
