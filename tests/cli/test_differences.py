@@ -282,3 +282,10 @@ def test_groups_that_are_not_two_are_refused(folder, halves, options, message, c
 
 def test_gap_needs_rows(folder, capsys):
     assert "`--data` must be given" in refused(["gap", folder / "fx.tav", "--group", "a"], capsys)
+
+
+def test_a_group_is_compared_with_another_one(folder, halves, capsys):
+    made, _, extra = halves
+    gap = ["gap", folder / "fx.tav", "--data", made / "old.csv", *extra, "--group", "flag", "--value", "1"]
+    assert "`--against` must be another value than --value, got '1'" in refused([*gap, "--against", "1"], capsys)
+    assert "got '1' for both" in refused([*gap, "--against", "1.0"], capsys)

@@ -366,6 +366,8 @@ def _compared_rows(labels: Any, groups: Groups) -> tuple[Any, Any, tuple[str, st
         value=_label_named("--value", groups.value, groups.column, values),
         against=_label_named("--against", groups.against, groups.column, values),
     )
+    if groups.value is not None and groups.value == groups.against:
+        raise ValueError(f"`--against` must be another value than --value, got {groups.value!r} for both.")
     n_missing = sum(label is None for label in labels)
     if n_missing and (groups.value is None or groups.against is None):
         raise ValueError(

@@ -297,9 +297,11 @@ def _reason_lines(rows: Sequence[Mapping[str, Any]], top: int) -> str:
     omitted = [value for _, value in nonzero[top:]]
     shown = [*nonzero[:top], *([(f"{len(omitted):,} more terms", float(np.sum(omitted)))] if omitted else [])]
     n_zero = len(rows) - len(nonzero)
-    idle = f"\n{n_zero:,} terms add nothing" if n_zero else ""
+    idle = f"{n_zero:,} terms add nothing" if n_zero else ""
+    if idle and not shown:
+        return idle
     lines = [{"term": term, "value": f"{value:+.{decimals}f}"} for term, value in shown]
-    return aligned_rows(lines, top + 1) + idle
+    return aligned_rows(lines, top + 1) + (f"\n{idle}" if idle else "")
 
 
 _STAGE = "explaining rows"
