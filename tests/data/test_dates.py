@@ -142,16 +142,18 @@ def test_the_dates_of_a_month_show_the_unit_of_a_model_of_years(unit):
         units_of_dates(schema, [month], lambda _: (thresholds - np.datetime64("2000-01-01")).astype(float))
 
 
-def test_files_of_months_have_dates(tmp_path):
-    pytest.importorskip("pyarrow")
+def test_files_and_batches_of_months_have_dates(tmp_path):
+    pa = pytest.importorskip("pyarrow")
     days = pd.DataFrame({"day": pd.date_range("2021-01-01", periods=400)})
     numbers = days.assign(day=days["day"].astype("datetime64[s]").astype("int64"))
     model = fit(tree.DecisionTreeRegressor(max_leaf_nodes=2), numbers, np.arange(400) >= 300)
     for i in range(4):
         days.iloc[100 * i : 100 * (i + 1)].to_parquet(tmp_path / f"{i}.parquet")
-    expected, found = (treeanova.decompose(model, rows, n_jobs=1) for rows in (days, tmp_path))
-    assert found.terms["day",].axes[0].labels == expected.terms["day",].axes[0].labels
-    assert found.terms["day",].weights.tolist() == expected.terms["day",].weights.tolist()
+    expected = treeanova.decompose(model, days, n_jobs=1).terms["day",]
+    for rows in (tmp_path, pa.Table.from_pandas(days).to_batches(100)):
+        found = treeanova.decompose(model, rows, n_jobs=1).terms["day",]
+        assert found.axes[0].labels == expected.axes[0].labels
+        assert found.weights.tolist() == expected.weights.tolist()
 
 
 def test_wrong_dates_are_refused():
