@@ -498,13 +498,18 @@ def bag(
     n_rows = n_rows_of(X)
     rng = np.random.default_rng(checked_seed(random_state))
     with reporting(progress) as report:
+        if hasattr(fit, "fit"):
+            kind = type(fit).__name__
+            raise TypeError(
+                f"`fit` must be a function of rows and outcomes, or a list of models, got {kind}; pass its fit."
+            )
         if not callable(fit):
             return _bag_of_models(list(fit), X, rng, report, options)
         if y is None or len(y) != n_rows:
             got = None if y is None else len(y)
             raise ValueError(f"`y` must have one entry per row of `X`, {n_rows}, got {got}; pass the outcome.")
         n = checked_whole("n", n, 2, "25 is the default")
-        outcomes = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)
+        outcomes = np.asarray(y)
         members = []
         for _ in counted(report, "resamples", range(n), n):
             drawn = rng.integers(0, n_rows, n_rows)

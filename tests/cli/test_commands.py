@@ -248,8 +248,8 @@ def test_validate_takes_a_loss_and_groups(folder, fx, rows, tmp_path, capsys):
     assert found["model_loss"] == pytest.approx(expected.model_loss)
     with pytest.raises(ValueError, match="`group` must be known for all rows, got 1 of 320 missing"):
         fx.validate(X, noisy, loss="pairwise", group=[None, *pairs[1:]])
-    assert "`loss` must be one of squared" in refused([*asked, "--loss", "mse"], capsys)
-    assert "`group` must name the group of each row" in refused([*asked, "--loss", "pairwise"], capsys)
+    assert "`--loss` must be one of squared" in refused([*asked, "--loss", "mse"], capsys)
+    assert "`--group` must name the group of each row" in refused([*asked, "--loss", "pairwise"], capsys)
 
 
 def test_validate_takes_both_ends_of_survival_times(folder, fx, rows, tmp_path, capsys):

@@ -87,8 +87,13 @@ def test_rows_of_models_that_read_columns_differently(folder, halves, capsys, tm
     found = json.loads(printed(["change", tmp_path / "x.json", tmp_path / "l.txt", *rows, "--json"], capsys))
     before = treeanova.read_model(tmp_path / "x.json").score(numbers.iloc[:400]).mean()
     assert found["total"] == pytest.approx(model.predict(numbers.iloc[400:]).mean() - before, abs=1e-10)
-    message = refused(["change", tmp_path / "x.json", tmp_path / "l.txt", *rows, "--weight", "w"], capsys)
-    assert "`--weight` must be left out where the two models read columns in different ways" in message
+    weighted = ["change", tmp_path / "x.json", tmp_path / "l.txt", *rows, "--weight", "w", "--json"]
+    score = treeanova.read_model(tmp_path / "x.json").score(numbers.iloc[:400])[:, 0]
+    before, after = (
+        np.average(values, weights=table["w"].iloc[half])
+        for values, half in ((score, slice(400)), (model.predict(numbers.iloc[400:]), slice(400, None)))
+    )
+    assert json.loads(printed(weighted, capsys))["total"] == pytest.approx(after - before, abs=1e-10)
 
 
 def test_change_needs_both_sets_of_rows(folder, halves, capsys):
@@ -277,3 +282,10 @@ def test_groups_that_are_not_two_are_refused(folder, halves, options, message, c
 
 def test_gap_needs_rows(folder, capsys):
     assert "`--data` must be given" in refused(["gap", folder / "fx.tav", "--group", "a"], capsys)
+
+
+def test_a_group_is_compared_with_another_one(folder, halves, capsys):
+    made, _, extra = halves
+    gap = ["gap", folder / "fx.tav", "--data", made / "old.csv", *extra, "--group", "flag", "--value", "1"]
+    assert "`--against` must be another value than --value, got '1'" in refused([*gap, "--against", "1"], capsys)
+    assert "got '1' for both" in refused([*gap, "--against", "1.0"], capsys)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import treeanova
-from tests.support.command_line import printed
+from tests.support.command_line import printed, refused
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
@@ -31,3 +31,10 @@ def test_a_saved_decomposition_is_compared_as_it_was_saved(folder, fx, capsys):
     expected = treeanova.compare({"uniform": fx.with_density("uniform"), "auto": fx}).distance
     distances = {row["term"]: row["distance"] for row in asked["distance"]}
     assert distances == pytest.approx(dict(zip(expected["term"], expected["distance"], strict=True)))
+
+
+def test_several_files_have_no_density_without_rows(folder, capsys):
+    for files in (["model.json", "other.ubj"], ["fx.tav", "other.ubj"]):
+        compare = ["compare", *(folder / name for name in files)]
+        assert "`--data` must be given for the density auto, got no rows" in refused(compare, capsys)
+        assert json.loads(printed([*compare, "--density", "uniform", "--json"], capsys))["names"] == files

@@ -46,7 +46,7 @@ def test_rows_in_several_files_are_refused_by_name(folder, rows, capsys, tmp_pat
 def test_terms_that_add_nothing_are_counted_only(folder, data, capsys):
     asked = ["reasons", folder / "model.json", *data, "--row", "13", "--reference", "13"]
     n_terms = len(json.loads(printed([*asked, "--json"], capsys))["terms"])
-    assert printed(asked, capsys).endswith(f"(no rows)\n{n_terms} terms add nothing\n")
+    assert printed(asked, capsys).endswith(f"\n\n{n_terms} terms add nothing\n")
 
 
 def test_without_a_reference_a_row_is_compared_with_the_average(folder, data, rows, fx, capsys):

@@ -8,7 +8,15 @@ import pytest
 import treeanova
 from tests.support.forests import chains
 from tests.support.training import fit
-from treeanova.data.dates import DateNumber, date_text, date_texts, days_since_1970, numbers_on_days, with_dates
+from treeanova.data.dates import (
+    DateNumber,
+    date_text,
+    date_texts,
+    days_since_1970,
+    numbers_on_days,
+    units_of_dates,
+    with_dates,
+)
 from treeanova.data.features import Feature, Labels, Numeric, Schema
 
 pd = pytest.importorskip("pandas")
@@ -122,6 +130,30 @@ def test_a_unit_that_cannot_be_known_is_asked_for():
         TypeError, match=r"got dates, and no unit of time fits the model's thresholds; .*dates=\{'x0': 'ns'\}"
     ):
         treeanova.decompose(model, years, n_jobs=1)
+
+
+@pytest.mark.parametrize("unit", ["ns", "us", "ms", "s", "D", "ordinal"])
+def test_the_dates_of_a_month_show_the_unit_of_a_model_of_years(unit):
+    schema, thresholds = Schema((Feature("day"),)), np.array(["2021-03-01", "2024-09-01"], dtype="datetime64[D]")
+    numbers = DateNumber(unit, Numeric()).encode(thresholds, "day")
+    month = np.arange("2021-01-01", "2021-02-01", dtype="datetime64[D]")
+    assert units_of_dates(schema, [month], lambda _: numbers) == {"day": unit}
+    with pytest.raises(TypeError, match="no unit of time fits"):  # days since 2000, which are no unit
+        units_of_dates(schema, [month], lambda _: (thresholds - np.datetime64("2000-01-01")).astype(float))
+
+
+def test_files_and_batches_of_months_have_dates(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    days = pd.DataFrame({"day": pd.date_range("2021-01-01", periods=400)})
+    numbers = days.assign(day=days["day"].astype("datetime64[s]").astype("int64"))
+    model = fit(tree.DecisionTreeRegressor(max_leaf_nodes=2), numbers, np.arange(400) >= 300)
+    for i in range(4):
+        days.iloc[100 * i : 100 * (i + 1)].to_parquet(tmp_path / f"{i}.parquet")
+    expected = treeanova.decompose(model, days, n_jobs=1).terms["day",]
+    for rows in (tmp_path, pa.Table.from_pandas(days).to_batches(100)):
+        found = treeanova.decompose(model, rows, n_jobs=1).terms["day",]
+        assert found.axes[0].labels == expected.axes[0].labels
+        assert found.weights.tolist() == expected.weights.tolist()
 
 
 def test_wrong_dates_are_refused():

@@ -69,3 +69,24 @@ def test_other_numbers_of_columns_than_a_model_without_names_has(tmp_path):
         ValueError, match=r"must have 2 columns, because the model has no names for them, got 3: a, b, c; .*--target"
     ):
         read_table(tmp_path / "x.csv", unnamed(2))
+
+
+def one_category(path, numbers, *labels):
+    """The column of a text file as a model with these labels reads it, with the positions of its labels."""
+    path.write_text("k\n" + "".join(f"{number}\n" for number in numbers))
+    schema = Schema((Feature("k", Labels(labels)),), named=True)
+    return encode(read_table(path, schema), schema)[:, 0].tolist()
+
+
+def test_whole_numbers_are_read_as_labels_of_text(tmp_path):
+    assert one_category(tmp_path / "k.csv", [1.0, 2.0], "1", "2") == [0, 1]  # as pandas writes them beside missing ones
+    assert one_category(tmp_path / "k.csv", [1.0, 2.0], "1.0", "2.0") == [0, 1]
+    assert one_category(tmp_path / "k.csv", [1, 2, 11], "1", "2") == [0, 1, 2]  # 11 is another category
+
+
+def test_numbers_that_lost_their_zeros_are_refused(tmp_path):
+    with pytest.raises(
+        TypeError, match=r"k.csv: column 'k' must spell numbers as the labels of the model, '01', got '1'"
+    ):
+        one_category(tmp_path / "k.csv", [1, 2, 10], "01", "02", "10")
+    assert one_category(tmp_path / "k.csv", ["01", "1"], "01", "1") == [0, 1]

@@ -12,7 +12,8 @@ from tests.support.forests import stumps
 from tests.support.simulated import boosted, deep_model, dependent_rows, high_order_rows, interacting
 from tests.support.training import fit
 from treeanova.data.features import Feature, Labels
-from treeanova.decomposition.bags import errors_by_term
+from treeanova.decomposition.bags import check_own_errors, errors_by_term
+from treeanova.report.payload import checked_errors
 
 trees = pytest.importorskip("sklearn.tree")
 ensemble = pytest.importorskip("sklearn.ensemble")
@@ -224,3 +225,30 @@ def test_members_have_weights_in_place_of_copies():
         for names, term in expected.terms.items():
             np.testing.assert_allclose(member.terms[names].values, term.values, rtol=1e-9, atol=1e-12)
         assert member.statistics.effective_rows == pytest.approx(expected.statistics.effective_rows)
+
+
+def test_an_estimator_is_not_its_fit():
+    with pytest.raises(TypeError, match=r"`fit` must be a function .* got DecisionTreeRegressor; pass its fit"):
+        treeanova.bag(trees.DecisionTreeRegressor(), np.eye(3), np.arange(3.0))
+
+
+def test_errors_belong_to_the_terms_of_the_bag(bag):
+    for fx in (bag.fx, bag.fx.select(order=1)):
+        check_own_errors(bag, fx.terms["x0",])
+    for fx in (bag.fx.scale("x0", 10.0), bag.fx.with_density("uniform")):
+        with pytest.raises(ValueError, match="`errors` must be those of the term 'x0' that is shown"):
+            check_own_errors(bag, fx.terms["x0",])
+        check_own_errors(bag.standard_errors(), fx.terms["x0",])  # arrays do not tell what they belong to
+
+
+def test_pictures_and_pages_refuse_errors_of_another_term(bag):
+    pytest.importorskip("matplotlib")
+    edited = bag.fx.scale("x0", 10.0)
+    for draw in (
+        lambda: treeanova.plot.effect(edited, "x0", errors=bag),
+        lambda: treeanova.plot.pair(bag.fx.with_density("uniform"), ("x0", "x1"), errors=bag),
+        lambda: checked_errors(edited, bag),
+    ):
+        with pytest.raises(ValueError, match="`errors` must be those of the term 'x0"):
+            draw()
+    assert treeanova.plot.effect(edited, "x1", errors=bag)

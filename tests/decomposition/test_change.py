@@ -174,8 +174,10 @@ def test_inputs_that_do_not_fit_are_refused(fx, several, model):
     ):
         treeanova.change(fx, renamed)
     swapped = decompose(model, OLD, feature_names=["x1", "x0", "x2"])
-    with pytest.raises(ValueError, match="got the orders x0, x1, x2 and x1, x0, x2"):
+    with pytest.raises(ValueError, match=r"got the orders x0, x1, x2 and x1, x0, x2; train .* in the same order"):
         treeanova.change(fx, swapped)
+    with pytest.raises(ValueError, match="; train the models on the columns in one order"):
+        fx - swapped
     with pytest.raises(ValueError, match=r"same outputs and link, got score \(identity\) and u, v, w \(softmax\)"):
         treeanova.change(fx, several)
     with pytest.raises(ValueError, match="`new` must be pure"):
@@ -192,3 +194,22 @@ def test_progress_tells_of_the_new_model(model, other_model):
     treeanova.change(old, new, progress=lambda stage, done, total: told.append(stage))
     assert told[0] == "bins of the rows"
     assert any(stage.startswith("new model under the old density: ") for stage in told)
+
+
+def test_rows_that_are_passed_may_have_weights(fx, other_model):
+    old_weights, new_weights = (np.random.default_rng(seed).gamma(1, size=len(OLD)) for seed in (0, 1))
+    new = decompose(other_model, NEW)
+    table = {f"x{j}": NEW[:, j] for j in range(3)} | {"w": new_weights}
+    pd = pytest.importorskip("pandas")
+    for rows, weights in ((NEW, new_weights), (pd.DataFrame(table), "w")):
+        found = treeanova.change(
+            fx, new, X_old=OLD, X_new=rows, sample_weight_old=old_weights, sample_weight_new=weights
+        )
+        before = np.average(fx.decision_function(OLD), weights=old_weights)
+        moved = np.average(fx.decision_function(NEW), weights=new_weights)
+        assert found.population == pytest.approx(moved - before, abs=1e-10)
+        assert found.total == pytest.approx(
+            np.average(new.decision_function(NEW), weights=new_weights) - before, abs=1e-10
+        )
+    with pytest.raises(ValueError, match=r"`sample_weight_new` must come with the rows .* got 'w' and X_new=None"):
+        treeanova.change(fx, new, sample_weight_new="w")

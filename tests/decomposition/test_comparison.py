@@ -331,7 +331,10 @@ def test_weights_of_cells_serve_where_there_are_no_rows():
     divided = Effects.from_tables({"x": [0, 3]}, thresholds={"x": [0.5]})
     open_ = compare({"one": one, "three": treeanova.decompose(divided, density="uniform")})
     assert open_.distance["distance"].isna().all()
-    assert open_.notes == ("three: 1 of 1 terms cannot be compared, because no rows are known by their values; pass X",)
+    [note] = open_.notes
+    assert note.startswith(
+        "three: 1 of 1 terms cannot be compared, because no rows are known by their values; pass the"
+    )
 
 
 def test_signs_without_rows_are_weighted_by_cells():

@@ -218,6 +218,13 @@ def test_groups_are_in_sorted_order():
     assert names_of(pd.Series([True, False, True, True]))[1].tolist() == [True, False, True, True]
 
 
+def test_groups_may_be_an_array_of_arrow():
+    pa = pytest.importorskip("pyarrow")
+    for group in (pa.array(["b", "a", "b", "a"]), pa.chunked_array([["b"], ["a", "b", "a"]])):
+        assert names_of(group)[0] == ("a", "b")
+        assert names_of(group)[1].tolist() == [True, False, True, False]
+
+
 def test_a_group_may_be_a_column_that_is_no_feature(mixed):
     _, X, fx = mixed
     labels = np.where(np.arange(len(X)) % 2, "odd", "even")

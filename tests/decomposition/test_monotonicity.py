@@ -239,3 +239,22 @@ def test_the_response_to_a_constraint_is_not_assumed():
     found = fx.monotonicity("x0")
     assert found.direction == "neither"
     assert found.all_steps
+
+
+def test_only_the_largest_change_is_called_the_largest(monkeypatch):
+    x, y = few_values()
+    model = fit(ensemble.GradientBoostingRegressor(max_depth=4, n_estimators=12, random_state=0), x, y)
+    fx = treeanova.decompose(model, x, n_jobs=1)
+    monkeypatch.setattr("treeanova.decomposition.monotonicity._FEW_NODES", 0)
+    n_found = 0
+    for feature in fx.schema.names:
+        found, changes = fx.monotonicity(feature), changes_in_cells(fx, feature)
+        for word, end in (("fall", changes.min()), ("rise", changes.max())):
+            line = next((line for line in str(found).splitlines() if f"largest {word}" in line), "found")
+            n_found += f"largest {word} found" in line
+            assert f"largest {word} {end:.4g}," in line or "found" in line
+        steps = found.all_steps
+        bounds = min(step.smallest for step in steps), max(step.largest for step in steps)
+        is_bounded = " found " in str(found) or found.direction == "undecided"
+        assert ("every change is between {:.4g} and {:.4g}".format(*bounds) in str(found)) == is_bounded
+    assert n_found > 0

@@ -234,3 +234,17 @@ def test_one_column_is_one():
     [question] = questions_of(REGRESSION, "squared")
     with pytest.raises(ValueError, match="`y` must have 1 column, one for each output of the model, got 2"):
         outcome_of(REGRESSION, question, np.arange(6.0).reshape(3, 2), 3)
+
+
+def test_labels_may_be_an_array_of_arrow():
+    pa = pytest.importorskip("pyarrow")
+    for labels in (["no", "yes", "no"], [0.5, 1.5, 2.5]):
+        schema = BINARY if labels[0] == "no" else REGRESSION
+        np.testing.assert_array_equal(outcome(schema, pa.array(labels), 3), outcome(schema, np.array(labels), 3))
+
+
+def test_the_brier_score_is_of_classes_or_shares():
+    [question] = questions_of(REGRESSION, "brier")
+    assert outcome_of(REGRESSION, question, np.array([0.0, 0.3, 1.0]), 3).tolist() == [[0.0], [0.3], [1.0]]
+    with pytest.raises(ValueError, match=r"`y` must be between 0 and 1 for Brier score, got 2\.5; check the outcome"):
+        outcome_of(REGRESSION, question, np.array([0.0, 2.5]), 2)

@@ -256,6 +256,11 @@ def lazy(source):
     return pytest.importorskip("polars").scan_parquet(source)
 
 
+def query(text):
+    """Rows of a DuckDB query, whose text has the folder of the files in place of FOLDER."""
+    return lambda folder: pytest.importorskip("duckdb").sql(text.replace("FOLDER", str(folder))).project("x0, x1")
+
+
 NEEDS_LINKS = pytest.mark.skipif(sys.platform == "win32", reason="links need rights on Windows")
 OWN_FILES = {
     "the file": lambda folder: str(folder / "1.parquet"),
@@ -269,6 +274,9 @@ OWN_FILES = {
     "a dataset": dataset,
     "a lazy frame": lazy,
     "a query": lambda folder: lazy(folder / "*.parquet").select("x0", "x1").filter(True),
+    "a file in SQL": query("SELECT * FROM 'FOLDER/1.parquet' WHERE x0 = 0"),
+    "a pattern in SQL": query("SELECT * FROM (SELECT x1, x0 FROM read_parquet('FOLDER/*.parquet'))"),
+    "a name in SQL": query('SELECT * FROM "FOLDER/1.parquet"'),
 }
 
 
@@ -350,3 +358,18 @@ def test_columns_of_several_levels(tmp_path):
     table = pq.read_table(tmp_path / "out.parquet").to_pandas()
     np.testing.assert_allclose(table["score"], model.predict(rows.to_numpy()), atol=1e-12)
     np.testing.assert_array_equal(table.iloc[:, -1], rows["g", "b"])
+
+
+@pytest.mark.parametrize("rows", [5, None, {"x0": [1.0]}, object(), [[[1.0]]]])
+def test_what_holds_no_rows_is_refused(rows, tmp_path):
+    fx, _ = example()
+    kind = type(rows).__name__
+    with pytest.raises(TypeError, match=f"`X` must be a table, a matrix, or rows in batches .*, got {kind};"):
+        fx.explain_to(tmp_path / "out.parquet", rows)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_lists_of_numbers_are_rows(tmp_path):
+    fx, X = example()
+    fx.explain_to(tmp_path / "out.parquet", X.tolist())
+    assert pq.read_table(tmp_path / "out.parquet")["score"].to_pylist() == fx.decision_function(X).tolist()

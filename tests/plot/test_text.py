@@ -79,3 +79,15 @@ def test_names_are_broken_between_their_words():
     assert text.wrapped("age × customer_value", 18) == "age × customer_\nvalue"
     assert text.wrapped("x" * 30, 18) == "x" * 18 + "\n" + "x" * 12
     assert text.wrapped("a _b", 18) == "a _b"
+
+
+def test_long_labels_of_terms_keep_their_sign():
+    long = [f"customer_lifetime_value_of_the_last_{i:02d}_months_in_eur" for i in range(3)]
+    names = [f"{long[0]} × {long[1]}", f"{long[0]} × {long[2]}", long[1], "a × b", "2 other terms"]
+    labels = text.wrapped_terms(names, 30)
+    assert all(("×" in label) == ("×" in name) for label, name in zip(labels, names, strict=True))
+    assert all(len(line) <= 30 for label in labels for line in label.splitlines())
+    assert len(set(labels)) == len(names)
+    assert "01" in labels[0]
+    assert "02" in labels[1]
+    assert labels[3:] == ["a × b", "2 other terms"]

@@ -319,12 +319,9 @@ def _rows_of_both(old: Decomposition, new: Decomposition, requests: Sequence[Req
             )
             for name, fx, request in pairs
         }
-    if any(request.weight for request in requests):
-        raise ValueError(
-            "`--weight` must be left out where the two models read columns in different ways, got one; use models of "
-            "one library."
-        )
-    return {"X_old": requests[0].table(old.schema), "X_new": requests[1].table(new.schema)}
+    of_old, of_new = requests
+    rows = {"X_old": of_old.table(old.schema), "X_new": of_new.table(new.schema)}
+    return rows | {"sample_weight_old": of_old.weights(), "sample_weight_new": of_new.weights()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -369,6 +366,8 @@ def _compared_rows(labels: Any, groups: Groups) -> tuple[Any, Any, tuple[str, st
         value=_label_named("--value", groups.value, groups.column, values),
         against=_label_named("--against", groups.against, groups.column, values),
     )
+    if groups.value is not None and groups.value == groups.against:
+        raise ValueError(f"`--against` must be another value than --value, got {groups.value!r} for both.")
     n_missing = sum(label is None for label in labels)
     if n_missing and (groups.value is None or groups.against is None):
         raise ValueError(
@@ -546,9 +545,9 @@ def check_different(models: Sequence[Path]) -> None:
 
 def default_densities(models: Sequence[ModelFile], request: Request) -> list[str | None]:
     """Return the densities to compare by default; None for each file's density, which is "auto" for a model."""
-    has_rows = request.rows_of_density.data is not None
     if len(models) > 1:
-        return [None if has_rows or all(model.saved is not None for model in models) else "uniform"]
+        return [None]
+    has_rows = request.rows_of_density.data is not None
     saved = models[0].saved
     if saved is None:
         return ["auto", RAW, "uniform", "empirical"] if has_rows else ["uniform", RAW]

@@ -195,7 +195,8 @@ def compare(
         list[str] | None,
         option(
             f"A density: {DENSITIES}; or raw for the model before purification. Repeat the option for more; the others "
-            "are compared with the first. Default: auto, raw, uniform and empirical for one model, auto for several.",
+            "are compared with the first. Default: auto, raw, uniform and empirical for one model (uniform and raw "
+            "without rows), auto for several.",
             "NAME",
         ),
     ] = None,

@@ -23,6 +23,7 @@ _SECONDS_TO_STOP = 1.5
 _UsageError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 _BAD_INPUT = (ValueError, TypeError, KeyError, OSError, MemoryError, ImportError, _UsageError)
 STOPPED = 130
+_OPTIONS = {"`y`": "`--target`", "`sample_weight`": "`--weight`", "`group`": "`--group`", "`loss`": "`--loss`"}
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 Row = Mapping[str, Any]
@@ -57,13 +58,15 @@ def _clear_line() -> None:
 
 
 def line_of(error: BaseException) -> str:
-    """Return the message of an error as one line; its kind if it has none."""
+    """Return the message of an error as one line, with options in place of arguments; its kind if it has none."""
     if hasattr(error, "format_message"):
         text = str(error.format_message())
     elif isinstance(error, OSError) and error.strerror:
         text = f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     else:
         text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    for argument, option in _OPTIONS.items():
+        text = text.replace(argument, option)
     return _one_line(text) or type(error).__name__
 
 

@@ -25,6 +25,7 @@ UNITS = tuple(_MICROSECONDS)
 _DAYS_BEFORE_1970 = 719_163  # in proleptic days
 _FIRST, _LAST = (np.datetime64(day, "us").astype(np.int64) for day in ("0001-01-01", "9999-12-31"))
 _RESOLUTIONS = ("D", "m", "s", "ms", "us")
+_FEW_YEARS = 10 * 365 * _DAY  # how far a window of dates, such as the file of a month, may lie from thresholds
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -127,13 +128,14 @@ def units_of_dates(
     """Find the unit of time in which thresholds lie among the dates of X, for each date column; by feature name."""
     # `columns` has numpy's dates, or None, for each feature; `thresholds(j)` are those of feature j. A unit is taken if
     # no other fits: neighbouring units differ by a factor of 1,000 or more. Features without thresholds have any unit.
+    # Dates may be those of a window, such as the first file of several: units that nearly fit count if none fits.
     units = {}
     for j, (feature, column) in enumerate(zip(schema.features, columns, strict=True)):
         if column is None or feature.encoder.date_unit or not _is_plain_number(feature):
             continue
         if np.isnat(column).all() and len(thresholds(j)):  # missing values may have any type
             continue
-        fitting = [unit for unit in UNITS if _contains_thresholds(column, unit, thresholds(j))]
+        fitting = _fitting_units(column, thresholds(j), _DAY) or _fitting_units(column, thresholds(j), _FEW_YEARS)
         if len(fitting) != 1 and len(thresholds(j)):
             fit = "no unit of time fits" if not fitting else "several units of time fit"
             raise TypeError(
@@ -144,14 +146,20 @@ def units_of_dates(
     return units
 
 
-def _contains_thresholds(column: npt.NDArray[Any], unit: str, thresholds: Floats) -> bool:
+def _fitting_units(column: npt.NDArray[Any], thresholds: Floats, least_margin: int) -> list[str]:
+    """Return the units in which all thresholds lie among the dates, or not far beyond."""
+    return [unit for unit in UNITS if _contains_thresholds(column, unit, thresholds, least_margin)]
+
+
+def _contains_thresholds(column: npt.NDArray[Any], unit: str, thresholds: Floats, least_margin: int) -> bool:
     """Whether all thresholds lie among the dates in this unit, or at most as far beyond as the dates are apart."""
+    # Or at most `least_margin` microseconds beyond.
     dates = column[~np.isnat(column)]
     if not len(dates):
         return True
     ends = np.array([dates.min(), dates.max()], dtype="datetime64[us]").astype(np.int64) / _MICROSECONDS[unit]
     low, high = ends + (_DAYS_BEFORE_1970 if unit == "ordinal" else 0)
-    margin = max(high - low, _DAY / _MICROSECONDS[unit])  # at least a day
+    margin = max(high - low, least_margin / _MICROSECONDS[unit])
     return bool(((thresholds >= low - margin) & (thresholds <= high + margin)).all())
 
 

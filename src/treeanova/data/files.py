@@ -361,9 +361,23 @@ def _feature_column(column: nw.Series[Any], feature: Feature, library: str) -> n
     not_labels = [word for word in MISSING_WORDS if word in texts and _share_known([word], feature) < 1]
     with_none = [None if is_missing(cell) or cell in not_labels else cell for cell in cells]
     reading = _best_reading(with_none, feature)
+    _check_spelling(reading, feature)
     if isinstance(reading, list) and library != "pyarrow":  # in whose tables nulls get their meaning when they are read
         reading = feature.encoder.with_nulls(object_column(reading)).tolist()
     return _series(column.name, reading, library)
+
+
+def _check_spelling(reading: Reading, feature: Feature) -> None:
+    """Raise TypeError for a number that a label of text spells in another way, as 1 and "01"."""
+    labels = [label for label in feature.encoder.labels or () if isinstance(label, str)]
+    label_of_number = {float(label): label for label in labels if _as_floats([label]) is not None}
+    for cell in dict.fromkeys(reading if label_of_number else ()):
+        [number] = _as_floats([None if is_missing(cell) else cell]) or [None]
+        if number in label_of_number and _share_known([cell], feature) < 1:
+            raise TypeError(
+                f"column {feature.name!r} must spell numbers as the labels of the model, {label_of_number[number]!r}, "
+                f"got {str(cell)!r}; write the column as text, as in training."
+            )
 
 
 def _best_reading(cells: list[Any], feature: Feature) -> Reading:
@@ -409,9 +423,10 @@ def _iso_dates(column: nw.Series[Any], library: str) -> nw.Series[Any] | None:
 
 
 def _readings(cells: list[Any]) -> Iterator[Reading]:
-    """Yield ways to read cells, likeliest first: unchanged, as text, as numbers, as booleans, as codes."""
+    """Yield ways to read cells, likeliest first: unchanged, as text, then as text or numbers that the cells spell."""
     yield cells
     yield [None if cell is None else str(cell).strip() for cell in cells]
+    yield [None if cell is None else str(cell).strip().removesuffix(".0") for cell in cells]  # some are missing
     floats, booleans = _as_floats(cells), _as_booleans(cells)
     if floats is not None:
         yield [int(number) if number is not None and number.is_integer() else number for number in floats]
@@ -509,7 +524,8 @@ def read_table(
     if schema is not None:
         names = _model_columns(table.columns, schema, source.name, dropped)
         pairs = zip(names, schema.features, strict=True)
-        columns = [_feature_column(table[name], feature, library) for name, feature in pairs]
+        with naming(source.name):
+            columns = [_feature_column(table[name], feature, library) for name, feature in pairs]
         if _kind_of(source) == "csv":
             with naming(source.name):
                 _check_numbers_in_text(columns, schema)

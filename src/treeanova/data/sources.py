@@ -19,6 +19,7 @@ import importlib
 import itertools
 import os
 import pathlib
+import re
 import sys
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -473,9 +474,18 @@ def duckdb_relation(relation: Any) -> Stream:
         reader = selected.to_arrow_reader if hasattr(selected, "to_arrow_reader") else selected.fetch_record_batch
         return arrow_tables(reader(streams.ROWS_PER_BATCH))
 
-    return Stream(
-        read, list(relation.columns), preview=lambda: next(arrow_tables(relation.limit(streams.ROWS_PER_BATCH)), None)
-    )
+    def preview() -> Any:
+        return next(arrow_tables(relation.limit(streams.ROWS_PER_BATCH)), None)
+
+    return Stream(read, list(relation.columns), preview=preview, files=lambda: _queried_files(relation))
+
+
+def _queried_files(relation: Any) -> list[pathlib.Path]:
+    """Return the files that the text of a DuckDB query names; those of its views and tables are not in the text."""
+    quoted = re.findall(r"'((?:[^']|'')*)'|\"((?:[^\"]|\"\")*)\"", relation.sql_query())
+    texts = (text.replace("''", "'") or name.replace('""', '"') for text, name in quoted)
+    paths = (glob.glob(text, recursive=True) for text in texts)  # noqa: PTH207  any text, also of what is no path
+    return [pathlib.Path(path) for path in itertools.chain.from_iterable(paths)]
 
 
 def arrow_tables(stream: Any) -> Iterator[Any]:

@@ -262,7 +262,7 @@ class Stream(Batches):
     def _first_table(self) -> Any:  # with rows; None without
         if self.preview is not None:
             return self.preview()
-        return next((table for table in self.read(None) if n_rows_of(table)), None)
+        return next((as_frame(table, "batch 1") for table in self.read(None) if n_rows_of(table)), None)
 
     def _read_batches(self) -> Iterator[Batch]:
         return cut_into_batches(self.read(None if self.names is None else self.selection.names_to_read(self.names)))

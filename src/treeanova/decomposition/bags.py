@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from treeanova.core.arrays import BinIndices, Floats, Names
+from treeanova.core.arrays import BinIndices, Floats, Names, label_of
 from treeanova.data.columns import frame, free_name
 from treeanova.data.features import Feature
 from treeanova.data.recoding import recoded_column
@@ -231,3 +231,15 @@ def _at_cells(fx: Decomposition, member: Decomposition, term: Term, points: Sequ
 def errors_by_term(errors: Mapping[Names, Floats] | Bag | None) -> Mapping[Names, Floats] | None:
     """Return standard errors by names of features, from what users may pass as `errors`."""
     return errors.standard_errors() if isinstance(errors, Bag) else errors
+
+
+def check_own_errors(errors: Mapping[Names, Floats] | Bag, term: Term) -> None:
+    """Raise ValueError if a term, of the shape of its errors, is not the one around which a bag's members vary."""
+    if not isinstance(errors, Bag):
+        return
+    of_bag = errors.fx.terms[term.features].values
+    if not np.allclose(term.values, of_bag, rtol=1e-6, atol=1e-6 * float(np.abs(of_bag).max(initial=0.0))):
+        raise ValueError(
+            f"`errors` must be those of the term {label_of(term.features)!r} that is shown, got a Bag whose fx has "
+            "another one: of another model, density or scale, raw or edited; pass the Bag together with its own fx."
+        )

@@ -27,7 +27,7 @@ from treeanova.decomposition.function import Components, check_same_outputs, com
 from treeanova.decomposition.importance import contributions_table, largest_first
 from treeanova.decomposition.predictions import backend_of_tables, function_of
 from treeanova.decomposition.result import Result, contribution_lines, rows_of_output
-from treeanova.density.statistics import NoRowsError, Statistics, statistics_of
+from treeanova.density.statistics import NoRowsError, Statistics, statistics_of, text_of_weights
 from treeanova.model.axes import Axis
 from treeanova.model.grid import Grid, binning_by, common_classes, union
 from treeanova.views import scale_of
@@ -111,6 +111,8 @@ def change(
     *,
     X_old: Any = None,
     X_new: Any = None,
+    sample_weight_old: Any = None,
+    sample_weight_new: Any = None,
     progress: bool | Progress | None = None,
 ) -> Change:
     """Explain what moved the mean score: changes of population and model, by term.
@@ -124,6 +126,9 @@ def change(
         The old and the new rows; by default those of each decomposition, with their weights. A decomposition from a
         file has their bins only, which do for one model; ValueError where rows are needed: if the other model divides
         these bins, or reads columns in a different way, or a term has no table and the file no rows.
+    sample_weight_old, sample_weight_new
+        Weights of `X_old` and `X_new`, or the names of the columns that hold them: rows that are passed count once
+        without them, whatever the weights in the decompositions.
     progress
         True for a progress bar, or a function, as for `decompose`.
 
@@ -148,8 +153,8 @@ def change(
     _check_same_features_and_outputs(old, new)
     with reporting(progress) as report:
         with one_step(report, "bins of the rows"):
-            old_rows, rows_for_new = (_rows_of(old, reader, X_old, "X_old") for reader in (old, new))
-            rows_for_old, new_rows = (_rows_of(new, reader, X_new, "X_new") for reader in (old, new))
+            old_rows, rows_for_new = (_rows_of(old, reader, X_old, sample_weight_old, "old") for reader in (old, new))
+            rows_for_old, new_rows = (_rows_of(new, reader, X_new, sample_weight_new, "new") for reader in (old, new))
         new_under_old, before, after = old, function_of(old), function_of(new)
         if after.source is not before.source or after.scope != before.scope:  # not the same model
             bound = old.density.bind(new.grid, rows_for_new)
@@ -157,29 +162,36 @@ def change(
         return _change(old, new_under_old, old_rows, rows_for_old, new_rows)
 
 
-def _rows_of(owner: Decomposition, reader: Decomposition, X: Any, argument: str) -> Statistics:
+def _rows_of(owner: Decomposition, reader: Decomposition, X: Any, sample_weight: Any, side: str) -> Statistics:
     """Return statistics of the given rows, or those of `owner`, as `reader` encodes and bins them."""
+    argument = f"X_{side}"
     if X is not None:
-        return statistics_of(X, reader.grid)
+        return statistics_of(X, reader.grid, sample_weight)
+    if sample_weight is not None:
+        raise ValueError(
+            f"`sample_weight_{side}` must come with the rows that it weighs, got {text_of_weights(sample_weight)} and "
+            f"{argument}=None; pass `{argument}` too."
+        )
     statistics = owner.density.statistics
     if statistics is None:
         raise ValueError(
             f"`{argument}` must be given where a decomposition has no rows, as one from a file may, got None; pass the "
-            "rows."
+            "rows, and their weights if they have any."
         )
     places = range(len(reader.schema.features))
     unlike = unlike_columns(statistics.grid.schema, reader.schema, places)
     if unlike:
         raise ValueError(
             f"`{argument}` must be given where two models read columns in different ways, as "
-            f"{', '.join(map(repr, unlike[:5]))}, got None; pass the rows."
+            f"{', '.join(map(repr, unlike[:5]))}, got None; pass the rows, and their "
+            "weights if they have any."
         )
     try:
         return statistics.read_by(reader.grid)
     except NoRowsError as error:
         raise ValueError(
             f"`{argument}` must be given where a file keeps bins of rows that the other model splits further, got "
-            "None; pass the rows."
+            "None; pass the rows, and their weights if they have any."
         ) from error
 
 
@@ -192,9 +204,11 @@ def _check_same_features_and_outputs(old: Any, new: Any) -> None:
         if fx.certificate.is_raw:
             raise ValueError(f"`{name}` must be pure, got a decomposition before purification; pass fx, not fx.raw.")
     if old.schema.names != new.schema.names:
+        is_order = sorted(old.schema.names) == sorted(new.schema.names)
+        remedy = " in the same order" if is_order else ", or rename them with `feature_names`"
         raise ValueError(
             f"`old` and `new` must have the same features in the same order, got {_unlike_names(old, new)}; train the "
-            "models on the same columns, or rename them with `feature_names`."
+            f"models on the same columns{remedy}."
         )
     check_same_outputs("`old` and `new`", (old.schema, new.schema))
     common_classes([old.schema, new.schema])

@@ -248,7 +248,7 @@ def _notes_on_rows(pair: Pair, row_sets: Sequence[Statistics], gaps: Gaps) -> li
     if n_unknown:
         notes.append(
             f"{n_unknown:,} of {len(gaps):,} terms cannot be compared, because no rows are known by their values; "
-            "pass X"
+            "pass the rows to compare at"
         )
     at_rows = any(function_of(fx).terms.keys_at_rows for fx in pair)
     limit = _n_affordable_rows(pair) if at_rows else np.inf

@@ -297,9 +297,11 @@ def _reason_lines(rows: Sequence[Mapping[str, Any]], top: int) -> str:
     omitted = [value for _, value in nonzero[top:]]
     shown = [*nonzero[:top], *([(f"{len(omitted):,} more terms", float(np.sum(omitted)))] if omitted else [])]
     n_zero = len(rows) - len(nonzero)
-    idle = f"\n{n_zero:,} terms add nothing" if n_zero else ""
+    idle = f"{n_zero:,} terms add nothing" if n_zero else ""
+    if idle and not shown:
+        return idle
     lines = [{"term": term, "value": f"{value:+.{decimals}f}"} for term, value in shown]
-    return aligned_rows(lines, top + 1) + idle
+    return aligned_rows(lines, top + 1) + (f"\n{idle}" if idle else "")
 
 
 _STAGE = "explaining rows"
@@ -307,6 +309,19 @@ _BLOCK_BYTES = 1 << 26
 _FEWEST_ROWS = 4096
 _LAYOUT = 1  # increase if the columns of parts change
 _OWN_FILE = re.compile(r"\d{6,}-[0-9a-f]{64}(-[0-9a-f]{64})?\.parquet|\.treeanova-[0-9a-f]{16}")
+
+
+def _as_matrix(rows: Any) -> Any:  # of rows without a type of their own, such as a list of lists
+    matrix = np.asarray(rows)
+    if matrix.dtype.kind in "SU":
+        matrix = np.asarray(rows, dtype=object)  # numpy would turn numbers into text in rows that hold both
+    if matrix.ndim != 2:
+        kind = type(rows).__name__
+        raise TypeError(
+            f"`X` must be a table, a matrix, or rows in batches as decompose() takes them, got {kind}; make a data "
+            "frame of it first, or pass its reader."
+        )
+    return matrix
 
 
 def digest_of(*content: Any) -> str:
@@ -330,7 +345,7 @@ class Job:
         _check_target(target)
         all_rows = batches_of(X)
         if all_rows is None:
-            all_rows = frames_in_list([X if hasattr(X, "shape") else np.asarray(X)])
+            all_rows = frames_in_list([X if hasattr(X, "shape") else _as_matrix(X)])
         if all_rows.reads(target):
             raise ValueError(
                 f"`path` must be a file that is not read as part of `X`, got {str(target)!r}; choose another name or "

@@ -306,7 +306,7 @@ def _labels_of_groups(X: Any, group: Any, schema: Schema, n_rows: int) -> tuple[
         column = column_named(X, group, schema)
     else:
         check_unmasked("group", group)
-        column = group.to_numpy() if hasattr(group, "to_numpy") else np.asarray(group)
+        column = np.asarray(group)
         if column.ndim != 1:
             raise ValueError(f"`group` must be the name of a column or one entry per row, got {column.ndim} axes.")
     if len(column) != n_rows:

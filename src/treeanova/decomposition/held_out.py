@@ -102,7 +102,7 @@ def outcome_of(schema: Schema, question: Question, y: Any, n_rows: int, is_count
 
     Intervals have two columns, lower and upper ends of times. A user's function gets `y` as an array.
     """
-    values = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+    values = np.asarray(y)
     if values.ndim not in (1, 2):
         raise ValueError(f"`y` must have one or two axes, got {values.ndim}; pass a column.")
     if len(values) != n_rows:

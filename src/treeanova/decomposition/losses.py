@@ -85,6 +85,10 @@ class DifferenceLoss(Loss):
     is_on_scale: bool = True
     is_squared: bool = False
 
+    def check(self, outcome: Floats) -> None:
+        if self.outcome == "labels":
+            _refuse_outcome(f"must be between 0 and 1 for {self.name}", outcome, (outcome < 0) | (outcome > 1))
+
     def per_row(self, score: Floats, outcome: Floats) -> Floats:
         return np.asarray(self.of_gap(score - outcome).sum(axis=1))
 

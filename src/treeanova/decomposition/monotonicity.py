@@ -181,18 +181,22 @@ class Monotonicity(Result):
         return "\n".join(map(printable, lines))
 
     def _lines_of_extremes(self) -> Iterator[str]:
-        """Yield the largest fall and the largest rise in words, and bounds if it is undecided."""
-        for is_fall, word in ((True, "fall"), (False, "rise")):
+        """Yield the largest fall and the largest rise in words, and bounds where larger ones may exist."""
+        low = min((step.smallest for step in self.all_steps), default=0.0)
+        high = max((step.largest for step in self.all_steps), default=0.0)
+        is_searched = self.direction != "undecided"
+        for is_fall, word, bound in ((True, "fall", low), (False, "rise", high)):
             rows = self._breaking(is_fall=is_fall)
             if rows:
                 below, above, change, where = rows[0]
-                name = "largest change" if self.direction in {"increasing", "decreasing"} else f"largest {word}"
+                is_largest = abs(bound) <= abs(change) + self.tolerance
+                is_searched = is_searched and is_largest
+                name = "change" if self.direction in {"increasing", "decreasing"} else word
                 more = f" and bins of {len(where) - _FEW} more features" if len(where) > _FEW else ""
                 cell = f" at {', '.join(where[:_FEW])}{more}" if where else ""
-                yield f"{name} {change:.4g}, from {below} to {above}{cell}"
-        if self.direction == "undecided":
-            low = min((step.smallest for step in self.all_steps), default=0.0)
-            high = max((step.largest for step in self.all_steps), default=0.0)
+                found = "" if is_largest else " found"
+                yield f"largest {name}{found} {change:.4g}, from {below} to {above}{cell}"
+        if not is_searched:
             yield f"every change is between {low:.4g} and {high:.4g}"
 
     def _lines_by_partner(self) -> Iterator[str]:

@@ -161,9 +161,10 @@ def common_schema(schemas: Sequence[Schema]) -> Schema:
     first = schemas[0]
     if any(schema.names != first.names for schema in schemas):
         lists = " and ".join(dict.fromkeys(str(list(schema.names)) for schema in schemas))
+        is_order = len({tuple(sorted(schema.names)) for schema in schemas}) == 1
+        remedy = "train the models on the columns in one order" if is_order else "rename them with `feature_names`"
         raise ValueError(
-            f"decompositions must have the same features in the same order to be combined, got {lists}; rename them "
-            "with `feature_names`."
+            f"decompositions must have the same features in the same order to be combined, got {lists}; {remedy}."
         )
     return dataclasses.replace(
         first,

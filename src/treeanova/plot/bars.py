@@ -24,7 +24,7 @@ from treeanova.plot import style
 from treeanova.plot.axes import Ends
 from treeanova.plot.choices import checked_count, checked_decomposition, checked_kind, output_position
 from treeanova.plot.scales import name_effect
-from treeanova.plot.style import documented, n_characters_along, shortened, signed, wrapped
+from treeanova.plot.style import documented, n_characters_along, shortened, signed, wrapped, wrapped_terms
 
 CUT_WORDS = "; bars that leave the frame are cut"
 BAR_HEIGHT = 0.3  # in inches
@@ -126,7 +126,7 @@ def list_names(ax: Any, names: Sequence[str]) -> None:
     subplot = ax.get_subplotspec()
     width = 1e9 if subplot is None else 72 * ax.figure.get_size_inches()[0] / subplot.get_gridspec().ncols
     n_characters = int(np.clip(_NAMES_SHARE * width / (style.CHARACTER_WIDTH * size), 14, 44))
-    labels = [wrapped(name, n_characters) for name in names]
+    labels = wrapped_terms(names, n_characters)
     has_two_lines = any("\n" in label for label in labels)
     size = max(_SMALLEST_FONT, min(size, (0.45 if has_two_lines else 0.85) * height / max(len(names), 1)))
     ax.set_yticks(range(len(names)), labels=labels, fontsize=size)

@@ -9,7 +9,7 @@ import numpy as np
 
 from treeanova import views
 from treeanova.core.arrays import Bools, Floats, Names, label_of
-from treeanova.decomposition.bags import Bag, errors_by_term
+from treeanova.decomposition.bags import Bag, check_own_errors, errors_by_term
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.function import output_position as position_of_output
 from treeanova.decomposition.predictions import Term, base_response, is_response, on_scale, response_changes, tables_of
@@ -155,6 +155,7 @@ def _errors_of(errors: Errors | None, term: Term) -> Floats | None:
             f"`errors` must have an array of shape {term.values.shape} for {label_of(term.features)!r}, got {shape}; "
             "use fx.standard_errors(), or a Bag with its own fx."
         )
+    check_own_errors(errors, term)
     return np.asarray(deviations)
 
 

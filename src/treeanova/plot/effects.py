@@ -105,8 +105,8 @@ def effect(
         their average. The axis label says the response at that point. Such changes do not add up. "probability" is the
         same for classifiers.
     errors
-        A `Bag`, its ``standard_errors()``, or those of ``fx.standard_errors()``, which are due to the density alone;
-        drawn as a band of two standard errors on either side.
+        A `Bag` with its own `fx`, its ``standard_errors()``, or those of ``fx.standard_errors()``, which are due to the
+        density alone; drawn as a band of two standard errors on either side.
     {limits}
     {x_scale}
     {extras}

@@ -367,7 +367,8 @@ def pair(
         "score", "response" or "probability", as in `effect`: on the last two, what the interaction alone changes, the
         main effects of its features being zero like all other terms.
     errors
-        A `Bag`, its ``standard_errors()``, or those of ``fx.standard_errors()``, which are due to the density alone.
+        A `Bag` with its own `fx`, its ``standard_errors()``, or those of ``fx.standard_errors()``, which are due to the
+        density alone.
         Cells within two standard errors of zero, whose sign is uncertain, are then pale, and lines are thin there.
     kind
         "heatmap"; "lines", one per category over a numeric feature; or "auto", which draws lines for a numeric feature

@@ -93,6 +93,21 @@ def wrapped(text: object, n_characters: int = 44, n_lines: int = 2) -> str:
     return plain("\n".join(lines[:n_lines]))
 
 
+def wrapped_terms(names: Sequence[str], n_characters: int) -> list[str]:
+    """Break labels of terms into two lines; where one is too long, each feature loses its middle, and "×" stays."""
+    features = list(dict.fromkeys(feature for name in names for feature in name.split(arrays.SEPARATOR)))
+    labels = []
+    for name in names:
+        in_term = name.split(arrays.SEPARATOR)
+        label = name
+        if len(in_term) > 1 and len(_broken_lines(name, n_characters)) > 2:
+            room = max(2 * n_characters // len(in_term) - len(arrays.SEPARATOR) - 1, 5)
+            short = dict(zip(features, arrays.distinct(features, room), strict=True))
+            label = arrays.label_of(short[feature] for feature in in_term)
+        labels.append(wrapped(label, n_characters))
+    return labels
+
+
 def _broken_lines(text: str, n_characters: int) -> list[str]:
     """Break a text into lines after spaces and underscores, and within longer words."""
     lines = [""]

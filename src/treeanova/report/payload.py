@@ -30,7 +30,7 @@ from treeanova.decomposition.answers import (
     ranking_of,
     shares_by_order,
 )
-from treeanova.decomposition.bags import Bag, errors_by_term
+from treeanova.decomposition.bags import Bag, check_own_errors, errors_by_term
 from treeanova.decomposition.decomposition import Decomposition
 from treeanova.decomposition.explanation import Explanation
 from treeanova.decomposition.function import label_of_unlisted
@@ -353,6 +353,7 @@ def checked_errors(fx: Decomposition, errors: Any) -> Mapping[Names, Floats]:
                 f"`errors` must be those of `fx`, which has {right} for {label_of(names)!r}, got shape {table.shape}; "
                 "pass a Bag together with its own fx."
             )
+        check_own_errors(errors, term)
         checked[term.features] = table.reshape(*term.weights.shape, -1)
     return checked
 
