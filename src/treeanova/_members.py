@@ -248,9 +248,9 @@ class _Race:
         best = int(np.nanargmin(losses)) if np.isfinite(losses).any() else 0
         settings, members = CONTENDERS[best], first[best]
         if self.of_pairs is not None:
-            others = self._trained(self.of_pairs, range(self.n_first))
-            if self._pairs_win(members, others):
-                settings, members = self.of_pairs, others
+            members_of_pairs = self._trained(self.of_pairs, range(self.n_first))
+            if self._pairs_win(members, members_of_pairs):
+                settings, members = self.of_pairs, members_of_pairs
         return [*members, *self._trained(settings, range(self.n_first, len(self.seeds)))]
 
     def _trained(self, settings: dict[str, Any], places: Iterable[int]) -> list[Any]:

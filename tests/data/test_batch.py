@@ -72,7 +72,7 @@ def test_unknown_columns_of_weights_and_targets_are_refused(options, message):
 def test_columns_to_keep_are_passed_on_and_not_those_of_a_model_without_names():
     frame = pd.DataFrame({"id": ["a", "b"], "age": [1.0, 2.0], "size": ["S", "L"]})
     (batch,) = read([frame], keep=("id", "age"))
-    assert batch.kept.equals(frame[["id", "age"]])
+    assert batch.copied_columns.equals(frame[["id", "age"]])
     assert list(batch.table.columns) == ["age", "size"]
     (batch,) = read([frame], Schema((Feature("x0"), Feature("x1", Labels(("S", "L"))))), keep=("id",))
     assert list(batch.table.columns) == ["age", "size"]

@@ -492,13 +492,13 @@ EXPORTS = {
 _RUN_HERE = ("duckdb", "sqlite")  # dialects that need no server
 
 
-def export_options(to: str, given: Mapping[str, Any], *, verifies: bool) -> dict[str, Any]:
+def export_options(to: str, values: Mapping[str, Any], *, verifies: bool) -> dict[str, Any]:
     """Return the options for a format's function; ValueError for a format or an option that is not known."""
     if to not in EXPORTS:
         near = difflib.get_close_matches(to.lower(), EXPORTS, n=1)
         remedy = f"did you mean {near[0]}?" if near else "choose one of them."
         raise ValueError(f"`--to` must be one of {', '.join(EXPORTS)}, got {to!r}; {remedy}")
-    options = {name: value for name, value in given.items() if value not in (None, [])}
+    options = {name: value for name, value in values.items() if value not in (None, [])}
     foreign = next((name for name in options if name not in EXPORTS[to].options), None)
     if foreign is not None:
         raise ValueError(f"`--{foreign.replace('_', '-')}` must be left out with --to {to}, which does not take it.")

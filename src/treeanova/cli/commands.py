@@ -73,8 +73,8 @@ def _command(*, without: str = "") -> Callable[[Callable[..., None]], Callable[.
 
     def register(function: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(function, eval_str=True)
-        own = [parameter for parameter in signature.parameters.values() if parameter.name != "request"]
-        parameters = [*own, *shared]
+        specific = [parameter for parameter in signature.parameters.values() if parameter.name != "request"]
+        parameters = [*specific, *shared]
 
         @functools.wraps(function)
         def command(**values: Any) -> None:
@@ -470,11 +470,11 @@ def export(
     """
     from treeanova.cli import answers  # noqa: PLC0415  slow to load
 
-    given = {
+    values = {
         "dialect": dialect, "table": table, "columns": columns, "keep": keep, "missing_text": missing_text, "pdo": pdo,
         "points": points, "odds": odds, "digits": digits,
     }  # fmt: skip
-    options = answers.export_options(to, given, verifies=verify)
+    options = answers.export_options(to, values, verifies=verify)
     inputs = {"MODEL": model, **answers.inputs_of(request)}
     answers.check_outputs({"--out": out}, inputs, {"--out": answers.EXPORTS[to].suffixes})
     with progress() as report:

@@ -384,11 +384,12 @@ class Labels(Encoder):
         knows_text = is_numbers and len(texts) == len(self.names) > 0  # which scikit-learn cannot compare with numbers
         for value in unseen:
             same = [labels[meaning] for meaning in _meanings(value) if meaning in labels] or texts[:knows_text]
-            others = [label for label in same if isinstance(value, str) != isinstance(label, str)]
-            if others:
+            of_other_type = [label for label in same if isinstance(value, str) != isinstance(label, str)]
+            if of_other_type:
                 raise TypeError(
                     f"column {name!r} must hold labels of the type that the model knows, got {value!r} where it knows "
-                    f"{others[0]!r}; convert the column{' to text' * isinstance(others[0], str)}, as for training."
+                    f"{of_other_type[0]!r}; convert the column{' to text' * isinstance(of_other_type[0], str)}, as for "
+                    "training."
                 )
 
     def _with_none(self, encoded: Floats, column: npt.NDArray[Any], name: str) -> Floats:

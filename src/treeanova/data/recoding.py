@@ -46,9 +46,9 @@ def with_labels_of(old: Schema, new: Schema) -> Schema:
         return new
     features = list(new.features)
     for j, place in enumerate(places_of_features(old, new)):
-        encoder, known = features[j].encoder, old.features[place].encoder
-        if encoder.wants_labels and type(known) is type(encoder):
-            labels = np.array(known.labels or (), dtype=object)
+        encoder, old_encoder = features[j].encoder, old.features[place].encoder
+        if encoder.wants_labels and type(old_encoder) is type(encoder):
+            labels = np.array(old_encoder.labels or (), dtype=object)
             features[j] = dataclasses.replace(features[j], encoder=encoder.labelled(labels, features[j].name))
     return dataclasses.replace(new, features=tuple(features))
 

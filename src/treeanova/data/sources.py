@@ -108,7 +108,7 @@ class Files(Batches):
     def column(self, name: str) -> nw.Series[Any]:
         """Read one column of all files."""
         selection = Selection(Schema((), named=True), keep=(name,))
-        tables = [batch.kept for batch in self.reading(selection)]
+        tables = [batch.copied_columns for batch in self.reading(selection)]
         table = _pyarrow().concat_tables(tables, promote_options="permissive")
         return nw.from_native(table.column(name), series_only=True)
 

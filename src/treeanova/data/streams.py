@@ -47,7 +47,7 @@ class Batch(NamedTuple):
     number: int  # of the part of the data in which `first_row` counts; 0 if it counts all rows
     first_row: int
     weights: Floats | None = None
-    kept: Any = None  # a table of columns that are passed on
+    copied_columns: Any = None  # a table of columns that are passed on
 
     @property
     def n_rows(self) -> int:
@@ -94,15 +94,15 @@ class Selection:
 
     def names_to_read(self, names: Sequence[str]) -> list[str]:
         """Return the names of a table's columns that must be read: the model's, those to keep and the weights."""
-        return list(dict.fromkeys([*self.model_names(names), *self._weight_and_kept]))
+        return list(dict.fromkeys([*self.model_names(names), *self._weight_and_copied]))
 
     @property
     def reserved(self) -> set[str]:
-        """Columns with another role (left out, kept, weights): not the model's, unless it stores their names."""
-        return {*self.drop, *self._weight_and_kept}
+        """Columns with another role (left out, copied, weights): not the model's, unless it stores their names."""
+        return {*self.drop, *self._weight_and_copied}
 
     @property
-    def _weight_and_kept(self) -> tuple[str, ...]:
+    def _weight_and_copied(self) -> tuple[str, ...]:
         return self.keep if self.weight is None else (*self.keep, self.weight)
 
 
@@ -178,7 +178,7 @@ def select(batches: Iterable[Batch], selection: Selection) -> Iterator[Batch]:
 
 
 def _with_selected_columns(batch: Batch, selection: Selection) -> Batch:
-    """Return a batch whose table has the model's columns; weights and kept columns get fields of their own."""
+    """Return a batch whose table has the model's columns; weights and copied columns get fields of their own."""
     if not nw.dependencies.is_into_dataframe(batch.table):
         named = sorted(selection.reserved)
         if named:
@@ -194,8 +194,10 @@ def _with_selected_columns(batch: Batch, selection: Selection) -> Batch:
         if not (column.dtype.is_numeric() or column.dtype == nw.Boolean):
             raise TypeError(f"the weights {selection.weight!r} must be numbers, got {column.dtype}; convert them.")
         weights = np.asarray(raw_column(column), dtype=np.float64)
-    kept_columns = _columns_named(selection.keep, frame).to_native() if selection.keep else None
-    return batch._replace(table=_columns_named(names, frame).to_native(), weights=weights, kept=kept_columns)
+    copied_columns = _columns_named(selection.keep, frame).to_native() if selection.keep else None
+    return batch._replace(
+        table=_columns_named(names, frame).to_native(), weights=weights, copied_columns=copied_columns
+    )
 
 
 def _columns_named(names: Iterable[Any], frame: nw.DataFrame[Any]) -> nw.DataFrame[Any]:

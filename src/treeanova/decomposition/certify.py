@@ -259,7 +259,9 @@ def measured_again(
     for key, values in tensors.items():
         if names_of(key) in before.terms:
             outputs_first = np.ascontiguousarray(np.moveaxis(values, -1, 0))
-            own = largest(outputs_first)
-            slice_mean = impurity(outputs_first, weights[key], np.where(own > _ROUNDING * sizes, own, sizes))
+            largest_values = largest(outputs_first)
+            slice_mean = impurity(
+                outputs_first, weights[key], np.where(largest_values > _ROUNDING * sizes, largest_values, sizes)
+            )
             measured[names_of(key)] = dataclasses.replace(before.terms[names_of(key)], impurity=slice_mean)
     return dataclasses.replace(before, terms=measured)

@@ -222,8 +222,8 @@ class Decomposition(Editing):
 
     def _selected(self, action: str, is_selected: Callable[[Key], bool], words: str = "") -> Decomposition:
         terms, n_terms = self._function.terms.keep(is_selected), len(self._function.terms.keys)
-        rest = ", without the remainder" if self.has_remainder else ""
-        words = f"{words or f'{len(terms.keys):,} of {n_terms:,} terms selected'}{rest}"
+        remainder_text = ", without the remainder" if self.has_remainder else ""
+        words = f"{words or f'{len(terms.keys):,} of {n_terms:,} terms selected'}{remainder_text}"
         edit = self._edit(action, words, (), {})
         return self._after(edit, terms, AdditiveModel(terms), self._certificate_of(terms))
 

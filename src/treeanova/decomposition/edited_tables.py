@@ -66,8 +66,8 @@ def purified_edit(before: Effects, edited: Effects, density: Density, settings: 
     summed, pure = _with_pure_change(before, edited, frozenset(keys if has_other_bins else ()), density, settings)
     summed = without_rounding(summed, np.full(edited.n_outputs, ROUNDING * size))
     effects = summed.keep(lambda key: key in before.terms or _largest(summed.terms[key]) > _ROUNDING * size)
-    others = [key for key in effects.terms if key in pure.terms.effects.terms and key not in keys]
-    moved = [key for key in others if key not in before.terms or _moves(effects, before, key, _ROUNDING * size)]
+    unedited = [key for key in effects.terms if key in pure.terms.effects.terms and key not in keys]
+    moved = [key for key in unedited if key not in before.terms or _moves(effects, before, key, _ROUNDING * size)]
     if _largest(effects.intercept - edited.intercept) > _ROUNDING * size:
         moved.append(())
     return PureEdit(effects, pure.measured, tuple(moved))
@@ -216,10 +216,10 @@ def merged(effects: Effects, feature: int, is_chosen: Bools, density: Density) -
 
 def _merged_group(fine: Binning, is_chosen: Bools) -> Ints:
     """Return the group of each bin: one of the chosen ones, in the place of the first, and one of each other."""
-    chosen = np.zeros(fine.size, dtype=bool)
-    chosen[fine.bins[is_chosen]] = True
+    in_group = np.zeros(fine.size, dtype=bool)
+    in_group[fine.bins[is_chosen]] = True
     places = np.arange(fine.size)
-    places[chosen] = places[chosen][0]
+    places[in_group] = places[in_group][0]
     return np.unique(places, return_inverse=True)[1].ravel()
 
 
@@ -278,17 +278,17 @@ def made_monotone(effects: Effects, feature: int, sign: int, density: Density, o
     keys = [key for key in effects.terms if feature in key]
     if not keys:
         return effects
-    own = common_refinement([effects.binnings_of(key)[key.index(feature)] for key in keys])
+    feature_binning = common_refinement([effects.binnings_of(key)[key.index(feature)] for key in keys])
     pairs: list[Key] = [key for key in keys if len(key) == 2]
     fine = {
-        key: tuple(own if j == feature else b for j, b in zip(key, effects.binnings_of(key), strict=True))
+        key: tuple(feature_binning if j == feature else b for j, b in zip(key, effects.binnings_of(key), strict=True))
         for key in keys
     }
     main: Key = (feature,)
     tables = {key: np.array(effects.on_binnings(key, fine[key])) for key in keys}
-    tables.setdefault(main, np.zeros((own.size, effects.n_outputs)))
-    weights = {key: density.table(key, fine.get(key, (own,))) for key in (pairs or [main])}
-    n = own.axis(effects.grid.axes[feature]).n_regular
+    tables.setdefault(main, np.zeros((feature_binning.size, effects.n_outputs)))
+    weights = {key: density.table(key, fine.get(key, (feature_binning,))) for key in (pairs or [main])}
+    n = feature_binning.axis(effects.grid.axes[feature]).n_regular
     tolerance, is_changed = _ROUNDING * size_of(effects), False
     for output in outputs:
         curves = [_by_feature(tables[key][..., output], key, feature)[:n] for key in pairs] or [np.zeros((n, 1))]
@@ -305,7 +305,7 @@ def made_monotone(effects: Effects, feature: int, sign: int, density: Density, o
             tables[main][:n, output] = sign * nearest[0][:, 0]
     if not is_changed:
         return effects
-    binnings = {**effects.binnings, **fine, main: (own,)}
+    binnings = {**effects.binnings, **fine, main: (feature_binning,)}
     return Effects(effects.grid, effects.intercept, {**effects.terms, **tables}, binnings)
 
 
@@ -336,8 +336,8 @@ def monotone_curves(
     for _ in range(_MOST_FITS):
         largest = 0.0
         for k, (pair, mass) in enumerate(zip(centred, masses, strict=True)):
-            others = np.sum([mean for i, mean in enumerate(means) if i != k], axis=0)
-            fitted = _isotonic_columns(pair + (whole - others)[:, None], mass)
+            other_means = np.sum([mean for i, mean in enumerate(means) if i != k], axis=0)
+            fitted = _isotonic_columns(pair + (whole - other_means)[:, None], mass)
             largest = max(largest, float(np.abs(fitted - curves[k]).max()))
             curves[k], means[k] = fitted, _row_means(fitted, mass)
         if largest <= _FITTED * size or len(pairs) == 1:

@@ -501,18 +501,18 @@ class Editing(Answers):
         key = main if main in effects.terms else keys[0]
         place = key.index(j)
         axis, binning = effects.axes_of(key)[place], effects.binnings_of(key)[place]
-        chosen = chosen_bins(axis, bins, between)
-        if axis.is_ordered and len(chosen) and (chosen[-1] >= axis.n_regular or (np.diff(chosen) != 1).any()):
+        positions = chosen_bins(axis, bins, between)
+        if axis.is_ordered and len(positions) and (positions[-1] >= axis.n_regular or (np.diff(positions) != 1).any()):
             raise ValueError(
                 f"`bins` of {feature!r} must be neighbouring intervals, got "
-                f"{first_texts(axis.labels[i] for i in chosen)}; missing values have their own value: use set()."
+                f"{first_texts(axis.labels[i] for i in positions)}; missing values have their own value: use set()."
             )
-        if len(chosen) < 2:
-            raise ValueError(f"`bins` must be two or more bins of {feature!r}, got {len(chosen)}; name others.")
-        new = merged(effects, j, np.isin(binning.bins, chosen), self._shown_density)
-        labels = tuple(axis.labels[i] for i in chosen)
+        if len(positions) < 2:
+            raise ValueError(f"`bins` must be two or more bins of {feature!r}, got {len(positions)}; name others.")
+        new = merged(effects, j, np.isin(binning.bins, positions), self._shown_density)
+        labels = tuple(axis.labels[i] for i in positions)
         words = f"{feature}: {first_texts(labels)} merged"
-        arguments = {"feature": feature, "bins": labels, "between": _ends_of(axis, chosen)}
+        arguments = {"feature": feature, "bins": labels, "between": _ends_of(axis, positions)}
         edit = self._edit("merge", words, keys, arguments, note=note)
         return self._purified(edit, new)
 
@@ -729,9 +729,9 @@ class Editing(Answers):
 
     def _edited(self, terms: TermSet, density: Density, edit: str) -> Self:
         """Return other terms, which have tables and weights, and an edit that says how they were made."""
-        made = Edit(edit, "simplify")
-        certificate = dataclasses.replace(self._certificate_with(terms, {}, made, density), higher=None)
-        return self._after(made, terms, AdditiveModel(terms), certificate, density)
+        record = Edit(edit, "simplify")
+        certificate = dataclasses.replace(self._certificate_with(terms, {}, record, density), higher=None)
+        return self._after(record, terms, AdditiveModel(terms), certificate, density)
 
 
 def _with_outputs(table: Floats, new: Floats, outputs: Sequence[int]) -> Floats:
@@ -759,11 +759,11 @@ def _array_of(values: Any, shape: tuple[int, ...]) -> Floats:
     return np.array(np.broadcast_to(array, shape))
 
 
-def _ends_of(axis: Axis, chosen: Ints) -> tuple[float | None, float | None] | None:
+def _ends_of(axis: Axis, positions: Ints) -> tuple[float | None, float | None] | None:
     """Return the cuts around neighbouring intervals, None for an open end; None for categories."""
     if not axis.is_ordered:
         return None
-    low, high = axis.edges[[chosen[0], chosen[-1] + 1]].tolist()
+    low, high = axis.edges[[positions[0], positions[-1] + 1]].tolist()
     return (low if math.isfinite(low) else None), (high if math.isfinite(high) else None)
 
 

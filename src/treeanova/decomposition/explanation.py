@@ -388,8 +388,8 @@ class Job:
         """Return a digest of the job, the encoded rows of a batch and its copied columns, by which a file is reused."""
         digest = hashlib.sha256(self.digest.encode())
         digest.update(np.ascontiguousarray(batch.encoded(self.selection.schema).T))  # type: ignore[arg-type]
-        if batch.kept is not None:
-            pyarrow, table = importlib.import_module("pyarrow"), _as_arrow(batch.kept)
+        if batch.copied_columns is not None:
+            pyarrow, table = importlib.import_module("pyarrow"), _as_arrow(batch.copied_columns)
             sink = pyarrow.BufferOutputStream()
             with pyarrow.ipc.new_stream(sink, table.schema) as writer:
                 writer.write_table(table.combine_chunks())
@@ -409,13 +409,14 @@ class Job:
     def _tables_of_blocks(self, batch: Batch) -> Iterator[Any]:
         """Yield Arrow tables of terms and copied columns at blocks of rows that fit into memory."""
         n_rows = max(_FEWEST_ROWS, _BLOCK_BYTES // (8 * self.n_columns))
-        kept_columns = None if batch.kept is None else _as_arrow(batch.kept)  # whole: some rows may be all missing
+        # Converted as a whole: in a block of rows, all values of a column may be missing.
+        copied_columns = None if batch.copied_columns is None else _as_arrow(batch.copied_columns)
         for start in range(0, batch.n_rows, n_rows):
             stop = min(start + n_rows, batch.n_rows)
-            copied_columns = None if kept_columns is None else some_rows(kept_columns, start, stop)
+            copied_rows = None if copied_columns is None else some_rows(copied_columns, start, stop)
             with reporting(None):  # progress counts rows, not the steps of a batch
                 explained = self.explain(some_rows(batch.table, start, stop))
-            yield _arrow_table(explained, copied_columns)
+            yield _arrow_table(explained, copied_rows)
 
 
 def _file_digest(path: pathlib.Path) -> str:

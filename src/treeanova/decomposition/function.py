@@ -279,8 +279,8 @@ class ValuesAtRows(NamedTuple):
 
     keys: Sequence[Key]
     values: Floats
-    others: Mapping[int, Floats]  # sums of unlisted terms, by order
-    shares: Deferred | None  # of features in `others`
+    unlisted: Mapping[int, Floats]  # sums of unlisted terms, by order
+    shares: Deferred | None  # of features in `unlisted`
     intercept: Floats
     leaves_rest: bool  # whether these are not all terms, so that a remainder is left
 

@@ -76,13 +76,13 @@ def notes_on_scale(schema: Schema, loss: Any) -> list[str]:
     """Say that a named loss takes scores of another scale than the model's stated objective, whose link is identity."""
     if not isinstance(loss, str) or schema.link != "identity" or " of " in f"{loss}{schema.objective}":
         return []
-    given, stated = (named_losses(text, len(schema.outputs)) for text in (loss, schema.objective))
-    if given is None or stated is None or given[0].is_on_scale or not stated[0].is_on_scale:
+    requested, stated = (named_losses(text, len(schema.outputs)) for text in (loss, schema.objective))
+    if requested is None or stated is None or requested[0].is_on_scale or not stated[0].is_on_scale:
         return []
-    if given[0].outcome in {"grades", "times"}:  # ranks, which have no scale
+    if requested[0].outcome in {"grades", "times"}:  # ranks, which have no scale
         return []
     scale = f"the model states {stated[0].name}, so its scores seem to be on the scale of the outcome"
-    return [f"{scale}; {given[0].name} takes them for log-odds or logarithms"]
+    return [f"{scale}; {requested[0].name} takes them for log-odds or logarithms"]
 
 
 def _error_of_unknown_loss(schema: Schema, loss: Any) -> ValueError:

@@ -376,8 +376,8 @@ def _by_group(rows: _Rows, labels: Sequence[str], names: Sequence[str], places: 
     empty = [name for name, is_in in zip(names, inside, strict=True) if not is_in.any()]
     if empty:
         raise ValueError(f"`sample_weight` must be positive for rows of all groups, got zeros only in {empty[0]}.")
-    parts = [_Rows(rows.scores[:, is_in], rows.weights[is_in], rows.outputs) for is_in in inside]
-    moves = [_moves(part, labels) for part in parts]
+    rows_of_groups = [_Rows(rows.scores[:, is_in], rows.weights[is_in], rows.outputs) for is_in in inside]
+    moves = [_moves(group_rows, labels) for group_rows in rows_of_groups]
     sizes = [int(is_in.sum()) for is_in in inside]
     return [
         {"edit": row["edit"], "group": name, "n_rows": size} | {key: row[key] for key in row if key != "edit"}

@@ -215,9 +215,9 @@ def _moments_at_rows(function: Function, density: Density, rng: np.random.Genera
         n_rows *= 2
     few = moments_of_values(values, np.full(len(values), 1 / len(values)))
     tables = function.at(many.codes, tuple(function.effects.terms))
-    others = function.score(Rows.in_bins(function.grid, many.codes)) - tables.sum(axis=1)
-    tables_and_others = np.concatenate([tables, others[:, None]], axis=1)
-    return _join_moments(few, moments_of_values(tables_and_others, many.weights), n_tables)
+    sum_without_tables = function.score(Rows.in_bins(function.grid, many.codes)) - tables.sum(axis=1)
+    tables_and_sum = np.concatenate([tables, sum_without_tables[:, None]], axis=1)
+    return _join_moments(few, moments_of_values(tables_and_sum, many.weights), n_tables)
 
 
 def _error_of_shares(values: Floats, n_tables: int) -> float:

@@ -637,7 +637,7 @@ class Predictions:
             baseline = "score of the reference" if n_rows == 1 else f"mean score of {n_rows:,} references"
         remainder = None
         if at_rows.leaves_rest:
-            total = at_rows.values.sum(axis=1) + sum(at_rows.others.values())
+            total = at_rows.values.sum(axis=1) + sum(at_rows.unlisted.values())
             remainder = self._per_row(function.score(rows) - at_rows.intercept - total)
         return Explanation(
             values=at_rows.values[:, :, 0] if self._has_one_output else at_rows.values,
@@ -648,7 +648,7 @@ class Predictions:
             backend=backend_of(table),
             data=table,
             remainder=remainder,
-            others={order: self._per_row(values) for order, values in at_rows.others.items()},
+            others={order: self._per_row(values) for order, values in at_rows.unlisted.items()},
             other_shares=at_rows.shares,
             baseline=baseline,
             scale=scale_of(self.schema),
@@ -700,16 +700,16 @@ class Predictions:
         if isinstance(terms, str):
             raise TypeError(f"`terms` must be a list of terms, got {terms!r}; pass [{terms!r}].")
         keys = self._function.terms.keys if terms is None else [self._any_key(term) for term in terms]
-        kept = (keep,) if isinstance(keep, str) else tuple(dict.fromkeys(keep))
+        copied_columns = (keep,) if isinstance(keep, str) else tuple(dict.fromkeys(keep))
         if len(set(keys)) < len(keys):
             raise ValueError(f"`terms` must be different terms, got {list(terms or ())!r}; name each term once.")
         function = self._function
         job = Job(
             functools.partial(self._explained, keys=keys, max_order=None if terms is None else 0),
-            Selection(self.schema, keep=kept),
-            digest_of(fingerprint(function.source, function.terms, function.scope), keys, list(kept)),
+            Selection(self.schema, keep=copied_columns),
+            digest_of(fingerprint(function.source, function.terms, function.scope), keys, list(copied_columns)),
             # columns of terms, sums, a remainder, intercept and score, and copied ones
-            (len(keys) + len(function.unlisted_orders) + 3) * len(self.outputs) + len(kept),
+            (len(keys) + len(function.unlisted_orders) + 3) * len(self.outputs) + len(copied_columns),
         )
         with reporting(progress) as report:
             job.write(path, X, report)

@@ -78,8 +78,8 @@ class BagTables:
         values = {key: self.rows.terms_at(self.tables, [key])[:, 0] for key in mains}
         for key in sorted(mains, key=lambda key: -float(values[key].var(axis=0).sum())):
             matrices = _smoothers(self.rows, self.tables, key)
-            others = [bag._with_main(key, matrix, values[key]) for matrix in matrices]
-            bag = min([bag, *others], key=lambda one: one.loss(one.score))
+            smoother_bags = [bag._with_main(key, matrix, values[key]) for matrix in matrices]
+            bag = min([bag, *smoother_bags], key=lambda one: one.loss(one.score))
         return bag
 
     def _with_main(self, key: Key, matrix: Floats, values: Floats) -> BagTables:
@@ -107,8 +107,8 @@ class BagTables:
         keys = sorted(sizes, key=lambda key: -sizes[key])[:_MOST_TERMS]
         values = self.rows.terms_at(self.tables, keys)
         if len(keys) < len(sizes):
-            others = self.score - self.intercept - values.sum(axis=1)
-            values = np.concatenate([values, others[:, None]], axis=1)
+            sum_of_weak = self.score - self.intercept - values.sum(axis=1)
+            values = np.concatenate([values, sum_of_weak[:, None]], axis=1)
         return keys, values
 
     def terms(self) -> TermSet:

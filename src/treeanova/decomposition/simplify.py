@@ -285,18 +285,18 @@ def choose_tables(options: Options, tables: Tables, problem: Problem, held: Held
         ways = {key: _ways(options, tables, key) for key in some}
         before = held.terms_at(tables, some).sum(axis=1)
         low, high = 0, len(_PRICES)
-        chosen = {key: best_steps(ways[key], 0.0) for key in some}
-        after = score - before + held.terms_at(divided(tables, chosen), some).sum(axis=1)
+        accepted = {key: best_steps(ways[key], 0.0) for key in some}
+        after = score - before + held.terms_at(divided(tables, accepted), some).sum(axis=1)
         while high - low > 1:  # a higher price raises the loss, except for noise
             middle = (low + high) // 2
             cheaper = {key: best_steps(ways[key], _PRICES[middle] * variance) for key in some}
             other = score - before + held.terms_at(divided(tables, cheaper), some).sum(axis=1)
             cost, error = _cost_of_change(problem, start, other)
             if cost <= n_errors * error:
-                low, chosen, after = middle, cheaper, other
+                low, accepted, after = middle, cheaper, other
             else:
                 high = middle
-        steps, score = steps | chosen, after
+        steps, score = steps | accepted, after
     return divided(tables, steps)
 
 
@@ -563,12 +563,13 @@ class HeldRows(NamedTuple):
 
 
 def held_rows(schema: Schema, X: Any, y: Any, *, loss: Any, group: Any, sample_weight: Any) -> HeldRows:
-    [question, *others] = questions_of(schema, loss)
-    if others:
+    questions = questions_of(schema, loss)
+    if len(questions) > 1:
         raise ValueError(
-            f"simplify() must have one outcome, got {len(others) + 1} targets, each with its own loss; train and "
+            f"simplify() must have one outcome, got {len(questions)} targets, each with its own loss; train and "
             "decompose a model per target."
         )
+    [question] = questions
     if callable(loss):
         raise TypeError("`loss` must be a name for simplify(), which needs its derivatives, got a function.")
     encoded = encode(X, schema)
@@ -725,8 +726,8 @@ def _term_rows(tables: Tables, model: Model, labels: Mapping[Key, str], variance
     return sorted(rows, key=lambda row: -row["share"])
 
 
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole > 0 else 0.0
+def _share(amount: float, total: float) -> float:
+    return amount / total if total > 0 else 0.0
 
 
 def _changed_rows(positions: Ints, score: Floats, simple: Floats, outputs: Sequence[str]) -> dict[str, Any]:

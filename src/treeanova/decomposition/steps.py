@@ -233,9 +233,9 @@ def _costs(masses: Floats, sums: Floats, squares: Floats, least_share: float) ->
     cost = np.zeros((n + 1, n + 1))
     for column in range(n_columns):
         mass, square = (_running(numbers[:, column]) for numbers in (masses, squares))
-        parts = [_running(sums[:, column, k]) for k in range(sums.shape[2])]
+        running_sums = [_running(sums[:, column, k]) for k in range(sums.shape[2])]
         between = mass[None] - mass[:, None]
-        explained = sum((part[None] - part[:, None]) ** 2 for part in parts)
+        explained = sum((running[None] - running[:, None]) ** 2 for running in running_sums)
         explained = np.divide(explained, between, out=np.zeros_like(between), where=between > 0)
         cost += np.maximum(square[None] - square[:, None] - explained, 0.0)
     mass = _running(masses.sum(axis=1))

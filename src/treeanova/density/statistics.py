@@ -249,7 +249,7 @@ class Statistics:
         tables = [table for table in (memo_of(self, "scores").get(key), self.tables.get(key)) if table is not None]
         requested = counting.none_if_unmerged(binnings)
         binnings_and_scores = ((counting.none_if_unmerged(table.binnings), table.scores) for table in tables)
-        fitting = (scores for own, scores in binnings_and_scores if _are_same_binnings(own, requested))
+        fitting = (scores for counted, scores in binnings_and_scores if _are_same_binnings(counted, requested))
         scores = next((scores for scores in fitting if scores is not None), None)
         return None if scores is None else scores / self.totals.weight
 

@@ -103,9 +103,9 @@ def form_of(fx: Decomposition) -> StepForm:
     function = function_of(fx)
     without = [label_of(names) for names, term in fx.terms.items() if not term.has_table]
     if fx.has_remainder or function.unlisted_orders or without:
-        part = f"no table of {without[0]!r}" if without else "a part of the score in no listed term"
+        uncovered = f"no table of {without[0]!r}" if without else "a part of the score in no listed term"
         raise ValueError(
-            f"`fx` must have a table for every part of its score, got {part}; leave out the rest with "
+            f"`fx` must have a table for every part of its score, got {uncovered}; leave out the rest with "
             "fx.select(order=[1, 2]) or fx.simplify(X, y).chosen, and check what that costs."
         )
     return StepForm.of(function.effects)

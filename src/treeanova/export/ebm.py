@@ -257,8 +257,8 @@ def _counts_once(bins: Ints, axis: Axis) -> Ints:
     regular = np.arange(1, len(bins) - 1)
     has_own = axis.missing_bin >= axis.n_regular
     order = np.concatenate([[0], regular, [len(bins) - 1]] if has_own else [regular, [0, len(bins) - 1]])
-    known = order[bins[order] >= 0]
-    return known[np.unique(bins[known], return_index=True)[1]]
+    with_bin = order[bins[order] >= 0]
+    return with_bin[np.unique(bins[with_bin], return_index=True)[1]]
 
 
 def _scores_to_store(effects: Effects, term: tuple[Key, tuple[Binning, ...]], places: Sequence[Ints]) -> Floats:

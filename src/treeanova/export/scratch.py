@@ -172,11 +172,11 @@ class ScratchTable:
 
     def _check_kept(self, keep: Sequence[str], records: Sequence[Sequence[Any]]) -> None:
         """Raise ValueError if a kept column does not hold what the table holds."""
-        for i, kept in enumerate(keep):
-            axis = self._columns[self._spelled(kept)][1]
+        for i, column in enumerate(keep):
+            axis = self._columns[self._spelled(column)][1]
             expected = [number if axis is None else self._stored(axis, row) for number, row in enumerate(self._rows)]
             if [record[i] for record in records] != expected:
-                raise ValueError(f"`export` must keep the values of {kept!r}, got others; export it again.")
+                raise ValueError(f"`export` must keep the values of {column!r}, got others; export it again.")
 
 
 def _connection(dialect: str) -> Any:
@@ -191,8 +191,8 @@ def _connection(dialect: str) -> Any:
 
 
 def _label_type(axis: StepAxis, double: str) -> str:
-    known = axis.reading.codes if isinstance(axis.reading, LabelCodes) else ()
-    labels = [label for label, _ in known if label is not None]
+    codes = axis.reading.codes if isinstance(axis.reading, LabelCodes) else ()
+    labels = [label for label, _ in codes if label is not None]
     if all(isinstance(label, bool) for label in labels):
         return "BOOLEAN"
     return "TEXT" if any(isinstance(label, str) for label in labels) else double

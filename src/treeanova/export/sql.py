@@ -219,7 +219,7 @@ def sql(
     if columns not in COLUMNS:
         raise ValueError(f"`columns` must be one of {', '.join(map(repr, COLUMNS))}, got {columns!r}.")
     form, fingerprint = form_of(fx), fingerprint_of(fx)
-    kept = (keep,) if isinstance(keep, str) else tuple(keep)
+    copied_columns = (keep,) if isinstance(keep, str) else tuple(keep)
     from_booleans = (booleans,) if isinstance(booleans, str) else tuple(booleans)
     _check_booleans(form, from_booleans)
     if columns == "response":
@@ -227,16 +227,24 @@ def sql(
     writer = _Writer(DIALECTS[dialect], form if columns == "terms" else form.merged(), from_booleans)
     results = _results(writer, columns, fx.schema)
     if writer.dialect.plain_results:
-        names = free_names([_plain_name(name) for name in results], kept, "_")
+        names = free_names([_plain_name(name) for name in results], copied_columns, "_")
         results = dict(zip(names, results.values(), strict=True))
-    _check_names(kept, results)
+    _check_names(copied_columns, results)
     _check_columns(writer.dialect, [axis.name for axis in form.axes])
-    parts = (table,) if isinstance(table, str) else tuple(table)
-    if not parts:
+    table_path = (table,) if isinstance(table, str) else tuple(table)
+    if not table_path:
         raise ValueError("`table` must name a table, got no names; 'rows', say.")
     shown = _responses(writer.dialect, form) if columns == "response" else [f"r{k}" for k in range(len(results))]
-    text = writer.query(parts, kept, results, shown, f"-- written by TreeANOVA, fingerprint {fingerprint}")
-    options = {"dialect": dialect, "table": parts, "columns": columns, "keep": kept, "booleans": from_booleans}
+    text = writer.query(
+        table_path, copied_columns, results, shown, f"-- written by TreeANOVA, fingerprint {fingerprint}"
+    )
+    options = {
+        "dialect": dialect,
+        "table": table_path,
+        "columns": columns,
+        "keep": copied_columns,
+        "booleans": from_booleans,
+    }
     return Export("sql", text, form, tuple(results), fingerprint, fx, options)
 
 
@@ -324,20 +332,20 @@ class _Writer:
     ) -> str:
         """Write the query: values, codes, results r0, r1, …, and the expressions of these that are shown."""
         name_of = self.dialect.name_of
-        kept = [f"k{i}" for i in range(len(keep))]
+        copies = [f"k{i}" for i in range(len(keep))]
         values = [f"{self.dialect.column(name)} AS k{i}" for i, name in enumerate(keep)]
         values += [self._value(i, axis) for i, axis in enumerate(self.form.axes)]
-        codes = [*kept, *(f"{self._code(i, axis)} AS c{i}" for i, axis in enumerate(self.form.axes))]
-        sums = [*kept, *(f"{self._guarded(value)} AS r{k}" for k, value in enumerate(results.values()))]
-        final = [f"{k} AS {name_of(name)}" for k, name in zip(kept, keep, strict=True)]
+        codes = [*copies, *(f"{self._code(i, axis)} AS c{i}" for i, axis in enumerate(self.form.axes))]
+        sums = [*copies, *(f"{self._guarded(value)} AS r{k}" for k, value in enumerate(results.values()))]
+        final = [f"{k} AS {name_of(name)}" for k, name in zip(copies, keep, strict=True)]
         final += [f"{value} AS {name_of(name)}" for value, name in zip(shown, results, strict=True)]
-        steps = [f"SELECT {_lines(part or ['1 AS one'])}" for part in (values, codes, sums, final)]
+        steps = [f"SELECT {_lines(expressions or ['1 AS one'])}" for expressions in (values, codes, sums, final)]
         names = free_names(("read_values", "codes", "sums"), table, "_")  # a step would hide a table of its name
         sources = (self.dialect.source(table), *names)
-        parts = [f"{step}\nFROM {source}" for step, source in zip(steps, sources, strict=True)]
+        selects = [f"{step}\nFROM {source}" for step, source in zip(steps, sources, strict=True)]
         kind = self.dialect.materialized
-        inner = ",\n".join(f"{name} AS {kind}(\n{part}\n)" for name, part in zip(names, parts, strict=False))
-        return f"{comment}\nWITH {inner}\n{parts[-1]}\n"
+        inner = ",\n".join(f"{name} AS {kind}(\n{select}\n)" for name, select in zip(names, selects, strict=False))
+        return f"{comment}\nWITH {inner}\n{selects[-1]}\n"
 
     def score(self, output: int) -> str:
         values = [self.term(term, output) for term in self.form.terms]
@@ -462,5 +470,5 @@ def _sum(summands: Sequence[str]) -> str:
     return " + ".join(summands)
 
 
-def _lines(parts: Sequence[str]) -> str:
-    return ",\n  ".join(parts)
+def _lines(expressions: Sequence[str]) -> str:
+    return ",\n  ".join(expressions)

@@ -138,47 +138,47 @@ def verify(export: Export, X: Any = None, *, connection: Any = None, random_stat
             "`export` must hold the fingerprint of its decomposition, got one without it; export it again."
         )
     rows = [] if X is None else plain_rows(fx, form, X)
-    made = adversarial_rows(form, _ADVERSARIAL_ROWS, random_state)
-    for row in made:
+    adversarial = adversarial_rows(form, _ADVERSARIAL_ROWS, random_state)
+    for row in adversarial:
         row |= {name: float(row[name] > 0) for name in export.options.get("booleans", ()) if row[name] is not None}
     runner = _RUNNERS[export.kind]
-    where, results = runner(export, [*rows, *made], connection)
-    return _compared(where, fx, X, (rows, made), results)
+    where, results = runner(export, [*rows, *adversarial], connection)
+    return _compared(where, fx, X, (rows, adversarial), results)
 
 
 def _compared(
     where: str, fx: Decomposition, X: Any, rows: tuple[Sequence[Row], Sequence[Row]], results: Mapping[str, Floats]
 ) -> Verification:
     """Return how far results are from the decomposition at rows of X, and at rows that were made."""
-    given, made = rows
-    expected = _expected(fx, form_of(fx), [*given, *made], list(results))
-    if given:  # as the user's own call reads them
-        expected["score"][: len(given)] = np.reshape(fx.decision_function(X), (len(given), -1))
+    user_rows, adversarial = rows
+    expected = _expected(fx, form_of(fx), [*user_rows, *adversarial], list(results))
+    if user_rows:  # as the user's own call reads them
+        expected["score"][: len(user_rows)] = np.reshape(fx.decision_function(X), (len(user_rows), -1))
     finite = np.where(np.isfinite(expected["score"]), expected["score"], 0.0)
     scale = max(1.0, float(np.abs(finite).max(initial=0.0)))
     largest = max(_difference(results[name], expected[name]) for name in results) / scale
-    return Verification(where, largest, len(given), len(made), tuple(results), fingerprint_of(fx))
+    return Verification(where, largest, len(user_rows), len(adversarial), tuple(results), fingerprint_of(fx))
 
 
-def _difference(found: Floats, expected: Floats) -> float:
+def _difference(results: Floats, expected: Floats) -> float:
     """Return the largest difference; 0 between equal infinities, infinite where a result is no number."""
     with np.errstate(invalid="ignore"):
-        differences = np.where(found == expected, 0.0, np.abs(found - expected))
+        differences = np.where(results == expected, 0.0, np.abs(results - expected))
     return float(np.where(np.isnan(differences), np.inf, differences).max(initial=0.0))
 
 
 def verify_ebm(fx: Decomposition, model: Any, X: Any = None) -> Verification:
     """Compare an EBM of interpret with the decomposition that it was made of, as `verify` does."""
     form = form_of(fx)
-    given = [] if X is None else plain_rows(fx, form, X)
-    made = adversarial_rows(form, _ADVERSARIAL_ROWS, 0)
-    rows = [*given, *made]
+    user_rows = [] if X is None else plain_rows(fx, form, X)
+    adversarial = adversarial_rows(form, _ADVERSARIAL_ROWS, 0)
+    rows = [*user_rows, *adversarial]
     table = np.zeros((len(rows), len(fx.schema.features)), dtype=object)
     for axis in form.axes:
         table[:, fx.schema.names.index(axis.name)] = [row[axis.name] for row in rows]
     terms = np.reshape(model.eval_terms(table), (len(rows), len(form.terms), -1))
     results = {"score": terms.sum(axis=1) + model.intercept_, "terms": terms.reshape(len(rows), -1)}
-    return _compared("EBM of interpret", fx, X, (given, made), results)
+    return _compared("EBM of interpret", fx, X, (user_rows, adversarial), results)
 
 
 def _expected(fx: Decomposition, form: StepForm, rows: Sequence[Row], names: Sequence[str]) -> dict[str, Floats]:

@@ -396,12 +396,11 @@ def common_refinements(options: Sequence[Sequence[Binning]]) -> tuple[Binning, .
 
 def common_refinement(binnings: Sequence[Binning]) -> Binning:
     """Return the coarsest binning that refines all binnings of an axis."""
-    first, *others = binnings
-    if first.is_identity or all(first.equals(other) for other in others):
-        return first
-    identity = next((other for other in others if other.is_identity), None)  # it refines all
+    identity = next((binning for binning in binnings if binning.is_identity), None)  # it refines all
     if identity is not None:
         return identity
+    if all(binning.equals(binnings[0]) for binning in binnings[1:]):
+        return binnings[0]
     # Fine bins stay together if they are in one bin of every binning; new bins are numbered by their first fine bin.
     cells = np.unique(np.stack([binning.bins for binning in binnings]), axis=1, return_inverse=True)[1].ravel()
     first_places = np.unique(cells, return_index=True)[1]

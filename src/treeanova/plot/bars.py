@@ -260,7 +260,7 @@ def _bars_of_row(explained: Explanation, texts: Mapping[str, str], output_index:
     """Return what each term adds to one row's score, strongest first; terms that add nothing are left out."""
     # `texts` are names and values of features, by name
     values = explained.values[0] if explained.values.ndim == 2 else explained.values[0][:, output_index]
-    values = np.append(values, [np.atleast_1d(rest[0])[output_index] for rest in explained.rests.values()])
+    values = np.append(values, [np.atleast_1d(sums[0])[output_index] for sums in explained.rests.values()])
     remainder = ["remainder"] if explained.remainder is not None else []
     names = [label_of(texts[name] for name in term) for term in explained.terms]
     names += [*map(label_of_unlisted, explained.others), *remainder]

@@ -60,10 +60,10 @@ def simplification(simplification: Simplification, *, ax: Any = None) -> Any:
     band = ax.fill_between(sizes, best, best + path["error"], color=colour, alpha=0.22, linewidth=0, zorder=1)
     [line] = ax.plot(sizes, losses, marker="o", markersize=3.5, linewidth=1.4, color=colour, zorder=3)
     whole = ax.axhline(simplification.model_loss, color=style.tone(views.RAW), linestyle="--", linewidth=1.2, zorder=2)
-    chosen = int(np.flatnonzero(path["n_terms"] == simplification.n_terms)[0])
+    position = int(np.flatnonzero(path["n_terms"] == simplification.n_terms)[0])
     [ring] = ax.plot(
-        sizes[chosen],
-        losses[chosen],
+        sizes[position],
+        losses[position],
         linestyle="none",
         marker="o",
         markersize=10,
@@ -86,10 +86,10 @@ def simplification(simplification: Simplification, *, ax: Any = None) -> Any:
     return ax
 
 
-def _set_limits(ax: Any, sizes: Floats, losses: Floats, others: Floats, n_terms: int) -> None:
+def _set_limits(ax: Any, sizes: Floats, losses: Floats, marks: Floats, n_terms: int) -> None:
     """Show all models from a share of the chosen number of terms on, and the other numbers near them."""
     shown = losses[sizes >= min(_FEW * n_terms, n_terms - 1)]
-    low, high = min(shown.min(), others[-1]), max(shown.max(), others[-1])
+    low, high = min(shown.min(), marks[-1]), max(shown.max(), marks[-1])
     room = 0.06 * (high - low) or 1.0
     ax.set_ylim(low - room, high + 2 * room)
     ax.xaxis.set_major_locator(MaxNLocator(8, integer=True))

@@ -134,5 +134,5 @@ def _takes(column: StepAxis) -> Callable[[Any], bool]:
     reading = column.reading
     if isinstance(reading, Cuts):
         return lambda value: reading.code(value) is not None
-    known = dict(reading.codes)
-    return lambda value: known.get(value, reading.unseen) is not None
+    codes = dict(reading.codes)
+    return lambda value: codes.get(value, reading.unseen) is not None

@@ -236,9 +236,9 @@ def _plain_explanation(explained: Explanation, unit: float, indices: Mapping[Nam
     intercept = np.atleast_1d(explained.intercept)
     n_rows, n_outputs = len(explained.values), len(intercept)
     values = explained.values.reshape(n_rows, len(positions), n_outputs)
-    for label, rest in explained.rests.items():
+    for label, sums in explained.rests.items():
         positions.append(indices[key_of_rest(label)])
-        values = np.concatenate([values, rest.reshape(n_rows, 1, n_outputs)], axis=1)
+        values = np.concatenate([values, sums.reshape(n_rows, 1, n_outputs)], axis=1)
     return [
         [
             _waterfall(positions, of_output, float(start), unit)
@@ -254,8 +254,8 @@ def _waterfall(positions: Sequence[int], values: Floats, intercept: float, unit:
     units = [round(float(values[i]) / unit) for i in strongest]
     shown = [[positions[i], amount] for i, amount in zip(strongest, units, strict=True)]
     base, total = round(intercept / unit), round((intercept + float(values.sum())) / unit)
-    rest = total - base - sum(units)  # so that the numbers shown add up
-    return {"intercept": base, "score": total, "terms": shown, "rest": rest, "n_rest": len(values) - len(shown)}
+    remaining = total - base - sum(units)  # so that the numbers shown add up
+    return {"intercept": base, "score": total, "terms": shown, "rest": remaining, "n_rest": len(values) - len(shown)}
 
 
 # Numbers on the page, at about seven bytes each.

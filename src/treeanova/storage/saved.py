@@ -244,8 +244,8 @@ def unpack(header: Mapping[str, Any], arrays: Arrays) -> Saved:
     headers = header.get("past", [])
     n_derived = header["derived"] - _n_derived_of_past(header, arrays)
     arrays = {**arrays, **{name: arrays[original] for name, original in header.get("same", {}).items()}}
-    own = {name: array for name, array in arrays.items() if not name.startswith(_PAST)}  # of the last decomposition
-    saved = _unpack_alone({**header, "derived": n_derived}, own)
+    last_arrays = {name: array for name, array in arrays.items() if not name.startswith(_PAST)}
+    saved = _unpack_alone({**header, "derived": n_derived}, last_arrays)
     past = []
     for i, earlier in enumerate(headers):
         start = f"{_PAST}{i}/"
@@ -680,8 +680,8 @@ def pack_tables(cells: CoarseCells, tables: Tensors) -> tuple[dict[Key, Floats],
         face_tables, residual = _split_into_faces(tables[key] - _taken_from_above(key, from_above, cells))
         if np.abs(residual).max() <= _TOLERANCE * largest:
             _pass_down(key, face_tables, from_above)
-            faces = [_without_first_bins(face, axis).ravel() for axis, face in enumerate(face_tables)]
-            packed[key] = np.concatenate(faces)
+            flat_faces = [_without_first_bins(face, axis).ravel() for axis, face in enumerate(face_tables)]
+            packed[key] = np.concatenate(flat_faces)
         else:
             whole[key] = tables[key]
     return packed, whole

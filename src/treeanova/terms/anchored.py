@@ -99,10 +99,10 @@ class _LeafPatterns:
         of_rows, patterns = self.split(self.row_codes)
         asked = np.flatnonzero(by_leaf[of_rows])
         of_asked, outside = of_rows[asked], by_leaf[of_rows[asked]] & ~patterns[asked]  # in `key`, not in the row's
-        wanted = (self.full[of_asked] & ~by_leaf[of_asked]) | outside
+        pattern = (self.full[of_asked] & ~by_leaf[of_asked]) | outside
         values = np.zeros(len(of_rows))
         signs = 1.0 - 2.0 * (_n_bits(outside, self.n_bits) % 2)
-        values[asked] = signs * self.weights_of((of_asked << self.n_bits) | wanted)
+        values[asked] = signs * self.weights_of((of_asked << self.n_bits) | pattern)
         return self.sums(values, leaves)
 
     def matches(self) -> Iterator[tuple[Ints, Ints, Floats, Ints, Ints]]:
@@ -111,7 +111,7 @@ class _LeafPatterns:
         Positions of the rows' patterns, patterns of the references without those of the row, weights, and numbers b, c.
         """
         of_rows, patterns = self.split(self.row_codes)
-        of_references, others = self.split(self.reference_codes)
+        of_references, reference_patterns = self.split(self.reference_codes)
         starts = np.searchsorted(of_references, np.arange(len(self.full) + 1))
         n_others = np.diff(starts)[of_rows]
         ends = np.cumsum(n_others)
@@ -124,10 +124,10 @@ class _LeafPatterns:
                 ends[first:last] - n_others[first:last] - done, n_others[first:last]
             )
             place = starts[of_rows[some]] + within
-            is_match = (patterns[some] | others[place]) == self.full[of_rows[some]]
+            is_match = (patterns[some] | reference_patterns[place]) == self.full[of_rows[some]]
             some, place = some[is_match], place[is_match]
             full = self.full[of_rows[some]]
-            only_row, only_reference = full & ~others[place], full & ~patterns[some]
+            only_row, only_reference = full & ~reference_patterns[place], full & ~patterns[some]
             n_bits = self.n_bits
             yield (
                 some,

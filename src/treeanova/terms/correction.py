@@ -264,7 +264,7 @@ def find_leftover(form: ClosedForm, keys: Sequence[Key], rows: Points, values: F
     # One table after the other, on the residual, with the bins that best predict one half of the rows from the other.
     axes = zip(form.leaf_sets.grid.axes, form.masses, strict=True)
     binnings = tuple(equal_mass(axis, masses, costs.LEFTOVER_BINS[1][0]) for axis, masses in axes)
-    rest = _Rest(rows.weights, values - rows.weights @ values)
+    residual = _Residual(rows.weights, values - rows.weights @ values)
     tables: dict[Key, Floats] = {}
     mains = [key for key in keys if len(key) == 1]
     pairs = sorted((key for key in keys if len(key) == 2), key=form.leaf_sets.n_leaves_with, reverse=True)
@@ -273,16 +273,16 @@ def find_leftover(form: ClosedForm, keys: Sequence[Key], rows: Points, values: F
         limits = costs.LEFTOVER_BINS[len(key)]
         shape, cell_of_row = _cells_of_rows(binnings, key, rows, limits[0])
         options = [_merged_cells([binnings[j] for j in key], limits[0], limit) for limit in limits]
-        finest = rest.sums(cell_of_row, math.prod(shape))
+        finest = residual.sums(cell_of_row, math.prod(shape))
         sums = [finest.merged(cells) for _, cells in options]
-        estimates = [rest.shrunk_means(sums_of_cells) for sums_of_cells in sums]
+        estimates = [residual.shrunk_means(sums_of_cells) for sums_of_cells in sums]
         tried = [(sums_of_cells, variance) for sums_of_cells, (_, variance) in zip(sums, estimates, strict=True)]
-        gains = [rest.gain(sums_of_cells) if variance > 0 else 0.0 for sums_of_cells, variance in tried]
+        gains = [residual.gain(sums_of_cells) if variance > 0 else 0.0 for sums_of_cells, variance in tried]
         best = int(np.argmax(gains))
         if gains[best] > 0:
             means, (shape, cells) = estimates[best][0], options[best]
             tables[key] = means.reshape(*shape, -1)
-            rest.take_out(means[cells[cell_of_row]])
+            residual.take_out(means[cells[cell_of_row]])
     return Leftover(binnings, tables)
 
 
@@ -358,7 +358,7 @@ def _sums_of_merged(array: Floats, cells: Ints, n_cells: int) -> Floats:
     return sums.swapaxes(0, 1)
 
 
-class _Rest:
+class _Residual:
     """What tables leave of values at weighted rows, in two halves: tables are judged by sums over cells alone."""
 
     def __init__(self, weights: Floats, values: Floats) -> None:

@@ -131,8 +131,8 @@ class StepFunction:
             for axis, place in enumerate(places):
                 first = table.take([0], axis=axis)
                 table = table - first
-                rest = tuple(other for other in places if other != place)
-                tables[rest] = tables.get(rest, 0.0) + np.squeeze(first, axis=axis)
+                lower = tuple(other for other in places if other != place)
+                tables[lower] = tables.get(lower, 0.0) + np.squeeze(first, axis=axis)
             if np.abs(table).max(initial=0.0) > self.tolerance:
                 return False
         return True

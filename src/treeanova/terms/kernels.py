@@ -246,16 +246,16 @@ def features_below(paths: LeafPaths, bits: Ints, n_levels: int) -> Ints:
 
 
 @Kernel
-def find_or_add(sums: Ints, level: int, n_sums: int, wanted: Ints) -> int:
+def find_or_add(sums: Ints, level: int, n_sums: int, features: Ints) -> int:
     """Return the place of a set of features among the first of a level; if it is new, put it behind them."""
     for place in range(n_sums):
         is_equal = True
-        for word in range(len(wanted)):
-            is_equal &= sums[level, place, word] == wanted[word]
+        for word in range(len(features)):
+            is_equal &= sums[level, place, word] == features[word]
         if is_equal:
             return place
-    for word in range(len(wanted)):
-        sums[level, n_sums, word] = wanted[word]
+    for word in range(len(features)):
+        sums[level, n_sums, word] = features[word]
     return n_sums
 
 
@@ -277,7 +277,7 @@ def plan_products(paths: LeafPaths, bits: Ints, keys: Ints, n_levels: int) -> Pl
     constant, start = np.full(len(feature), -1), np.zeros(len(feature) + 1, np.int64)
     targets, is_needed = np.full((1024, 2), -1), np.zeros(len(feature), np.bool_)
     sums, n_sums = np.zeros((n_levels, len(keys) + 1, n_words), np.int64), np.zeros(n_levels, np.int64)
-    most, rest = np.zeros(n_levels + 1, np.int64), np.zeros(n_words, np.int64)
+    most, remaining = np.zeros(n_levels + 1, np.int64), np.zeros(n_words, np.int64)
     n_sums[0], most[1] = len(keys), len(keys)
     for key in range(len(keys)):
         for word in range(n_words):
@@ -291,16 +291,16 @@ def plan_products(paths: LeafPaths, bits: Ints, keys: Ints, n_levels: int) -> Pl
             for above in range(n_sums[level - 1]):
                 has_factor, follows, is_empty = False, True, True
                 for word in range(n_words):
-                    rest[word] = sums[level - 1, above, word] & ~bits[feature[entry], word]
-                    has_factor |= rest[word] != sums[level - 1, above, word]
-                    follows &= rest[word] & ~below[entry, word] == 0
-                    is_empty &= rest[word] == 0
+                    remaining[word] = sums[level - 1, above, word] & ~bits[feature[entry], word]
+                    has_factor |= remaining[word] != sums[level - 1, above, word]
+                    follows &= remaining[word] & ~below[entry, word] == 0
+                    is_empty &= remaining[word] == 0
                 if follows and has_factor:
                     is_needed[entry] = True
                 if follows and is_empty and has_factor:
                     constant[entry] = above
                 elif follows and not is_empty:
-                    place = find_or_add(sums, level, n_sums[level], rest)
+                    place = find_or_add(sums, level, n_sums[level], remaining)
                     n_sums[level] = max(n_sums[level], place + 1)
                     targets[first + place, 0 if has_factor else 1] = above
             start[entry + 1], most[level + 1] = first + n_sums[level], max(most[level + 1], n_sums[level])

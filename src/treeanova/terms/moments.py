@@ -180,7 +180,10 @@ def _raw_moments_of_product(effects: Effects, component: Product) -> RawMoments:
     binnings = {subset: [by_subset[subset][1] for by_subset in pure if subset in by_subset] for subset in subsets}
     axes = {subset: common_refinements(options) for subset, options in binnings.items()}
     tables = {subset: component.table(subset, axes[subset]) if subset else np.ones(()) for subset in subsets}
-    spread = [{subset: _on_finer_bins(part, axes[subset]) for subset, part in by_subset.items()} for by_subset in pure]
+    spread = [
+        {subset: _on_finer_bins(table_and_binnings, axes[subset]) for subset, table_and_binnings in by_subset.items()}
+        for by_subset in pure
+    ]
     total = {subset: sum(by_subset[subset] for by_subset in spread if subset in by_subset) for subset in subsets}
     means = np.array([by_subset[()] for by_subset in spread])
     squares = np.array([sum(_mean(v**2, tables[s]) for s, v in by_subset.items()) for by_subset in spread])

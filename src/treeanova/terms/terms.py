@@ -423,13 +423,13 @@ class TermSet:
         """Return terms at rows given by their bins, shape (n_rows, n_keys, n_outputs)."""
         values = each_in_one_piece(len(codes), len(keys), self.n_outputs)
         tables = [i for i, key in enumerate(keys) if self.leaf_terms is None or self.has_table(key)]
-        others = sorted(set(range(len(keys))).difference(tables))
+        without_table = sorted(set(range(len(keys))).difference(tables))
         merged = codes if self.leaf_terms is None or not tables else self.leaf_terms.trees.merged(codes)
         columns = np.asfortranarray(merged)
         for i in blocks("tables at rows", tables, len(tables)) if tables else ():
             values[:, i] = self.effects.at(keys[i], columns)
-        if self.leaf_terms is not None and others:
-            values[:, others] = self.leaf_terms.at(codes, [keys[i] for i in others], n_jobs)
+        if self.leaf_terms is not None and without_table:
+            values[:, without_table] = self.leaf_terms.at(codes, [keys[i] for i in without_table], n_jobs)
         return values
 
     def sum_at(self, codes: BinIndices, n_jobs: int = 1) -> Floats:
@@ -550,9 +550,9 @@ class Edit:
 
     def __str__(self) -> str:
         note = f" ({self.note})" if self.note else ""
-        others = f"; purified again, which moved {', '.join(self.moved)}" if self.moved else ""
+        repurified = f"; purified again, which moved {', '.join(self.moved)}" if self.moved else ""
         untrue = f"; no longer true: {'; '.join(self.breaks)}" if self.breaks else ""
-        return f"{self.words}{note}{self._movement_text()}{others}{untrue}"
+        return f"{self.words}{note}{self._movement_text()}{repurified}{untrue}"
 
     def _movement_text(self) -> str:
         if self.rms is None or self.largest is None or self.share is None:

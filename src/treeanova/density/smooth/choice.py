@@ -256,10 +256,10 @@ def gaussian(pairs: PairStack) -> Candidates:
         places = numbers[some]
         attempts = pairs.take(places)
         ratio = _gaussian_ratio(attempts, tried[some])
-        found = Candidates([""] * len(attempts), ratio, ratio, attempts.mean(logs_of(ratio)), places)
-        better = found.likeliest
-        better = better[found.likelihoods[better] > likelihoods[places[better]]]
-        best[places[better]], likelihoods[places[better]] = ratio[better], found.likelihoods[better]
+        trials = Candidates([""] * len(attempts), ratio, ratio, attempts.mean(logs_of(ratio)), places)
+        better = trials.likeliest
+        better = better[trials.likelihoods[better] > likelihoods[places[better]]]
+        best[places[better]], likelihoods[places[better]] = ratio[better], trials.likelihoods[better]
     return _parametric(pairs, "gaussian", best, 1)
 
 
@@ -491,9 +491,9 @@ def kernel_candidates(
     likelihoods = np.full((len(forms), len(bandwidths), len(pairs)), -np.inf)
 
     def smooth(places: Ints, of_form: Ints, widths: list[float]) -> Candidates:
-        chosen = [forms[form] for form in of_form]
-        shrinkages = [shrinkage for _, shrinkage in chosen]
-        return kernel(pairs.take(places), widths, shrinkages, [scale for scale, _ in chosen])
+        scales_and_shrinkages = [forms[form] for form in of_form]
+        shrinkages = [shrinkage for _, shrinkage in scales_and_shrinkages]
+        return kernel(pairs.take(places), widths, shrinkages, [scale for scale, _ in scales_and_shrinkages])
 
     yield from _search(pairs, smooth, bandwidths, likelihoods)
     if tuple(bandwidths) == BANDWIDTHS:  # add a sharpened estimate at a bandwidth above the likeliest

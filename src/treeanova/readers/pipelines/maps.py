@@ -565,7 +565,9 @@ def _changes_at_probes(probes: Ints, answer: Answer, questions: Questions) -> Ch
                 Changes(probes[at], probes[at + 1], model_column[at], np.full(len(at), threshold), sides[at])
             )
     names = [field.name for field in dataclasses.fields(Changes)]
-    return Changes(**{name: np.concatenate([getattr(part, name) for part in changes]) for name in names})
+    return Changes(
+        **{name: np.concatenate([getattr(at_threshold, name) for at_threshold in changes]) for name in names}
+    )
 
 
 def _bisect(transformation: Transformation, changes: Mapping[int, Changes]) -> None:
