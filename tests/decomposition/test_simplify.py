@@ -16,7 +16,7 @@ from treeanova.core.progress import quiet
 from treeanova.data.features import Labels, Numeric
 from treeanova.decomposition.held_out import Question
 from treeanova.decomposition.losses import LogLoss, squared_loss
-from treeanova.decomposition.simplify import Problem, fit_path, folds_of, judge
+from treeanova.decomposition.strengths import Problem, fit_path, folds_of, judge
 from treeanova.model import CategoryAxis, Effects, Feature, Grid, IntervalAxis, Schema
 
 

@@ -425,6 +425,11 @@ def frame(columns: Mapping[str, Sequence[Any] | Any], backend: str | None) -> An
     return nw.to_native(nw.from_dict(dict(columns), backend=library))  # type: ignore[arg-type]
 
 
+def frame_of_rows(rows: Sequence[Mapping[str, Any]], names: Sequence[str], backend: str | None) -> Any:
+    """Return rows, each a mapping from names to values, as a data frame of `backend`, as `frame` does."""
+    return frame({name: [row[name] for row in rows] for name in names}, backend)
+
+
 def columns_of(table: Any) -> dict[str, list[Any]]:
     """Return the columns of any table, by name, as lists of plain values."""
     if isinstance(table, Table):

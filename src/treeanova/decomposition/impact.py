@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treeanova.core.arrays import Floats, Ints
-from treeanova.data.columns import encode, frame, printable
+from treeanova.data.columns import encode, frame_of_rows, printable
 from treeanova.data.files import records
 from treeanova.decomposition.edited_tables import as_one_table, difference
 from treeanova.decomposition.function import Function, output_position
@@ -340,12 +340,10 @@ def impact_of(
     groups = _by_group(of_rows, labels, names, places) if names else None
     gaps = _gaps(of_rows, labels, places) if len(names) == 2 else None
     tables = {"table": _moves(of_rows, labels), "groups": groups, "losses": losses, "gaps": gaps}
-    frames = {key: None if rows is None else _frame(rows, backend) for key, rows in tables.items()}
+    frames = {
+        key: None if rows is None else frame_of_rows(rows, list(rows[0]), backend) for key, rows in tables.items()
+    }
     return Impact(**frames, loss=name, group_names=tuple(names), n_rows=len(weights), n_outputs=len(last.outputs))
-
-
-def _frame(rows: Sequence[Mapping[str, Any]], backend: str | None) -> Any:
-    return frame({name: [row[name] for row in rows] for name in rows[0]}, backend)
 
 
 def _moves(rows: _Rows, labels: Sequence[str]) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ that of a weighted regression on the values near it. The width counts ranks, so 
 tails as in the middle. Each main effect has its own width, or none: the one with the smallest loss, where each row is
 scored by the member of the bag that was not trained on it.
 
-Strengths are those of `simplify.py` for all terms at once: factors near 1, fitted to the outcome by ridge regression.
+Strengths are those of `strengths.py` for all terms at once: factors near 1, fitted to the outcome by ridge regression.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from typing import cast
 import numpy as np
 
 from treeanova.core.arrays import Floats, Ints, Key
-from treeanova.decomposition.simplify import HeldRows, Members, Problem, fit_strengths
+from treeanova.decomposition.simplify import HeldRows, Members
 from treeanova.decomposition.steps import Tables
+from treeanova.decomposition.strengths import Problem, fit_strengths
 from treeanova.model.effects import Effects
 from treeanova.terms.terms import TermSet
 
@@ -59,6 +60,7 @@ class BagTables:
 
     @classmethod
     def of(cls, terms: TermSet, weights: Mapping[Key, Floats], rows: HeldRows) -> BagTables:
+        """Return the tables of pure terms with weights, and the score of each row by its member of the bag."""
         tables = Tables(terms.effects, weights, dict(terms.effects.terms), {})
         score = np.tile(terms.intercept, (len(rows.weights), 1))
         for key in tables.values:
@@ -66,11 +68,13 @@ class BagTables:
         return cls(tables, rows, terms.intercept, score)
 
     def problem(self, values: Floats) -> Problem:
+        """Return the problem of fitting strengths of terms, with values (n_rows, n_terms, n_outputs)."""
         rows = self.rows
         return Problem(rows.question, rows.outcome, rows.weights, rows.group, self.intercept, values)
 
     def loss(self, score: Floats) -> float:
-        return self.problem(score[:, None]).held(score).mean_loss(score)
+        """Return the mean loss of a score at the rows."""
+        return self.problem(score[:, None]).held_out(score).mean_loss(score)
 
     def smooth(self) -> BagTables:
         """Return the bag with smooth main effects."""
@@ -78,15 +82,16 @@ class BagTables:
         values = {key: self.rows.terms_at(self.tables, [key])[:, 0] for key in mains}
         for key in sorted(mains, key=lambda key: -float(values[key].var(axis=0).sum())):
             matrices = _smoothers(self.rows, self.tables, key)
-            smoother_bags = [bag._with_main(key, matrix, values[key]) for matrix in matrices]
-            bag = min([bag, *smoother_bags], key=lambda one: one.loss(one.score))
+            smoother_bags = [bag._with_smoothed(key, matrix, values[key]) for matrix in matrices]
+            bag = min([bag, *smoother_bags], key=lambda candidate: candidate.loss(candidate.score))
         return bag
 
-    def _with_main(self, key: Key, matrix: Floats, values: Floats) -> BagTables:
+    def _with_smoothed(self, key: Key, matrix: Floats, values: Floats) -> BagTables:
+        """Return the bag with a main effect, whose values at the rows are given, multiplied by a matrix."""
         members = cast("Members", self.rows.members)
-        of_members = {**members.tables, key: np.matmul(matrix, members.tables[key])}
+        member_tables = {**members.tables, key: np.matmul(matrix, members.tables[key])}
         mean = {**self.tables.values, key: matrix @ self.tables.values[key]}
-        rows = self.rows._replace(members=members._replace(tables=of_members))
+        rows = self.rows._replace(members=members._replace(tables=member_tables))
         tables = dataclasses.replace(self.tables, values=mean)
         after = rows.terms_at(tables, [key])[:, 0]
         return BagTables(tables, rows, self.intercept, self.score - values + after)
@@ -95,8 +100,8 @@ class BagTables:
         """Return the bag with terms times their strengths; weak terms, if there are many, have one in common."""
         keys, values = self._strong_terms()
         strengths, constant, _ = fit_strengths(self.problem(values))
-        of_key = dict(zip(keys, strengths, strict=False))
-        mean = {key: of_key.get(key, strengths[-1]) * table for key, table in self.tables.values.items()}
+        strength_of = dict(zip(keys, strengths, strict=False))
+        mean = {key: strength_of.get(key, strengths[-1]) * table for key, table in self.tables.values.items()}
         score = self.intercept + constant + np.tensordot(values, strengths, axes=(1, 0))
         tables = dataclasses.replace(self.tables, values=mean)
         return BagTables(tables, self.rows, self.intercept + constant, score)

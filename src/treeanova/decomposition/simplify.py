@@ -2,7 +2,7 @@
 
 1. Tables are divided into few cells (`steps.py`); held-out rows say how few.
 2. Each term gets a strength, fitted to the outcome by ridge regression towards 1 (Newton's method on the model's loss).
-   The prior deviation of strengths is `_DEVIATION`; the variance of the derivatives puts it on the scale of the loss.
+   `strengths.py` has their prior deviation; the variance of the derivatives puts it on the scale of the loss.
 3. Terms are removed one at a time. The terms that are left take over as much as they can of the score of step 2 (a
    projection in the norm of the loss's second derivative), and the term goes whose loss they replace best. Smaller
    models are thus fitted to a smooth score rather than to noise ("projection predictive" selection).
@@ -23,21 +23,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.core.arrays import BinIndices, Bools, Floats, Ints, Key
-from treeanova.core.progress import Progress, counted, one_step, quiet
-from treeanova.data.columns import column_named, encode, frame, printable
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key
+from treeanova.core.progress import Progress, one_step, quiet
+from treeanova.data.columns import column_named, encode, frame, frame_of_rows, printable
 from treeanova.data.features import Schema
 from treeanova.data.files import records
 from treeanova.decomposition.function import Function, labels_by_key
-from treeanova.decomposition.held_out import (
-    HeldOut,
-    LossRows,
-    Question,
-    held_out,
-    notes_on_scale,
-    outcome_of,
-    questions_of,
-)
+from treeanova.decomposition.held_out import Question, notes_on_scale, outcome_of, questions_of
 from treeanova.decomposition.result import Result, aligned_rows
 from treeanova.decomposition.steps import (
     Steps,
@@ -49,6 +41,7 @@ from treeanova.decomposition.steps import (
     steps_of,
     with_round_cuts,
 )
+from treeanova.decomposition.strengths import Problem, fit_path, folds_of, judge, with_derivatives
 from treeanova.decomposition.validation import check_number, check_size, counting_weights, group_ids
 from treeanova.density.base import Density
 from treeanova.model.axes import Axis
@@ -57,216 +50,12 @@ from treeanova.terms.source import Settings
 from treeanova.terms.terms import TermSet
 from treeanova.views import percent
 
-_DEVIATION = 0.15  # prior standard deviation of strengths around 1: the best of 0.05 to 1 on five data sets
 _MOST_TERMS = 256  # whose strengths are fitted, the ones of largest variance; time grows with the cube
-_DENSE_SIZES = 40  # numbers of terms up to which all are tried
-_SPARSE_SIZES = 25
-_NEWTON_STEPS = 8
-_CONVERGED = 1e-4
-_RIDGE = 1e-9
 _PRICES = (0.0, *np.geomspace(1e-9, 1e-3, 19))  # of a cell, in shares of the score's variance
 _CHANGED_ROWS = 10
 _STEP_ERRORS = 0.5, 0.75  # standard errors that fewer cells of main effects, and of all tables, may cost
 _PATH = ("n_terms", "n_steps", "n_cells", "loss", "difference", "error", "r2")
 _TERMS = ("term", "strength", "n_cells", "share")
-
-
-class Fit(NamedTuple):
-    """Models of several sizes: strengths (n_sizes, n_terms) and additions to the intercept (n_sizes, n_outputs)."""
-
-    strengths: Floats
-    constants: Floats
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Problem:
-    """Held-out rows, and the terms at these rows, shape (n_rows, n_terms, n_outputs)."""
-
-    question: Question
-    outcome: Any
-    weights: Floats
-    group: npt.NDArray[Any] | None
-    intercept: Floats
-    values: Floats
-    must_stay: frozenset[int] = frozenset()
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.weights)
-
-    @property
-    def sizes(self) -> list[int]:
-        """Numbers of terms of the models on the path."""
-        least, most = len(self.must_stay), self.values.shape[1]
-        dense = range(least, min(most, max(least, _DENSE_SIZES)) + 1)
-        sparse = np.geomspace(max(_DENSE_SIZES, least, 1), max(most, 1), _SPARSE_SIZES).astype(int).tolist()
-        return sorted({*dense, most, *(size for size in sparse if least <= size <= most)})
-
-    def held(self, score: Floats, rows: Any = slice(None)) -> HeldOut:
-        group = None if self.group is None else self.group[rows]
-        return held_out(self.question, score, self.outcome[rows], self.weights[rows], group)
-
-    def some(self, rows: Any) -> Problem:
-        group = None if self.group is None else self.group[rows]
-        changes = {"outcome": self.outcome[rows], "weights": self.weights[rows], "values": self.values[rows]}
-        return dataclasses.replace(self, group=group, **changes)
-
-    def scores(self, fit: Fit) -> Floats:
-        """Return the scores of all models, shape (n_sizes, n_rows, n_outputs)."""
-        sums = np.tensordot(fit.strengths, self.values, axes=(1, 1))
-        return np.asarray(self.intercept + fit.constants[:, None] + sums)
-
-
-# Strengths.
-
-
-def fit_path(problem: Problem, sizes: Sequence[int]) -> Fit:
-    strengths, constants, curvature = fit_strengths(problem)
-    smaller = _projections(strengths, curvature, sizes, problem.must_stay)
-    start = np.broadcast_to(constants, (len(sizes), len(constants)))
-    scores = problem.scores(Fit(smaller, start))
-    held = problem.held(scores[-1])
-    return Fit(smaller, np.array([start[i] + _best_constant(held, score) for i, score in enumerate(scores)]))
-
-
-def fit_strengths(problem: Problem) -> tuple[Floats, Floats, Floats]:
-    """Return strengths of all terms, the change of the intercept, and the curvature of the loss by strengths."""
-    n_outputs, n_terms = len(problem.intercept), problem.values.shape[1]
-    columns = np.concatenate([_constant_columns(problem.n_rows, n_outputs), np.swapaxes(problem.values, 0, 1)])
-    prior = np.concatenate([np.zeros(n_outputs), np.ones(n_terms)])
-    theta, precision, hessian = prior, np.zeros(len(prior)), np.eye(len(prior))
-    held = _smooth(problem.held(problem.intercept + problem.values.sum(axis=1)))
-    least = held.mean_loss(held.score)
-    for step in range(_NEWTON_STEPS):
-        score = problem.intercept + np.tensordot(theta, columns, axes=1)
-        slopes = np.tensordot(columns, held.gradient(score), axes=([1, 2], [0, 1]))
-        hessian = np.tensordot(columns, held.second_derivative_times(score, columns), axes=([1, 2], [1, 2]))
-        if step == 0:
-            precision[n_outputs:] = _dispersion(held, columns[n_outputs:], hessian[n_outputs:, n_outputs:])
-            precision[n_outputs:] /= _DEVIATION**2
-        move = np.linalg.solve(_steady(hessian + np.diag(precision)), -(slopes + precision * (theta - prior)))
-        while not held.mean_loss(score + np.tensordot(move, columns, axes=1)) <= least and np.abs(move).max() > _RIDGE:
-            move = move / 2
-        theta = theta + move
-        if np.abs(move).max() < _CONVERGED:
-            break
-    return np.maximum(theta[n_outputs:], 0.0), theta[:n_outputs], _without_constants(hessian, n_outputs)
-
-
-def _smooth(held: HeldOut) -> HeldOut:
-    return held.smooth() if isinstance(held, LossRows) else held
-
-
-def _constant_columns(n_rows: int, n_outputs: int) -> Floats:
-    return np.repeat(np.eye(n_outputs)[:, None], n_rows, axis=1)
-
-
-def _steady(matrix: Floats) -> Floats:
-    return matrix + _RIDGE * max(np.trace(matrix) / len(matrix), np.finfo(np.float64).tiny) * np.eye(len(matrix))
-
-
-def _dispersion(held: HeldOut, columns: Floats, hessian: Floats) -> float:
-    """Return the variance of the slopes by strengths, over the curvature: 1 for a likelihood that fits."""
-    slopes = (held.gradient(held.score) * columns).sum(axis=2)
-    curvature = float(np.trace(hessian))
-    return float((slopes**2).sum()) / curvature if curvature > 0 else 1.0
-
-
-def _without_constants(hessian: Floats, n_outputs: int) -> Floats:
-    """Return the curvature by strengths where the intercept follows them."""
-    across = hessian[:n_outputs, n_outputs:]
-    shared = across.T @ np.linalg.pinv(hessian[:n_outputs, :n_outputs]) @ across
-    return np.asarray(hessian[n_outputs:, n_outputs:] - shared)
-
-
-def _projections(strengths: Floats, curvature: Floats, sizes: Sequence[int], must_stay: Collection[int]) -> Floats:
-    """Remove terms one at a time, the one that the others replace best, and return strengths of the given sizes.
-
-    With the inverse M of the curvature of the terms that are left, removing term t costs s_t² / M_tt and changes
-    strengths by -M[:, t] s_t / M_tt.
-    """
-    n_terms = len(strengths)
-    inverse, s = np.linalg.inv(_steady(curvature)) if n_terms else np.zeros((0, 0)), strengths.copy()
-    is_left, path = np.ones(n_terms, dtype=bool), {n_terms: strengths}
-    never = np.isin(np.arange(n_terms), list(must_stay))
-    for size in range(n_terms - 1, min(sizes) - 1, -1):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            cost = np.where(s > 0, s**2 / np.diag(inverse), -1.0)
-        cost[~is_left | never] = np.inf
-        term = int(cost.argmin())
-        column = inverse[:, term] / inverse[term, term]
-        s -= column * s[term]
-        inverse -= np.outer(column, inverse[term])
-        is_left[term] = False
-        s[~is_left], inverse[term], inverse[:, term] = 0.0, 0.0, 0.0
-        path[size] = np.maximum(s, 0.0)
-    return np.array([path[size] for size in sizes]).reshape(len(sizes), n_terms)
-
-
-def _best_constant(held: HeldOut, score: Floats) -> Floats:
-    """Return what to add to all scores for the smallest loss, by Newton's method."""
-    constant = np.zeros(score.shape[1])
-    if not held.has_constant:
-        return constant
-    smooth, columns = _smooth(held), _constant_columns(len(score), score.shape[1])
-    for _ in range(_NEWTON_STEPS):
-        slopes = smooth.gradient(score + constant).sum(axis=0)
-        hessian = smooth.second_derivative_times(score + constant, columns).sum(axis=1)
-        move = np.clip(-np.linalg.pinv(hessian) @ slopes, -1.0, 1.0) if hessian.any() else np.zeros_like(slopes)
-        constant = constant + move
-        if np.abs(move).max() < _CONVERGED:
-            break
-    return constant
-
-
-# The path, judged on rows that no model of it was fitted to.
-
-
-class Judgement(NamedTuple):
-    """Losses of all sizes on held-out folds; differences to the smallest loss, and their standard errors.
-
-    `is_good`: at most one standard error above the smallest loss of the sizes that may be chosen.
-    """
-
-    loss: Floats
-    difference: Floats
-    error: Floats
-    is_good: Bools
-
-
-def judge(problem: Problem, sizes: Sequence[int], folds: Ints, is_allowed: Bools, progress: Progress) -> Judgement:
-    scores = np.empty((len(sizes), problem.n_rows, len(problem.intercept)))
-    numbers = np.unique(folds)
-    for fold in counted(progress, "folds", numbers, len(numbers)):
-        inside = folds == fold
-        fit = fit_path(problem.some(~inside), sizes)
-        scores[:, inside] = problem.some(inside).scores(fit)
-    return judged(problem, scores, is_allowed)
-
-
-def judged(problem: Problem, scores: Floats, is_allowed: Bools) -> Judgement:
-    losses = np.array([problem.held(score).mean_loss(score) for score in scores])
-    best, best_allowed = int(losses.argmin()), int(np.where(is_allowed, losses, np.inf).argmin())
-    difference, error = _differences(problem, scores, best)
-    excess, its_error = (difference, error) if best == best_allowed else _differences(problem, scores, best_allowed)
-    return Judgement(losses, difference, error, excess <= its_error)
-
-
-def _differences(problem: Problem, scores: Floats, place: int) -> Floats:
-    """Return the losses of all scores minus that of one, given by its place, and the standard errors."""
-    held = problem.held(scores[place])
-    return np.array([held.loss_change(score) for score in scores]).T
-
-
-def folds_of(n_rows: int, n_folds: int, group: npt.NDArray[Any] | None, seed: int) -> Ints:
-    """Return a fold for each row; rows of a group share theirs."""
-    places = np.arange(n_rows)
-    if group is not None:
-        places = np.unique(group.astype(str) if group.dtype == object else group, return_inverse=True)[1].ravel()
-    n_units = int(places.max()) + 1
-    if n_units < n_folds:
-        raise ValueError(f"`cv` must be at most the number of groups, {n_units}, got {n_folds}; choose a lower one.")
-    return np.asarray(np.random.default_rng(seed).permutation(n_units)[places] % n_folds)
 
 
 # Tables of few cells.
@@ -281,39 +70,46 @@ def choose_tables(options: Options, tables: Tables, problem: Problem, held: Held
     start = score = problem.intercept + problem.values.sum(axis=1)
     variance, steps = _variance(score, problem.weights), dict[Key, Steps]()
     for is_main, n_errors in zip((True, False), _STEP_ERRORS, strict=True):
-        some = [key for key in keys if (len(key) == 1) is is_main]
-        ways = {key: _ways(options, tables, key) for key in some}
-        before = held.terms_at(tables, some).sum(axis=1)
+        ways = {key: _ways_to_divide(options, tables, key) for key in keys if (len(key) == 1) is is_main}
+        score_of_others = score - held.terms_at(tables, list(ways)).sum(axis=1)
+        accepted = {key: best_steps(ways_of_key, 0.0) for key, ways_of_key in ways.items()}
+        accepted_score = score_of_others + _sum_of_divided(held, tables, accepted)
         low, high = 0, len(_PRICES)
-        accepted = {key: best_steps(ways[key], 0.0) for key in some}
-        after = score - before + held.terms_at(divided(tables, accepted), some).sum(axis=1)
         while high - low > 1:  # a higher price raises the loss, except for noise
             middle = (low + high) // 2
-            cheaper = {key: best_steps(ways[key], _PRICES[middle] * variance) for key in some}
-            other = score - before + held.terms_at(divided(tables, cheaper), some).sum(axis=1)
-            cost, error = _cost_of_change(problem, start, other)
+            price = _PRICES[middle] * variance
+            cheaper = {key: best_steps(ways_of_key, price) for key, ways_of_key in ways.items()}
+            cheaper_score = score_of_others + _sum_of_divided(held, tables, cheaper)
+            cost, error = _cost_of_change(problem, start, cheaper_score)
             if cost <= n_errors * error:
-                low, accepted, after = middle, cheaper, other
+                low, accepted, accepted_score = middle, cheaper, cheaper_score
             else:
                 high = middle
-        steps, score = steps | accepted, after
+        steps, score = steps | accepted, accepted_score
     return divided(tables, steps)
 
 
-def _cost_of_change(problem: Problem, score: Floats, other: Floats) -> tuple[float, float]:
-    """Return by how much another score raises the loss, and the standard error.
+def _sum_of_divided(held: HeldRows, tables: Tables, steps: Mapping[Key, Steps]) -> Floats:
+    """Return the sum of divided terms at the rows, (n_rows, n_outputs)."""
+    return held.terms_at(divided(tables, steps), list(steps)).sum(axis=1)
+
+
+def _cost_of_change(problem: Problem, score: Floats, new_score: Floats) -> tuple[float, float]:
+    """Return by how much a new score raises the loss, and the standard error.
 
     Of few rows the raise is mostly noise. It is therefore averaged with what the curvature of the loss says, which is
     the raise if the score is right.
     """
-    held = problem.held(score)
-    smooth, change = _smooth(held), (other - score)[None]
-    expected = float((change * smooth.second_derivative_times(score, change)).sum()) / (2 * held.n_units)
-    growth, error = held.loss_change(other)
+    held = problem.held_out(score)
+    change = (new_score - score)[None]
+    expected = float((change * with_derivatives(held).second_derivative_times(score, change)).sum()) / (
+        2 * held.n_units
+    )
+    growth, error = held.loss_change(new_score)
     return (growth + expected) / 2, error
 
 
-def _ways(options: Options, tables: Tables, key: Key) -> list[Steps]:
+def _ways_to_divide(options: Options, tables: Tables, key: Key) -> list[Steps]:
     """Return ways to divide a term; one that must stay has several cells on each axis, if the limits allow it."""
     axes, values, weights = tables.effects.axes_of(key), tables.values[key], tables.weights[key]
     ways = steps_of(axes, values, weights, most=options.max_steps, least_share=options.min_bin)
@@ -326,6 +122,8 @@ def _ways(options: Options, tables: Tables, key: Key) -> list[Steps]:
 
 @dataclasses.dataclass(frozen=True)
 class Options:
+    """The arguments of `simplify`, checked, with terms as keys and their signs by key."""
+
     max_terms: int | None
     max_order: int
     keep: frozenset[Key]
@@ -366,6 +164,7 @@ def checked_signs(monotone: Any, axes: Sequence[Axis]) -> dict[str, int]:
 
 
 Make = Callable[[TermSet, Density, str], Any]
+"""Makes a decomposition of terms, the density under which they are pure, and words for the history."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -489,19 +288,11 @@ class Simplification(Result):
 
     def _text_of_top(self, top: int) -> str:
         path = records(self.path)
-        place = next(i for i, row in enumerate(path) if row["n_terms"] == self.n_terms)
-        row, largest_model = path[place], path[-1]
-        best = min(path, key=lambda one: one["loss"])
-        shown = sorted({*np.linspace(0, len(path) - 1, min(top, len(path))).astype(int).tolist(), place})
-        lines = [
-            {"terms": f"{path[i]['n_terms']:,}{' *' if i == place else ''}", "steps": f"{path[i]['n_steps']:,}"}
-            | {"cells": f"{path[i]['n_cells']:,}", "loss": f"{path[i]['loss']:.6g}"}
-            | {
-                "above the best": f"{path[i]['difference']:+.2g} ± {path[i]['error']:.1g}",
-                "R²": f"{round(path[i]['r2'], 4) + 0.0:.4f}",
-            }
-            for i in shown
-        ]
+        chosen_at = next(i for i, row in enumerate(path) if row["n_terms"] == self.n_terms)
+        row, largest_model = path[chosen_at], path[-1]
+        best = min(path, key=lambda model: model["loss"])
+        shown = sorted({*np.linspace(0, len(path) - 1, min(top, len(path))).astype(int).tolist(), chosen_at})
+        lines = [_model_in_words(path[i], is_chosen=i == chosen_at) for i in shown]
         terms = [
             {"term": term["term"], "strength": f"{term['strength']:.2f}", "cells": f"{term['n_cells']:,}"}
             | {"variance": percent(term["share"])}
@@ -517,6 +308,18 @@ class Simplification(Result):
             f"than {self.largest_change:.4g}\n{notes}\n{aligned_rows(lines, len(lines))}\n* chosen\n\n"
             f"{aligned_rows(terms, top)}"
         )
+
+
+def _model_in_words(row: Mapping[str, Any], *, is_chosen: bool) -> dict[str, str]:
+    """Return a row of the path with numbers as text and a star at the number of terms of the chosen model."""
+    return {
+        "terms": f"{row['n_terms']:,}{' *' if is_chosen else ''}",
+        "steps": f"{row['n_steps']:,}",
+        "cells": f"{row['n_cells']:,}",
+        "loss": f"{row['loss']:.6g}",
+        "above the best": f"{row['difference']:+.2g} ± {row['error']:.1g}",
+        "R²": f"{round(row['r2'], 4) + 0.0:.4f}",
+    }
 
 
 class Members(NamedTuple):
@@ -544,12 +347,12 @@ class HeldRows(NamedTuple):
         if self.members is None:
             return tables.at(codes, keys)
         values = np.empty((len(codes), len(keys), len(tables.effects.intercept)))
-        places = self.members.of_row
-        is_in_no_fold = np.flatnonzero(places < 0)
+        members = self.members.of_row
+        in_no_fold = np.flatnonzero(members < 0)
         for i, key in enumerate(keys):
             bins = [binning.bins[codes[:, j]] for j, binning in zip(key, tables.effects.binnings_of(key), strict=True)]
-            values[:, i] = self._tables_of_members(tables, key)[(places, *bins)]
-            values[is_in_no_fold, i] = tables.values[key][tuple(one[is_in_no_fold] for one in bins)]
+            values[:, i] = self._tables_of_members(tables, key)[(members, *bins)]
+            values[in_no_fold, i] = tables.values[key][tuple(bins_of_axis[in_no_fold] for bins_of_axis in bins)]
         return values
 
     def _tables_of_members(self, tables: Tables, key: Key) -> Floats:
@@ -563,6 +366,7 @@ class HeldRows(NamedTuple):
 
 
 def held_rows(schema: Schema, X: Any, y: Any, *, loss: Any, group: Any, sample_weight: Any) -> HeldRows:
+    """Return the rows with weight and their outcomes; ValueError or TypeError if `simplify` cannot take the loss."""
     questions = questions_of(schema, loss)
     if len(questions) > 1:
         raise ValueError(
@@ -599,12 +403,12 @@ def simplify(
     """Return the path of smaller models; `weights` are those of the tables' cells, `make` makes decompositions."""
     codes = held.rows.bins(function.effects.grid)
     keys, notes = _candidates(function, options, codes, held.weights)
-    tables = _all_tables(function, weights, keys, options)
+    tables = _undivided_tables(function, weights, keys, options)
     with one_step(progress, "terms at rows"):
         values = held.terms_at(tables, keys)
         score = function.score(held.rows) + (values - tables.at(codes, keys)).sum(axis=1)
     problem = Problem(held.question, held.outcome, held.weights, held.group, function.terms.intercept, values)
-    check_size(problem.held(score))
+    check_size(problem.held_out(score))
     with one_step(progress, "few steps"):
         tables = choose_tables(options, tables, problem, held, keys)
     keys = [key for key in keys if tables.varies(key) or key in options.keep]
@@ -629,17 +433,17 @@ def simplify(
     notes += _notes_on_kept(tables, models[size], options.keep, labels)
     path = [_path_row(tables, model, score, held.weights) for model in models.values()]
     return Simplification(
-        _table(_PATH, path, settings.backend),
-        _table(_TERMS, _term_rows(tables, models[size], labels, shares), settings.backend),
+        frame_of_rows(path, _PATH, settings.backend),
+        frame_of_rows(_term_rows(tables, models[size], labels, shares), _TERMS, settings.backend),
         size,
         held.question.name,
-        problem.held(score).mean_loss(score),
+        problem.held_out(score).mean_loss(score),
         problem.n_rows,
         _share(_variance(change, held.weights), variance),
         float(np.abs(change).max()),
         frame(_changed_rows(held.positions, score, models[size].score, function.grid.schema.outputs), settings.backend),
         (*held.notes, *notes),
-        {n: functools.partial(_made, make, tables, density, model) for n, model in models.items()},
+        {n: functools.partial(_decomposition_of, model, tables, density, make) for n, model in models.items()},
     )
 
 
@@ -694,17 +498,15 @@ def _notes_on_kept(tables: Tables, model: Model, keep: Collection[Key], labels: 
     return [f"kept, but zero everywhere: {', '.join(idle)}"] if idle else []
 
 
-def _made(make: Make, tables: Tables, density: Density, model: Model) -> Any:
+def _decomposition_of(model: Model, tables: Tables, density: Density, make: Make) -> Any:
+    """Return the decomposition of a model of the path."""
     n_terms = len(model.strengths)
     edit = f"simplified to {n_terms} term{'s' * (n_terms != 1)}"
     return make(tables.term_set(model.intercept, model.strengths), density, edit)
 
 
-def _table(names: Sequence[str], rows: Sequence[Mapping[str, Any]], backend: str | None) -> Any:
-    return frame({name: [row[name] for row in rows] for name in names}, backend)
-
-
 def _path_row(tables: Tables, model: Model, score: Floats, weights: Floats) -> dict[str, Any]:
+    """Return the numbers of a model for the table of the path; `score` is that of the whole model."""
     cells = {key: tables.steps[key].n_cells for key in model.strengths}
     lost = _share(_variance(model.score - score, weights), _variance(score, weights))
     return {
@@ -718,9 +520,10 @@ def _path_row(tables: Tables, model: Model, score: Floats, weights: Floats) -> d
     }
 
 
-def _term_rows(tables: Tables, model: Model, labels: Mapping[Key, str], variances: Mapping[Key, float]) -> Any:
+def _term_rows(tables: Tables, model: Model, labels: Mapping[Key, str], shares: Mapping[Key, float]) -> Any:
+    """Return the numbers of the terms of a model, those with the largest shares of variance first."""
     rows = [
-        {"term": labels[key], "strength": strength, "n_cells": tables.steps[key].n_cells, "share": variances[key]}
+        {"term": labels[key], "strength": strength, "n_cells": tables.steps[key].n_cells, "share": shares[key]}
         for key, strength in model.strengths.items()
     ]
     return sorted(rows, key=lambda row: -row["share"])
@@ -744,8 +547,8 @@ def _candidates(
     function: Function, options: Options, codes: BinIndices, weights: Floats
 ) -> tuple[list[Key], list[str]]:
     """Return terms with tables that may stay, the ones of largest variance at the rows if there are many."""
-    low = [key for key in function.terms.keys if len(key) <= options.max_order and key not in options.drop]
-    keys = [key for key in low if function.terms.has_table(key)]
+    of_low_order = [key for key in function.terms.keys if len(key) <= options.max_order and key not in options.drop]
+    keys = [key for key in of_low_order if function.terms.has_table(key)]
     lacking = sorted(options.keep.difference(keys))
     if lacking:
         label = labels_by_key(lacking, function.grid.schema.names)[lacking[0]]
@@ -754,8 +557,10 @@ def _candidates(
             f"{label!r}; leave it out, or change `max_order` or `drop`."
         )
     notes = []
-    if len(keys) < len(low):
-        notes.append(f"without a table, left out: {len(low) - len(keys):,} terms of order {options.max_order} or less")
+    if len(keys) < len(of_low_order):
+        notes.append(
+            f"without a table, left out: {len(of_low_order) - len(keys):,} terms of order {options.max_order} or less"
+        )
     if len(keys) > _MOST_TERMS:
         variances = {key: _variance(function.effects.at(key, codes), weights) for key in keys}
         ranked = sorted(keys, key=lambda key: (key not in options.keep, -variances[key]))[:_MOST_TERMS]
@@ -791,7 +596,10 @@ def _variance(values: Floats, weights: Floats) -> float:
     return float(np.average((values - mean) ** 2, axis=0, weights=weights).sum())
 
 
-def _all_tables(function: Function, weights: Mapping[Key, Floats], keys: Sequence[Key], options: Options) -> Tables:
+def _undivided_tables(
+    function: Function, weights: Mapping[Key, Floats], keys: Sequence[Key], options: Options
+) -> Tables:
+    """Return the tables of terms before they are divided, monotone where `options` ask for it."""
     effects = function.effects
     values = {key: effects.terms[key] for key in keys}
     for key, sign in options.monotone.items():

@@ -47,6 +47,7 @@ class Steps(NamedTuple):
 
 
 def _steps(groups: Sequence[Ints], lost: float) -> Steps:
+    """Return the way to divide cells into groups, given along each axis, with the number of cells that are left."""
     return Steps(tuple(groups), max(lost, 0.0), math.prod(int(group.max(initial=0)) + 1 for group in groups))
 
 
@@ -59,17 +60,18 @@ def steps_of(
     shares of the mass.
     """
     n_most = MOST_SEGMENTS if most is None else most
-    sides = [
+    divisions = [
         _divisions(axis, np.moveaxis(values, i, 0), np.moveaxis(weights, i, 0), n_most, least_share)
         for i, axis in enumerate(axes)
     ]
-    ways = _ways_with_losses(values, weights, sides)
+    ways = _ways_with_losses(values, weights, divisions)
     if all(_may_stay(axis, _marginal(weights, i), most, least_share) for i, axis in enumerate(axes)):
         ways.append(_steps([np.arange(axis.size) for axis in axes], 0.0))
     return ways or [_one_cell(axes, values, weights)]  # categories stay apart, but the other axis may not be divided
 
 
 def _one_cell(axes: Sequence[Axis], values: Floats, weights: Floats) -> Steps:
+    """Return the way to give all cells of a term one value."""
     [way] = _ways_with_losses(values, weights, [[np.zeros(axis.size, dtype=np.int64)] for axis in axes])
     return way
 
@@ -81,21 +83,22 @@ def _may_stay(axis: Axis, marginal: Floats, most: int | None, least_share: float
 
 
 def _marginal(weights: Floats, axis: int) -> Floats:
+    """Return the weights of the bins of one axis."""
     return weights.sum(axis=tuple(i for i in range(weights.ndim) if i != axis))
 
 
-def _ways_with_losses(values: Floats, weights: Floats, sides: Sequence[Sequence[Ints]]) -> list[Steps]:
+def _ways_with_losses(values: Floats, weights: Floats, divisions: Sequence[Sequence[Ints]]) -> list[Steps]:
     """Combine divisions of all axes; the lost variance is that of the values less that of the cells' means.
 
     A pure term is zero if an axis has one segment: then the others have one too.
     """
     total = float((weights[..., None] * values**2).sum())
     partial: list[tuple[tuple[Ints, ...], Floats, Floats]] = [((), weights[..., None] * values, weights[..., None])]
-    for i, divisions in enumerate(sides):
+    for i, divisions_of_axis in enumerate(divisions):
         partial = [
             ((*groups, group), _pooled(sums, group, i), _pooled(masses, group, i))
             for groups, sums, masses in partial
-            for group in divisions
+            for group in divisions_of_axis
             if i == 0 or _may_combine(groups[0], group)
         ]
     return [
@@ -105,6 +108,7 @@ def _ways_with_losses(values: Floats, weights: Floats, sides: Sequence[Sequence[
 
 
 def _may_combine(first: Ints, second: Ints) -> bool:
+    """Whether both axes of a pair have several segments, or both have one."""
     return bool(first.any()) == bool(second.any())
 
 
@@ -135,6 +139,7 @@ def _settled_marginal(weights: Floats, axis: int, group: Ints) -> Floats:
 
 
 def _pooled_all(values: Floats, groups: Sequence[Ints]) -> Floats:
+    """Sum over the cells of each group, with the groups of the bins along each axis."""
     return functools.reduce(lambda sums, i: _pooled(sums, groups[i], i), range(len(groups)), values)
 
 
@@ -160,20 +165,20 @@ def _divisions(axis: Axis, values: Floats, weights: Floats, most: int, least_sha
     blocks = _blocks(masses[:n].sum(axis=1)[order], _MOST_BINS_OF_PAIR if is_pair else _MOST_BINS)
     columns = _blocks(masses.sum(axis=0), _MOST_COLUMNS)
     regular_share = float(masses[:n].sum()) / float(masses.sum())  # the rest is missing or unseen
-    divisions = segmentations(
+    segments_of_blocks = segmentations(
         *_summed(rows[:n][order], masses[:n][order], blocks, columns),
         most=most,
         least_share=least_share / regular_share if regular_share > 0 else least_share,
     )
-    sides = []
-    for segments in divisions:
+    divisions = []
+    for segments in segments_of_blocks:
         if is_pair and int(segments.max()) + 1 not in _SIZES_OF_PAIR:
             continue
         groups = np.empty(axis.size, dtype=np.int64)
         groups[order] = segments[blocks]
         groups[n:] = int(segments.max()) + 1 + np.arange(axis.n_extra)
-        sides.append(_numbered(groups))
-    return sides
+        divisions.append(_numbered(groups))
+    return divisions
 
 
 def _numbered(groups: Ints) -> Ints:
@@ -245,11 +250,12 @@ def _costs(masses: Floats, sums: Floats, squares: Floats, least_share: float) ->
 
 
 def _running(numbers: Floats) -> Floats:
+    """Return the sums of the first 0, 1, 2, … numbers."""
     return np.concatenate([[0.0], np.cumsum(numbers)])
 
 
 def _traced(origins: Sequence[Ints], n_segments: int, n: int) -> Ints:
-    """Return the segment of each block, from the best start of the last segment for each end."""
+    """Return the segment of each block; `origins` has the best start of the last of 2, 3, … segments for each end."""
     labels, end = np.zeros(n, dtype=np.int64), n
     for segment in range(n_segments - 1, 0, -1):
         start = int(origins[segment - 1][end])
@@ -273,6 +279,7 @@ class Tables:
         return bool(now > _ROUNDING * before)
 
     def at(self, codes: Any, keys: Sequence[Key]) -> Floats:
+        """Return terms at rows given by their bins on the grid, (n_rows, n_keys, n_outputs)."""
         effects = Effects(self.effects.grid, self.effects.intercept, dict(self.values), self.effects.binnings)
         return TermSet(effects).at(codes, keys)
 
@@ -294,6 +301,7 @@ class Tables:
 
 
 def divided(tables: Tables, steps: Mapping[Key, Steps]) -> Tables:
+    """Return tables in which the cells of each group have their weighted mean."""
     values = {key: averaged(tables.values[key], tables.weights[key], way.groups) for key, way in steps.items()}
     return dataclasses.replace(tables, values=values, steps=steps)
 
@@ -319,16 +327,17 @@ def with_round_cuts(tables: Tables, density: Density, settings: Settings) -> tup
     masses = [density.table((j,)) for j in range(len(grid.axes))]
     axes = map(_rounded_axis, grid.axes, binnings, masses)
     new_grid = Grid(grid.schema, tuple(axes))
-    first = [np.unique(binning.bins, return_index=True)[1] for binning in binnings]
-    places = {
-        key: [old.bins[first[j]] for j, old in zip(key, effects.binnings_of(key), strict=True)] for key in tables.values
+    first_bins = [np.unique(binning.bins, return_index=True)[1] for binning in binnings]
+    old_bins = {  # by axis of a term, the bin of its table from which each new bin takes its value
+        key: [old.bins[first_bins[j]] for j, old in zip(key, effects.binnings_of(key), strict=True)]
+        for key in tables.values
     }
-    terms = {key: take_bins(values, places[key]) for key, values in tables.values.items()}
+    terms = {key: take_bins(values, old_bins[key]) for key, values in tables.values.items()}
     statistics = density.statistics
     bound = density.bind(new_grid, None if statistics is None else statistics.on(new_grid))
     pure = purify_tensors(Effects(new_grid, effects.intercept, terms), bound, settings).terms
     groups = {
-        key: [group[at] for group, at in zip(tables.steps[key].groups, places[key], strict=True)] for key in terms
+        key: [group[bins] for group, bins in zip(tables.steps[key].groups, old_bins[key], strict=True)] for key in terms
     }
     values = {key: averaged(pure.effects.terms[key], pure.weights[key], groups[key]) for key in terms}
     steps = {key: _steps([_numbered(group) for group in groups[key]], tables.steps[key].lost) for key in terms}
@@ -351,6 +360,7 @@ def _used_bins(tables: Tables, feature: int) -> Binning:
 
 
 def _rounded_axis(axis: Axis, binning: Binning, masses: Floats) -> Axis:
+    """Return an axis of merged bins with its cuts rounded as far as `_MOVED_SHARE` of the mass allows."""
     coarse = binning.axis(axis)
     if not isinstance(coarse, IntervalAxis) or coarse.date_unit or not len(coarse.bounds):
         return coarse

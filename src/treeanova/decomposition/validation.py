@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from treeanova.core.arrays import Bools, Floats, Key, check_unmasked
 from treeanova.core.progress import Progress, counted, one_step
-from treeanova.data.columns import encode, frame, printable
+from treeanova.data.columns import encode, frame_of_rows, printable
 from treeanova.data.files import records
 from treeanova.decomposition.evidence import Evidence, evidence_of, slope_of
 from treeanova.decomposition.function import Function, per_output
@@ -318,7 +318,7 @@ def _validation(
     idle = [row["term"] for row in rows if row["order"] > 1 and row["loss_change"] <= 2 * row["error"]]
     useful = {row["term"] for row in rows if row["loss_change"] > 2 * row["error"]}
     return Validation(
-        frame({name: [row[name] for row in rows] for name in names}, backend),
+        frame_of_rows(rows, names, backend),
         loss,
         model_loss,
         constant_loss,
