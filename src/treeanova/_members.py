@@ -52,7 +52,7 @@ CONTENDERS: tuple[dict[str, Any], ...] = (
     {"learning_rate": 0.2, "max_leaf_nodes": 5, "min_samples_leaf": 4},
 )
 # Trees of pairs alone, which lose nothing where higher orders are left out.
-_OF_PAIRS: dict[str, Any] = {"learning_rate": 0.2, "max_leaf_nodes": 16, "min_samples_leaf": 5}
+_PAIR_SETTINGS: dict[str, Any] = {"learning_rate": 0.2, "max_leaf_nodes": 16, "min_samples_leaf": 5}
 _MOST_FEATURES_OF_PAIRS = 32  # histogram boosting goes through all pairs at each node
 _LEAST_ROWS_OF_PAIRS = 2000
 _ROWS_OF_CHOICE = 1000  # held-out rows that choose
@@ -66,6 +66,7 @@ class Outcomes(NamedTuple):
     weights: Floats | None
 
     def at(self, places: Ints) -> Outcomes:
+        """Return some of the rows."""
         weights = None if self.weights is None else self.weights[places]
         return Outcomes(rows_at(self.X, places), self.y[places], weights)
 
@@ -83,6 +84,7 @@ def features_of(X: Any) -> tuple[Feature, ...]:
 
 
 def _encoder(series: nw.Series[Any]) -> Encoder:
+    """Return how a column of a table becomes numbers: as it is, or by categories, the most frequent ones of many."""
     if series.dtype.is_numeric() or series.dtype == nw.Boolean:
         return Numeric()
     if series.dtype.is_temporal():
@@ -196,16 +198,17 @@ def boosted_members(
     matrix = _matrix(features, rows.X, named=named)
     columns = columns_of(features, matrix)
     codes = np.column_stack([column.codes(matrix[:, column.feature]) for column in columns])
-    of_feature = [[i for i, column in enumerate(columns) if column.feature == j] for j in range(len(features))]
+    columns_by_feature = [[i for i, column in enumerate(columns) if column.feature == j] for j in range(len(features))]
     n_bins = max(_BINS, *(feature.n_categories for feature in features))
     estimator.set_params(
         categorical_features=[column.is_categorical for column in columns],
-        interaction_cst=of_feature if max_order == 1 else None,
+        interaction_cst=columns_by_feature if max_order == 1 else None,
         max_bins=n_bins,
     )
-    may_be_pairs = max_order == 2 and 2 < len(features) <= _MOST_FEATURES_OF_PAIRS
-    pairs = [one + other for one, other in itertools.combinations(of_feature, 2)]
-    of_pairs = _OF_PAIRS | {"interaction_cst": pairs} if may_be_pairs and len(rows.y) >= _LEAST_ROWS_OF_PAIRS else None
+    is_small = 2 < len(features) <= _MOST_FEATURES_OF_PAIRS
+    may_be_pairs = max_order == 2 and is_small and len(rows.y) >= _LEAST_ROWS_OF_PAIRS
+    pairs = [one + other for one, other in itertools.combinations(columns_by_feature, 2)]
+    pair_settings = _PAIR_SETTINGS | {"interaction_cst": pairs} if may_be_pairs else None
 
     def read(member: Any) -> Forest:
         forest: Any = read_for_rows(member)
@@ -215,7 +218,7 @@ def boosted_members(
         places = np.flatnonzero(folds == 0)
         return _loss_of(member, truncated(read(member)).decision_function(rows_at(rows.X, places)), rows.at(places))
 
-    race = _Race(estimator, rows._replace(X=codes), folds, seeds, of_pairs, truncated_loss)
+    race = _Race(estimator, rows._replace(X=codes), folds, seeds, pair_settings, truncated_loss)
     return [read(member) for member in race.members()]
 
 
@@ -234,26 +237,29 @@ class _Race:
     rows: Outcomes
     folds: Ints
     seeds: Ints
-    of_pairs: dict[str, Any] | None
+    pair_settings: dict[str, Any] | None  # for trees of pairs alone; None if they do not compete
     truncated_loss: Callable[[Any], float]  # of the first fold, by the member that was not trained on it
 
     @property
     def n_first(self) -> int:
+        """Number of folds on which settings compete: as many as have enough held-out rows together."""
         n_needed = math.ceil(_ROWS_OF_CHOICE * len(self.seeds) / len(self.folds))
         return min(max(1, n_needed), len(self.seeds))
 
     def members(self) -> list[Any]:
-        first = [self._trained(settings, range(self.n_first)) for settings in CONTENDERS]
-        losses = [sum(map(_best_loss, members)) for members in first]
+        """Train the members: all settings on the first folds, and the winner on the others too."""
+        contenders = [self._trained(settings, range(self.n_first)) for settings in CONTENDERS]
+        losses = [sum(map(_best_loss, members)) for members in contenders]
         best = int(np.nanargmin(losses)) if np.isfinite(losses).any() else 0
-        settings, members = CONTENDERS[best], first[best]
-        if self.of_pairs is not None:
-            members_of_pairs = self._trained(self.of_pairs, range(self.n_first))
-            if self._pairs_win(members, members_of_pairs):
-                settings, members = self.of_pairs, members_of_pairs
+        settings, members = CONTENDERS[best], contenders[best]
+        if self.pair_settings is not None:
+            pair_members = self._trained(self.pair_settings, range(self.n_first))
+            if self._pairs_win(members, pair_members):
+                settings, members = self.pair_settings, pair_members
         return [*members, *self._trained(settings, range(self.n_first, len(self.seeds)))]
 
     def _trained(self, settings: dict[str, Any], places: Iterable[int]) -> list[Any]:
+        """Train a member with some settings for each fold, given by its number."""
         clone = importlib.import_module("sklearn.base").clone
         return [
             _fitted(clone(self.estimator).set_params(**settings), self._rows_without(i), self.folds, i, self.seeds[i])
@@ -265,15 +271,15 @@ class _Race:
         is_missing_column = np.isnan(self.rows.X[self.folds != fold]).all(axis=0)
         return self.rows._replace(X=np.where(is_missing_column, 0.0, self.rows.X))
 
-    def _pairs_win(self, members: Sequence[Any], of_pairs: Sequence[Any]) -> bool:
+    def _pairs_win(self, members: Sequence[Any], pair_members: Sequence[Any]) -> bool:
         """Whether trees of pairs are better than others, or than what is left of these up to order 2.
 
         What the others lose by leaving out higher orders is measured on the first fold alone.
         """
-        gain = float(
-            np.mean([_best_loss(other) - _best_loss(one) for one, other in zip(members, of_pairs, strict=True)])
+        excess_of_pairs = float(
+            np.mean([_best_loss(pair) - _best_loss(deep) for deep, pair in zip(members, pair_members, strict=True)])
         )
-        return gain < 0 or gain < self.truncated_loss(members[0]) - _best_loss(members[0])
+        return excess_of_pairs < 0 or excess_of_pairs < self.truncated_loss(members[0]) - _best_loss(members[0])
 
 
 def _best_loss(member: Any) -> float:
@@ -307,10 +313,12 @@ def _fitted(member: Any, rows: Outcomes, folds: Ints, fold: int, seed: int) -> A
 
 
 def _fit_plainly(estimator: Any, train: Outcomes, held_out: Outcomes) -> None:  # noqa: ARG001
+    """Fit to the training rows; nothing stops early."""
     estimator.fit(train.X, train.y, **train.options)
 
 
 def _fit_sklearn(estimator: Any, train: Outcomes, held_out: Outcomes) -> None:
+    """Fit; histogram boosting that stops early does so by the held-out rows, and forgets the rounds after the best."""
     if not getattr(estimator, "early_stopping", False) or not hasattr(estimator, "interaction_cst"):
         _fit_plainly(estimator, train, held_out)
         return
@@ -325,6 +333,7 @@ def _fit_sklearn(estimator: Any, train: Outcomes, held_out: Outcomes) -> None:
 
 
 def _fit_lightgbm(estimator: Any, train: Outcomes, held_out: Outcomes) -> None:
+    """Fit until the loss of the held-out rows no longer falls."""
     validation: dict[str, Any] = {"eval_set": [(held_out.X, held_out.y)]}
     if "eval_X" in inspect.signature(estimator.fit).parameters:  # since LightGBM 4.7
         validation = {"eval_X": held_out.X, "eval_y": held_out.y}
@@ -335,6 +344,7 @@ def _fit_lightgbm(estimator: Any, train: Outcomes, held_out: Outcomes) -> None:
 
 
 def _fit_xgboost(estimator: Any, train: Outcomes, held_out: Outcomes) -> None:
+    """Fit until the loss of the held-out rows no longer falls."""
     if estimator.early_stopping_rounds is None:
         estimator.set_params(early_stopping_rounds=_ROUNDS)
     weights = None if held_out.weights is None else [held_out.weights]
@@ -343,6 +353,7 @@ def _fit_xgboost(estimator: Any, train: Outcomes, held_out: Outcomes) -> None:
 
 
 def _fit_catboost(estimator: Any, train: Outcomes, held_out: Outcomes) -> None:
+    """Fit until the loss of the held-out rows no longer falls."""
     validation = {"eval_set": (held_out.X, held_out.y), "early_stopping_rounds": _ROUNDS}
     estimator.fit(train.X, train.y, **train.options, **validation, verbose=False)
 

@@ -104,6 +104,7 @@ class _Additive(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return self
 
     def _check_max_terms(self) -> None:
+        """Raise ValueError or TypeError unless `max_terms` is a count and comes with `simplify`."""
         if self.max_terms is not None:
             checked_whole("max_terms", self.max_terms, 0, "leave it out for no limit")
             if not self.simplify:
@@ -144,12 +145,14 @@ class _Additive(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         held = held._replace(members=Members(tables, folds))
         if self.recalibrate:
             bag = BagTables.of(function_of(fx).terms, table_weights_of(fx), held).smooth()
-            fx, held = with_terms(fx, (bag if self.simplify else bag.strengthen()).terms()), bag.rows
+            held = bag.rows
+            fx = with_terms(fx, (bag if self.simplify else bag.strengthen()).terms())  # simplifying fits strengths too
         if not self.simplify:
             return fx, None
         return fx, simplify_bag(fx, held, max_terms=self.max_terms, max_order=self.max_order)
 
     def _adopt(self, fx: Decomposition, path: Simplification | None = None) -> None:
+        """Take a decomposition as the model, or the one that was chosen on a path of smaller models."""
         self.__dict__.pop("bag_", None)
         self.simplification_ = path
         self.decomposition_ = fx if path is None else path.chosen
@@ -190,6 +193,7 @@ class _Additive(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no typ
         return {names: errors * (n - 1) / np.sqrt(n) for names, errors in self.bag_.standard_errors().items()}
 
     def _rows(self, X: Any) -> Any:
+        """Return new rows, checked; NotFittedError before `fit`."""
         check_is_fitted(self, "decomposition_")
         return _checked_rows(self, X, is_new=False)
 
@@ -316,6 +320,7 @@ class AdditiveRegressor(RegressorMixin, _Additive):  # type: ignore[misc]  # sci
         self.random_state = random_state
 
     def _boosting(self) -> Any:
+        """Return the default estimator of members, not fitted."""
         kind = importlib.import_module("sklearn.ensemble").HistGradientBoostingRegressor
         return kind(loss=self.loss, quantile=self.quantile, **BOOSTING)
 
@@ -350,6 +355,7 @@ class AdditiveRegressor(RegressorMixin, _Additive):  # type: ignore[misc]  # sci
         return self._fit(rows, np.asarray(outcome, dtype=np.float64), sample_weight)
 
     def _check_loss(self) -> None:
+        """Raise ValueError if `loss` and `quantile` do not fit each other or the estimator."""
         if self.estimator is not None and self.loss != "squared_error":
             raise ValueError(
                 f"`loss` must be left out with an `estimator`, which has its own, got {self.loss!r}; choose it there."
@@ -499,6 +505,7 @@ class AdditiveClassifier(ClassifierMixin, _Additive):  # type: ignore[misc]  # s
         self.random_state = random_state
 
     def _boosting(self) -> Any:
+        """Return the default estimator of members, not fitted."""
         return importlib.import_module("sklearn.ensemble").HistGradientBoostingClassifier(**BOOSTING)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -649,6 +656,7 @@ class AdditiveClassifier(ClassifierMixin, _Additive):  # type: ignore[misc]  # s
 
 
 def _of_decomposition(estimator: Any, fx: Decomposition, *, needs_classes: bool) -> Any:
+    """Fill a new estimator with a decomposition, as if it had been fitted; ValueError for a model of the other kind."""
     schema = fx.schema
     _check_kind(type(estimator).__name__, schema, needs_classes=needs_classes)
     estimator.n_features_in_ = len(schema.features)
@@ -687,6 +695,7 @@ def _without_mask(X: Any) -> Any:
 
 
 def _check_real(y: npt.NDArray[Any]) -> None:
+    """Raise TypeError for outcomes that are complex numbers or dates."""
     kind = y.dtype
     if kind.kind in "cmM":
         raise TypeError(f"`y` must hold real numbers, got {kind}; convert it.")

@@ -81,28 +81,31 @@ def _with_pure_change(
     A term that is pure on its bins is not so on others, so terms to which a change on other bins is added are purified
     as a whole.
     """
-    base, addition = before, difference(edited, before)
+    unchanged, addition = before, difference(edited, before)
     if whole:
-        base = edited.keep(lambda key: key not in whole)
+        unchanged = edited.keep(lambda key: key not in whole)
         addition = dataclasses.replace(edited.keep(whole.__contains__), intercept=np.zeros(edited.n_outputs))
     pure = purify_tensors(addition, density, settings)
-    summed = weighted_sum([base, pure.terms.effects], [1.0, 1.0])
-    both = [key for key in base.terms if len(key) > 1 and key in pure.terms.effects.terms]
-    with_other_bins = {key for key in both if not _has_bins_of(pure.terms.effects, base, key)}
+    summed = weighted_sum([unchanged, pure.terms.effects], [1.0, 1.0])
+    both = [key for key in unchanged.terms if len(key) > 1 and key in pure.terms.effects.terms]
+    with_other_bins = {key for key in both if not _has_bins_of(pure.terms.effects, unchanged, key)}
     if not with_other_bins:
         return summed, pure
     return _with_pure_change(before, edited, whole | _differing(edited, before) | with_other_bins, density, settings)
 
 
 def _differing(after: Effects, before: Effects) -> set[Key]:
+    """Return the keys of terms that one of two models lacks, or has with another table."""
     return {key for key in {*after.terms, *before.terms} if after.terms.get(key) is not before.terms.get(key)}
 
 
 def _has_bins_of(one: Effects, other: Effects, key: Key) -> bool:
+    """Whether both models have a term on the same bins."""
     return all(map(Binning.equals, one.binnings_of(key), other.binnings_of(key)))
 
 
 def _moves(after: Effects, before: Effects, key: Key, tolerance: float) -> bool:
+    """Whether a term differs by more than a tolerance between two models."""
     change = difference(after.keep(lambda other: other == key), before.keep(lambda other: other == key))
     return any(_largest(table) > tolerance for table in change.terms.values())
 
@@ -115,6 +118,7 @@ def difference(after: Effects, before: Effects) -> Effects:
 
 
 def _largest(values: Floats) -> float:
+    """Return the largest absolute value, 0 of none."""
     return float(np.abs(values).max(initial=0.0))
 
 
@@ -156,6 +160,7 @@ def chosen_bins(axis: Axis, bins: Sequence[str | int] | None, between: Sequence[
 
 
 def _position(axis: Axis, bin_: str | int) -> int:
+    """Return the position of a bin, given by its label or its position."""
     if isinstance(bin_, str) and bin_ in axis.labels:
         return axis.labels.index(bin_)
     if not isinstance(bin_, bool | str) and isinstance(bin_, int | np.integer) and 0 <= bin_ < axis.size:
@@ -208,7 +213,7 @@ def merged(effects: Effects, feature: int, is_chosen: Bools, density: Density) -
         values = averaged(effects.on_binnings(key, axes), density.table(key, axes), groups)
         if is_ordered:
             first = np.unique(group, return_index=True)[1]
-            values = take_bins(values, [first if axis == place else some for axis, some in enumerate(groups)])
+            values = take_bins(values, [first if axis == place else bins for axis, bins in enumerate(groups)])
             axes = (*axes[:place], binning_by(group[fine.bins]), *axes[place + 1 :])
         terms[key], binnings[key] = values, axes
     return Effects(effects.grid, effects.intercept, terms, binnings)
@@ -281,7 +286,10 @@ def made_monotone(effects: Effects, feature: int, sign: int, density: Density, o
     feature_binning = common_refinement([effects.binnings_of(key)[key.index(feature)] for key in keys])
     pairs: list[Key] = [key for key in keys if len(key) == 2]
     fine = {
-        key: tuple(feature_binning if j == feature else b for j, b in zip(key, effects.binnings_of(key), strict=True))
+        key: tuple(
+            feature_binning if j == feature else binning
+            for j, binning in zip(key, effects.binnings_of(key), strict=True)
+        )
         for key in keys
     }
     main: Key = (feature,)
@@ -331,13 +339,13 @@ def monotone_curves(
     curves = [pair + share[:, None] for pair, share in zip(pairs, shares, strict=True)]
     means = [_row_means(curve, mass) for curve, mass in zip(curves, masses, strict=True)]
     centred = [pair - _row_means(pair, mass)[:, None] for pair, mass in zip(pairs, masses, strict=True)]
-    whole = main + np.sum([_row_means(pair, mass) for pair, mass in zip(pairs, masses, strict=True)], axis=0)
+    total_means = main + np.sum([_row_means(pair, mass) for pair, mass in zip(pairs, masses, strict=True)], axis=0)
     size = max(float(np.abs(curve).max()) for curve in curves)
     for _ in range(_MOST_FITS):
         largest = 0.0
         for k, (pair, mass) in enumerate(zip(centred, masses, strict=True)):
             other_means = np.sum([mean for i, mean in enumerate(means) if i != k], axis=0)
-            fitted = _isotonic_columns(pair + (whole - other_means)[:, None], mass)
+            fitted = _isotonic_columns(pair + (total_means - other_means)[:, None], mass)
             largest = max(largest, float(np.abs(fitted - curves[k]).max()))
             curves[k], means[k] = fitted, _row_means(fitted, mass)
         if largest <= _FITTED * size or len(pairs) == 1:
@@ -346,10 +354,12 @@ def monotone_curves(
 
 
 def _row_means(values: Floats, masses: Floats) -> Floats:
+    """Return the weighted mean of each row."""
     return np.asarray((values * masses).sum(axis=1) / masses.sum(axis=1))
 
 
 def _isotonic_columns(values: Floats, masses: Floats) -> Floats:
+    """Return the nearest columns that never fall, by isotonic regression of each."""
     columns = zip(values.T, masses.T, strict=True)
     fits = [scipy.optimize.isotonic_regression(column, weights=mass).x for column, mass in columns]
     return np.stack(fits, axis=1)

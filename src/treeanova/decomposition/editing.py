@@ -261,9 +261,9 @@ class Editing(Answers):
         key = self._key_to_edit("set", term)
         table = self._function.effects.terms[key]
         axes = self._function.effects.axes_of(key)
-        whole = np.shape(values) == table.shape and len(self.outputs) > 1 and output is None
-        outputs = self._outputs(output) if whole else [output_position(self.outputs, output)]
-        old = table if whole else table[..., outputs[0]]
+        sets_all_outputs = np.shape(values) == table.shape and len(self.outputs) > 1 and output is None
+        outputs = self._outputs(output) if sets_all_outputs else [output_position(self.outputs, output)]
+        old = table if sets_all_outputs else table[..., outputs[0]]
         new = np.array(old)
         if between is not None:
             new[self._bins_between(key, values, between)] = values
@@ -278,9 +278,9 @@ class Editing(Answers):
             words = f"set to {values:g}" if isinstance(values, Real) else "set"
         if not np.isfinite(new).all():
             raise ValueError("`values` must be finite numbers, got others; leave cells out that should stay.")
-        whole_table = _with_outputs(table, new if whole else new[..., None], outputs)
+        new_table = _with_outputs(table, new if sets_all_outputs else new[..., None], outputs)
         arguments = {"values": _plain_argument(values), "between": None if between is None else tuple(between)}
-        return self._with_tables("set", {key: whole_table}, words, arguments, output=output, note=note)
+        return self._with_tables("set", {key: new_table}, words, arguments, output=output, note=note)
 
     def _cells_in_order(self, term: str | Collection[str], key: Key, values: Mapping[Any, Any]) -> dict[Any, Any]:
         """Return values of cells, whose bins follow the features as `term` names them, with bins as `key` has them."""
@@ -295,6 +295,7 @@ class Editing(Answers):
         return cells
 
     def _bins_between(self, key: Key, value: Any, between: Sequence[float | None]) -> Any:
+        """Return the positions of the intervals of a main effect between two cuts, for `set` with a number."""
         if len(key) > 1 or isinstance(value, bool) or not isinstance(value, Real):
             raise ValueError(f"`between` must come with a main effect and one number, got {value!r}; or name cells.")
         return chosen_bins(self._function.effects.axes_of(key)[0], None, between)
@@ -582,9 +583,11 @@ class Editing(Answers):
     # From new tables to a decomposition.
 
     def _outputs(self, output: str | int | None) -> list[int]:
+        """Return the position of an output as a list; those of all outputs for None."""
         return list(range(len(self.outputs))) if output is None else [output_position(self.outputs, output)]
 
     def _key_to_edit(self, action: str, term: str | Collection[str]) -> Key:
+        """Return the key of a term; ValueError if it cannot be edited."""
         check_editable(self._function, action)
         key = self._key_of(self.terms.names_of(term))
         self._check_all_tables(action, [key])
@@ -603,6 +606,7 @@ class Editing(Answers):
         return j, keys
 
     def _check_all_tables(self, action: str, keys: Collection[Key]) -> None:
+        """Raise ValueError if a term has no table; if `keys` are all tables, if any term of the model has none."""
         listed = self._function.terms.keys_at_rows if len(keys) == len(self._function.effects.terms) else keys
         without = next((key for key in listed if not self._function.terms.has_table(key)), None)
         if without is not None:
@@ -621,6 +625,7 @@ class Editing(Answers):
         output: str | int | None = None,
         note: str = "",
     ) -> Edit:
+        """Return the record of an edit for the history; `words` say what was done."""
         if not isinstance(note, str) or not is_writable(note):
             raise TypeError(f"`note` must be text, got {note!r:.100}; leave it out for none.")
         labels = tuple(labels_of([self._names(key) for key in keys], self.schema.names))
@@ -667,8 +672,10 @@ class Editing(Answers):
 
     def _weights_on(self, key: Key, binnings: Sequence[Binning] | None) -> Floats:
         """Return weights of the cells of a term on given bins: those of its table if the bins are the same."""
-        ours, weights = self._function.effects.binnings.get(key), self._function.terms.weights.get(key)
-        is_same = ours is None if binnings is None else ours is not None and all(map(Binning.equals, ours, binnings))
+        before, weights = self._function.effects.binnings.get(key), self._function.terms.weights.get(key)
+        is_same = before is binnings or (
+            before is not None and binnings is not None and all(map(Binning.equals, before, binnings))
+        )
         return self._shown_density.table(key, binnings) if weights is None or not is_same else weights
 
     def _certificate_with(
@@ -696,6 +703,7 @@ class Editing(Answers):
         return dataclasses.replace(certificate, edits=(*self._function.scope.words, edit.words))
 
     def _certificate_of(self, terms: TermSet) -> Certificate:
+        """Return the certificate, as it was measured before, of those terms that are still there."""
         names = {self._names(key) for key in terms.effects.terms}
         return self.certificate.of_terms(names, len(terms.keys_at_rows), has_unlisted=bool(terms.unlisted_orders))
 
@@ -727,9 +735,9 @@ class Editing(Answers):
         """Number of the model's terms, also after a selection."""
         return self._function.scope.n_terms or len(self._function.components)
 
-    def _edited(self, terms: TermSet, density: Density, edit: str) -> Self:
-        """Return other terms, which have tables and weights, and an edit that says how they were made."""
-        record = Edit(edit, "simplify")
+    def _edited(self, terms: TermSet, density: Density, words: str) -> Self:
+        """Return the decomposition with simplified terms, pure under a density; `words` are for the history."""
+        record = Edit(words, "simplify")
         certificate = dataclasses.replace(self._certificate_with(terms, {}, record, density), higher=None)
         return self._after(record, terms, AdditiveModel(terms), certificate, density)
 
@@ -742,12 +750,14 @@ def _with_outputs(table: Floats, new: Floats, outputs: Sequence[int]) -> Floats:
 
 
 def _checked_number(name: str, value: Any) -> float:
+    """Return a finite number as a float; ValueError for anything else."""
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
         raise ValueError(f"`{name}` must be a finite number, got {value!r}.")
     return float(value)
 
 
 def _array_of(values: Any, shape: tuple[int, ...]) -> Floats:
+    """Return values as an array of some shape, or a number in all cells; TypeError or ValueError otherwise."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -768,6 +778,7 @@ def _ends_of(axis: Axis, positions: Ints) -> tuple[float | None, float | None] |
 
 
 def _cell_text(cell: Any) -> str:
+    """Return a cell, a bin or a tuple of bins, as text."""
     return str(cell) if isinstance(cell, str | int) else label_of(list(map(str, cell)))
 
 

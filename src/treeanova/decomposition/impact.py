@@ -69,28 +69,31 @@ class History(tuple[Edit, ...]):
 
 def broken_statements(history: Sequence[Edit], effects: Effects) -> tuple[str, ...]:
     """Return the words of edits whose statement, true so far, is not true of the sum of these tables."""
-    standing: dict[str, Edit] = {}
+    true_so_far: dict[str, Edit] = {}
     for edit in history:
-        standing = {words: other for words, other in standing.items() if words not in edit.breaks}
+        true_so_far = {words: earlier for words, earlier in true_so_far.items() if words not in edit.breaks}
         if edit.action in _IS_TRUE and "feature" in edit.arguments:
-            standing[edit.words] = edit
-    return tuple(words for words, edit in standing.items() if not _is_true(edit, effects))
+            true_so_far[edit.words] = edit
+    return tuple(words for words, edit in true_so_far.items() if not _is_true(edit, effects))
 
 
 def _is_true(edit: Edit, effects: Effects) -> bool:
+    """Whether what an edit states is true of the sum of these tables, for all outputs that it is about."""
     names, outputs = effects.schema.names, effects.schema.outputs
     feature, output = names.index(edit.arguments["feature"]), edit.arguments.get("output")
-    of = range(len(outputs)) if output is None else [output_position(outputs, output)]
-    return all(_IS_TRUE[edit.action](edit.arguments, effects, feature, k) for k in of)
+    positions = range(len(outputs)) if output is None else [output_position(outputs, output)]
+    return all(_IS_TRUE[edit.action](edit.arguments, effects, feature, k) for k in positions)
 
 
 def _is_monotone(arguments: Mapping[str, Any], effects: Effects, feature: int, output: int) -> bool:
+    """Whether no step of the sum along the feature goes in the wrong direction."""
     is_rise = arguments["direction"] == "increasing"
     steps = (step if is_rise else -step for step in steps_of_tables(effects, feature, output))
     return all(step.lowest().bound >= -step.tolerance for step in steps)
 
 
 def _is_merged(arguments: Mapping[str, Any], effects: Effects, feature: int, output: int) -> bool:
+    """Whether the sum is the same in all merged bins of the feature."""
     bins = _merged_bins(effects.grid.axes[feature], arguments)
     return all(step.is_zero for step in steps_of_tables(effects, feature, output, bins))
 
@@ -105,6 +108,7 @@ def _merged_bins(axis: Axis, arguments: Mapping[str, Any]) -> Sequence[int]:
     return range(first, last + 1)
 
 
+# By action: whether the statement of an edit, given by its arguments, is true of a feature and an output.
 _IS_TRUE = {"monotone": _is_monotone, "merge": _is_merged}
 
 
@@ -131,6 +135,7 @@ class Movement(NamedTuple):
 
 
 def _plain(numbers: Floats) -> float | tuple[float, ...]:
+    """Return a number per output: the number itself if there is only one output."""
     return float(numbers[0]) if len(numbers) == 1 else tuple(numbers.tolist())
 
 
@@ -150,15 +155,15 @@ def measured(edit: Edit, before: Predictions, after: Predictions) -> Edit:
 
 
 def _movement_of_table(old: Function, new: Function, density: Density) -> Movement | None:
-    """Return the change in all cells of one table; None if it is none."""
+    """Return the change in all cells if it is a single table; None if it is not."""
     is_sum_of_tables = not old.has_remainder and not old.unlisted_orders
     has_same_rest = old.terms.leaf_terms is new.terms.leaf_terms and old.effects.grid.has_bins_of(new.effects.grid)
     if not is_sum_of_tables or not has_same_rest:
         return None
-    one = as_one_table(difference(new.effects, old.effects))
-    if one is None:
+    change = as_one_table(difference(new.effects, old.effects))
+    if change is None:
         return None
-    key, binnings, table = one
+    key, binnings, table = change
     weights = density.table(key, binnings).ravel() if key else np.ones(1)
     sizes = (
         float(np.abs(effects).max(initial=0.0)) for effects in (old.effects.intercept, *old.effects.terms.values())
@@ -277,6 +282,7 @@ _HEADS = {"changed": "rows changed", "n_rows": "rows"}
 
 
 def _cell(name: str, value: Any, noise: float) -> str:
+    """Return a value of a table as text; zero for a number that is rounding."""
     if isinstance(value, str):
         return value
     if isinstance(value, int):
@@ -289,8 +295,8 @@ def _cell(name: str, value: Any, noise: float) -> str:
     return f"{value:{signed.get(name, '.4g')}}" if abs(value) > noise else "0"
 
 
-class _Rows(NamedTuple):
-    """Scores of all states, (n_states, n_rows, n_outputs), and weights of rows, of mean 1."""
+class _ScoredRows(NamedTuple):
+    """Scores of rows in all states, before and after each edit: (n_states, n_rows, n_outputs). Weights have mean 1."""
 
     scores: Floats
     weights: Floats
@@ -302,6 +308,7 @@ class _Rows(NamedTuple):
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
+        """Positions of the states before and after each edit, then of the first and last if there are several edits."""
         n_edits = len(self.scores) - 1
         return [*((i, i + 1) for i in range(n_edits)), *([(0, n_edits)] if n_edits > 1 else [])]
 
@@ -327,7 +334,7 @@ def impact_of(
         weights, is_counted = counting_weights(sample_weight, n_all)
     rows = Rows(np.asfortranarray(encoded[is_counted]))
     scores = np.stack([function_of(state).score(rows) for state in states])
-    of_rows = _Rows(scores, weights, last.outputs)
+    scored = _ScoredRows(scores, weights, last.outputs)
     backend, labels = backend_of_tables(last), [*words, *([ALL_EDITS] if len(words) > 1 else [])]
     names, places = ([], np.zeros(0, dtype=np.int64)) if group is None else groups_of_rows(X, group, last.schema, n_all)
     places = places[is_counted] if names else places
@@ -336,17 +343,18 @@ def impact_of(
         ids = None if query is None else group_ids(query, is_counted)
         questions = questions_of(last.schema, loss)
         outcomes = [outcome_of(last.schema, question, y, n_all, is_counted) for question in questions]
-        losses, name = _losses(of_rows, labels, questions, outcomes, ids), questions[0].name
-    groups = _by_group(of_rows, labels, names, places) if names else None
-    gaps = _gaps(of_rows, labels, places) if len(names) == 2 else None
-    tables = {"table": _moves(of_rows, labels), "groups": groups, "losses": losses, "gaps": gaps}
+        losses, name = _losses(scored, labels, questions, outcomes, ids), questions[0].name
+    groups = _by_group(scored, labels, names, places) if names else None
+    gaps = _gaps(scored, labels, places) if len(names) == 2 else None
+    tables = {"table": _moves(scored, labels), "groups": groups, "losses": losses, "gaps": gaps}
     frames = {
         key: None if rows is None else frame_of_rows(rows, list(rows[0]), backend) for key, rows in tables.items()
     }
     return Impact(**frames, loss=name, group_names=tuple(names), n_rows=len(weights), n_outputs=len(last.outputs))
 
 
-def _moves(rows: _Rows, labels: Sequence[str]) -> list[dict[str, Any]]:
+def _moves(rows: _ScoredRows, labels: Sequence[str]) -> list[dict[str, Any]]:
+    """Return a row for each edit and output, with measures of the change of the score."""
     tolerance = _ROUNDING * np.abs(rows.scores).max(axis=(0, 1))
     return [
         {"edit": label} | _named(rows, k) | _measures(change[:, k], rows.weights, tolerance[k])
@@ -355,11 +363,13 @@ def _moves(rows: _Rows, labels: Sequence[str]) -> list[dict[str, Any]]:
     ]
 
 
-def _named(rows: _Rows, output: int) -> dict[str, str]:
+def _named(rows: _ScoredRows, output: int) -> dict[str, str]:
+    """Return a mapping with the name of an output; empty if there is only one."""
     return {"output": rows.outputs[output]} if len(rows.outputs) > 1 else {}
 
 
 def _measures(change: Floats, weights: Floats, tolerance: float) -> dict[str, float]:
+    """Return how much one output of the score changed at the rows."""
     sizes = np.abs(change)
     return {
         "rms": float(np.sqrt(np.average(change**2, weights=weights))),
@@ -369,12 +379,13 @@ def _measures(change: Floats, weights: Floats, tolerance: float) -> dict[str, fl
     }
 
 
-def _by_group(rows: _Rows, labels: Sequence[str], names: Sequence[str], places: Ints) -> list[dict[str, Any]]:
+def _by_group(rows: _ScoredRows, labels: Sequence[str], names: Sequence[str], places: Ints) -> list[dict[str, Any]]:
+    """Return the rows of `_moves` for each group; `places` are the groups of rows as positions in `names`."""
     inside = [places == i for i in range(len(names))]
     empty = [name for name, is_in in zip(names, inside, strict=True) if not is_in.any()]
     if empty:
         raise ValueError(f"`sample_weight` must be positive for rows of all groups, got zeros only in {empty[0]}.")
-    rows_of_groups = [_Rows(rows.scores[:, is_in], rows.weights[is_in], rows.outputs) for is_in in inside]
+    rows_of_groups = [_ScoredRows(rows.scores[:, is_in], rows.weights[is_in], rows.outputs) for is_in in inside]
     moves = [_moves(group_rows, labels) for group_rows in rows_of_groups]
     sizes = [int(is_in.sum()) for is_in in inside]
     return [
@@ -384,7 +395,7 @@ def _by_group(rows: _Rows, labels: Sequence[str], names: Sequence[str], places: 
     ]
 
 
-def _gaps(rows: _Rows, labels: Sequence[str], places: Ints) -> list[dict[str, Any]]:
+def _gaps(rows: _ScoredRows, labels: Sequence[str], places: Ints) -> list[dict[str, Any]]:
     """Return gaps before and after each edit; the error is that of a difference of two means over rows."""
     sides = [places == 0, places == 1]
 
@@ -404,12 +415,13 @@ def _gaps(rows: _Rows, labels: Sequence[str], places: Ints) -> list[dict[str, An
 
 
 def _mean_and_error(values: Floats, weights: Floats) -> tuple[float, float]:
+    """Return the weighted mean and its standard error, NaN for a single value."""
     mean, error = mean_and_error(values, weights / weights.mean())
     return mean, error if len(values) > 1 else math.nan
 
 
 def _losses(
-    rows: _Rows, labels: Sequence[str], questions: Sequence[Question], outcomes: Sequence[Any], ids: Any
+    rows: _ScoredRows, labels: Sequence[str], questions: Sequence[Question], outcomes: Sequence[Any], ids: Any
 ) -> list[dict[str, Any]]:
     """Return mean losses before and after each edit; `ids` are queries of ranked rows."""
     check_number("rows", "`X`", len(rows.weights))
@@ -421,7 +433,7 @@ def _losses(
         held = [held_out(question, score, outcome, rows.weights, ids) for score in scores]
         check_size(held[0])
         named = {"output": rows.outputs[question.outputs[0]]} if len(questions) > 1 else {}
-        means = [one.mean_loss(one.score) for one in held]
+        means = [held_by_state.mean_loss(held_by_state.score) for held_by_state in held]
         for label, (before, after) in zip(labels, rows.pairs, strict=True):
             change, error = held[before].loss_change(held[after].score)
             losses = {"before": means[before], "after": means[after], "change": change, "error": error}
