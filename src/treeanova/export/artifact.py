@@ -112,6 +112,7 @@ def form_of(fx: Decomposition) -> StepForm:
 
 
 def fingerprint_of(fx: Decomposition) -> str:
+    """Return the digest by which an export and its decomposition are matched."""
     function = function_of(fx)
     return fingerprint(function.source, function.terms, function.scope)
 
@@ -124,6 +125,7 @@ def response_names(schema: Schema) -> tuple[str, ...]:
 
 
 def score_names(form: StepForm) -> tuple[str, ...]:
+    """Return the names of scores: one per output."""
     return ("score",) if len(form.outputs) == 1 else tuple(f"score_{name}" for name in form.outputs)
 
 
@@ -160,6 +162,7 @@ def plain_rows(fx: Decomposition, form: StepForm, X: Any) -> list[dict[str, Any]
 
 
 def _positions(schema: Schema, form: StepForm) -> list[int]:
+    """Return the positions of the form's columns among the features of the model."""
     return [schema.names.index(axis.name) for axis in form.axes]
 
 
@@ -182,6 +185,7 @@ def _number(value: float, codes: Any) -> float:
 
 
 def _label(value: float, labels: tuple[Hashable, ...]) -> Hashable:
+    """Return the label of a category; None for missing, a label that no model knows for unseen ones."""
     if np.isnan(value):
         return None
     return labels[int(value)] if value < len(labels) else unseen_label(labels)
@@ -190,21 +194,18 @@ def _label(value: float, labels: tuple[Hashable, ...]) -> Hashable:
 def adversarial_rows(form: StepForm, n_rows: int, seed: int) -> list[dict[str, Any]]:
     """Return rows of values on and next to all cuts, all labels, unseen and missing values, combined at random."""
     generator = np.random.default_rng(seed)
-    values = [_adversarial_values(axis.reading.examples, axis.missing is not None) for axis in form.axes]
-    values = [
-        [value for value in column if _is_taken(axis, value)] for axis, column in zip(form.axes, values, strict=True)
-    ]
+    values = []
+    for axis in form.axes:
+        candidates = axis.reading.examples if axis.missing is None else (*axis.reading.examples, None)
+        values.append([value for value in candidates if _is_taken(axis, value)])
     longest = max([n_rows, *map(len, values)])
     columns = [[column[i % len(column)] for i in generator.permutation(longest)] for column in values]
     names = [axis.name for axis in form.axes]
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _adversarial_values(examples: tuple[Any, ...], takes_missing: bool) -> list[Any]:
-    return [*examples, *([None] if takes_missing else [])]
-
-
 def _is_taken(axis: Any, value: Any) -> bool:
+    """Whether the model takes a value of a column."""
     try:
         axis.code(value)
     except ValueError:

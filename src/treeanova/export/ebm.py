@@ -121,9 +121,9 @@ def _model_to_fill(fx: Decomposition) -> Any:
 
 def _new_estimator(schema: Schema) -> Any:
     """Return an EBM that is not fitted; ValueError if none has the response of this score."""
-    one, classes = len(schema.outputs) == 1, schema.classes
+    has_one_output, classes = len(schema.outputs) == 1, schema.classes
     reason = ""
-    if schema.link not in _LINKS or (one == (schema.link == "softmax")):
+    if schema.link not in _LINKS or (has_one_output == (schema.link == "softmax")):
         reason = f"a score of {len(schema.outputs)} outputs with link {schema.link!r}"
     elif schema.link == "logit" and (schema.predicts_share or schema.threshold != 0.5):
         reason = "a share" if schema.predicts_share else f"the threshold {schema.threshold:g} of the second class"
@@ -186,6 +186,7 @@ class _Column:
 
 
 def _columns(fx: Decomposition, effects: Effects) -> list[_Column]:
+    """Return what the EBM stores of each feature."""
     levels = [_levels_of_feature(effects, j) for j in range(len(fx.schema.features))]
     triples = zip(fx.schema.features, effects.grid.axes, levels, strict=True)
     return [_column(feature, axis, binnings) for feature, axis, binnings in triples]
@@ -197,7 +198,7 @@ def _column(feature: Feature, axis: Axis, levels: Levels) -> _Column:
         return _Column([], levels, {})
     reading = axis_of_bins(feature, axis).reading
     if isinstance(reading, LabelCodes):
-        bins = [axis.missing_bin, *_codes(reading.codes, axis.missing_bin), _or_none(reading.unseen)]
+        bins = [axis.missing_bin, *_bins_of_labels(reading.codes, axis.missing_bin), _bin_or_minus_one(reading.unseen)]
         stored = {order: _merged(bins, binning) for order, binning in levels.items()}
         texts = _texts(feature, [label for label, _ in reading.codes])
         return _Column([{text: place for place, text in enumerate(texts, start=1)}], levels, stored)
@@ -212,11 +213,13 @@ def _column(feature: Feature, axis: Axis, levels: Levels) -> _Column:
     return _Column(cut_levels, levels, stored)
 
 
-def _or_none(code: int | None) -> int:
+def _bin_or_minus_one(code: int | None) -> int:
+    """Return the bin of a code, -1 for none."""
     return -1 if code is None else code
 
 
-def _codes(pairs: Sequence[tuple[Hashable, int | None]], missing_bin: int) -> list[int]:
+def _bins_of_labels(pairs: Sequence[tuple[Hashable, int | None]], missing_bin: int) -> list[int]:
+    """Return the bins of labels; those that mean missing have the bin of missing values."""
     return [missing_bin if code is None else code for _, code in pairs]
 
 
@@ -233,7 +236,7 @@ def _with_missing_numbers(reading: Cuts, missing_bin: int) -> tuple[Floats, list
     uppers = np.append(cuts, np.inf)
     is_missing = [any(low <= upper <= high for low, high in reading.missing) for upper in uppers]
     bins = [
-        missing_bin if absent else _or_none(reading.code(upper))
+        missing_bin if absent else _bin_or_minus_one(reading.code(upper))
         for upper, absent in zip(uppers, is_missing, strict=True)
     ]
     return cuts, bins

@@ -149,11 +149,13 @@ class _Graph:
             self._prefix += "_"
 
     def node(self, operator: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+        """Add a node of an operator; return the name of its result."""
         name = f"{self._prefix}_{len(self._nodes)}"
         self._nodes.append(self._onnx.helper.make_node(operator, inputs, [name], domain=domain, **attributes))
         return name
 
     def constant(self, values: npt.ArrayLike) -> str:
+        """Add a constant; return its name."""
         name = f"{self._prefix}_constant_{len(self._constants)}"
         self._constants.append(self._onnx.numpy_helper.from_array(np.asarray(values), name))
         return name
@@ -165,12 +167,13 @@ class _Graph:
         kind = kinds.STRING if is_text(axis) else kinds.DOUBLE
         self.inputs[axis.name] = self._onnx.helper.make_tensor_value_info(axis.name, kind, [None, 1])
         code = self._text_code(axis) if is_text(axis) else self._number_code(axis)
-        if _may_refuse(axis):
+        if axis.may_refuse:
             self._refused.append(self.node("Equal", code, self.constant([_REFUSED])))
             code = self.node("Max", code, self.constant([-1]))  # an index that every table has
         self._codes[axis.name] = code
 
     def _number_code(self, axis: StepAxis) -> str:
+        """Add the code of a column of doubles: that of the interval between cuts, found by counting the cuts below."""
         cuts = axis.reading if isinstance(axis.reading, Cuts) else _cuts_of_labels(axis, axis.reading)
         # No number is above the last cut, so that no list of cuts is empty.
         is_above = self.node("Greater", axis.name, self.constant([[*cuts.cuts, np.inf]]))
@@ -181,6 +184,7 @@ class _Graph:
         return self.node("Where", self._is_absent(axis.name, cuts), missing, self.node("Gather", codes, interval))
 
     def _is_absent(self, name: str, cuts: Cuts) -> str:
+        """Add whether a number is missing: NaN, or in an interval of numbers that mean missing."""
         absent = self.node("IsNaN", name)
         for low, high in cuts.missing:
             inside = self._between(name, np.array([low]), np.array([high]))
@@ -188,10 +192,12 @@ class _Graph:
         return absent
 
     def _between(self, value: str, low: npt.NDArray[Any], high: npt.NDArray[Any]) -> str:
+        """Add whether a value is at least `low` and at most `high`."""
         above, below = self.constant(low), self.constant(high)
         return self.node("And", self.node("GreaterOrEqual", value, above), self.node("LessOrEqual", value, below))
 
     def _text_code(self, axis: StepAxis) -> str:
+        """Add the code of a column of strings, looked up by label."""
         codes = _codes_of_texts(axis, self._missing_text)
         reading = axis.reading
         unseen = _code(reading.unseen) if isinstance(reading, LabelCodes) else _REFUSED
@@ -239,11 +245,13 @@ class _Graph:
         return self.node("Where", self._is_refused(), self.constant([[np.nan]]), value)
 
     def _is_refused(self) -> str:
+        """Add whether the model refuses the value of any column; conditions are joined once."""
         while len(self._refused) > 1:
             self._refused.append(self.node("Or", self._refused.pop(), self._refused.pop()))
         return self._refused[0]
 
     def response(self, score: str, link: str) -> str:
+        """Add the response: the score through the inverse of the link."""
         if link in {"logit", "log"}:
             return self.node({"logit": "Sigmoid", "log": "Exp"}[link], score)
         return self.node("Softmax", score, axis=1) if link == "softmax" else score
@@ -277,6 +285,7 @@ class _Graph:
         return _Result(self.node("Gather", self.constant(labels), position), (None,), kind)
 
     def _cast(self, value: str, kind: str) -> str:
+        """Add a value as another type."""
         return self.node("Cast", value, to=getattr(self._onnx.TensorProto, kind))
 
     def model(self, results: Mapping[str, _Result], facts: Mapping[str, str]) -> Any:
@@ -296,6 +305,7 @@ class _Graph:
 
 
 def _library() -> Any:
+    """Return the package onnx; ImportError if it is not installed."""
     try:
         return importlib.import_module("onnx")
     except ImportError as error:
@@ -308,12 +318,6 @@ def _check_name(name: str) -> None:
         raise ValueError(
             f"names must be ones that ONNX can have, got {name!a}; rename the column with `feature_names`."
         )
-
-
-def _may_refuse(axis: StepAxis) -> bool:
-    reading = axis.reading
-    codes = reading.codes if isinstance(reading, Cuts) else (reading.unseen,)
-    return axis.missing is None or None in codes
 
 
 def _code(code: int | None) -> int:

@@ -290,6 +290,7 @@ def plain_numbers(value: Any) -> Any:
 
 
 def _words(form: StepForm) -> dict[str, str]:
+    """Return what `score` and `response` return, in words for the head of the program."""
     score = "the score" if len(form.outputs) == 1 else f"a list of scores, one per output ({len(form.outputs)})"
     return {"score_words": score, "response_words": _RESPONSE_WORDS.get(form.link, "not defined for this model")}
 
@@ -324,6 +325,7 @@ def _python_value(value: Any) -> str:
 
 
 def _python_column(axis: StepAxis) -> str:
+    """Write the line of COLUMNS of a column."""
     reading = axis.reading
     if isinstance(reading, Cuts):
         fields: list[Any] = [list(reading.cuts), list(reading.codes), list(reading.missing)]
@@ -334,5 +336,6 @@ def _python_column(axis: StepAxis) -> str:
 
 
 def _python_term(term: StepTerm, name: str) -> str:
+    """Write the line of TERMS of a term."""
     pairs = [(tuple(codes), values) for codes, values in zip(term.codes.tolist(), term.values.tolist(), strict=True)]
     return _python_value((name, term.key, pairs))

@@ -102,11 +102,13 @@ class FactorTable:
         return [names, base, *zip(*self.columns.values(), strict=True)]
 
     def _text(self) -> str:
+        """Return the table as CSV."""
         text = io.StringIO()
         csv.writer(text).writerows([[_safe_cell(value) for value in line] for line in self._lines()])
         return text.getvalue()
 
     def _page(self) -> str:
+        """Return the table as an HTML page."""
         header, *lines = self._lines()
         head = "".join(f"<th>{html.escape(str(name))}</th>" for name in header)
         body = "\n".join(
@@ -120,6 +122,7 @@ class FactorTable:
         )
 
     def _write_spreadsheet(self, file: Any) -> None:
+        """Write the table as an Excel workbook; ImportError without openpyxl."""
         book = importlib.import_module("openpyxl").Workbook()
         for line in self._lines():
             book.active.append([_safe_cell(value) for value in line])
@@ -137,6 +140,7 @@ def _safe_cell(value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
+    """Return a value of the page as text."""
     return f"{value:.6g}" if isinstance(value, (float, np.floating)) else str(value)
 
 
@@ -204,8 +208,8 @@ def scorecard(
         changes = [np.abs(new - old).max(initial=0.0) for new, old in zip(rounded, exact, strict=True)]
         rounding = float(np.sum(changes)) + abs(round(base, digits) - base)
         base = round(base, digits)
-    lists = [values.astype(int).tolist() if digits == 0 else values.tolist() for values in rounded]
-    columns = _columns(fx, "points", list(itertools.chain.from_iterable(lists)))
+    points_by_term = [values.astype(int).tolist() if digits == 0 else values.tolist() for values in rounded]
+    columns = _columns(fx, "points", list(itertools.chain.from_iterable(points_by_term)))
     scale = f"{points:g} points at odds of {odds:g} to 1, {pdo:g} more where the odds double"
     return FactorTable(columns, base, rounding, "points", fingerprint_of(fx), scale, backend_of_tables(fx))
 
@@ -271,6 +275,7 @@ def _plain_row(base: Any) -> Mapping[str, Any]:
 
 
 def _checked_row(fx: Decomposition, row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a row; ValueError if it lacks a feature of some term."""
     used = {name for names in fx.terms for name in names}
     lacking = sorted(used - set(row))
     if lacking:
@@ -279,20 +284,22 @@ def _checked_row(fx: Decomposition, row: Mapping[str, Any]) -> Mapping[str, Any]
 
 
 def _columns(fx: Decomposition, kind: str, results: list[Any]) -> dict[str, list[Any]]:
+    """Return the columns of the table, a row per cell of each term; `results` are points or relativities."""
     terms = list(fx.terms.items())
     codes = [[f"T{i:02d}"] * term.weights.size for i, (_, term) in enumerate(terms, start=1)]
     labels = [[label_of(names)] * term.weights.size for names, term in terms]
     return {
-        "code": _joined(codes),
-        "term": _joined(labels),
-        "cell": _joined([_cell_labels(term) for _, term in terms]),
-        "value": _joined([_flat(term.values) for _, term in terms]),
-        "weight": _joined([_flat(term.weights) for _, term in terms]),
+        "code": _chained(codes),
+        "term": _chained(labels),
+        "cell": _chained([_cell_labels(term) for _, term in terms]),
+        "value": _chained([_flat(term.values) for _, term in terms]),
+        "weight": _chained([_flat(term.weights) for _, term in terms]),
         kind: results,
     }
 
 
-def _joined(lists: Sequence[Sequence[Any]]) -> list[Any]:
+def _chained(lists: Sequence[Sequence[Any]]) -> list[Any]:
+    """Return lists one after the other."""
     return list(itertools.chain.from_iterable(lists))
 
 

@@ -265,6 +265,7 @@ def _results(writer: _Writer, columns: str, schema: Schema) -> dict[str, str]:
 
 
 def _plain_name(name: str) -> str:
+    """Return a name with letters of ASCII, digits and underscores alone, as some databases need it."""
     plain = re.sub("[^0-9A-Za-z_]", "_", name.replace(" × ", "_x_"))
     return f"_{plain}" if plain[:1].isdigit() else plain
 
@@ -332,22 +333,23 @@ class _Writer:
     ) -> str:
         """Write the query: values, codes, results r0, r1, …, and the expressions of these that are shown."""
         name_of = self.dialect.name_of
-        copies = [f"k{i}" for i in range(len(keep))]
+        kept_names = [f"k{i}" for i in range(len(keep))]
         values = [f"{self.dialect.column(name)} AS k{i}" for i, name in enumerate(keep)]
         values += [self._value(i, axis) for i, axis in enumerate(self.form.axes)]
-        codes = [*copies, *(f"{self._code(i, axis)} AS c{i}" for i, axis in enumerate(self.form.axes))]
-        sums = [*copies, *(f"{self._guarded(value)} AS r{k}" for k, value in enumerate(results.values()))]
-        final = [f"{k} AS {name_of(name)}" for k, name in zip(copies, keep, strict=True)]
+        codes = [*kept_names, *(f"{self._code(i, axis)} AS c{i}" for i, axis in enumerate(self.form.axes))]
+        sums = [*kept_names, *(f"{self._guarded(value)} AS r{k}" for k, value in enumerate(results.values()))]
+        final = [f"{kept_name} AS {name_of(name)}" for kept_name, name in zip(kept_names, keep, strict=True)]
         final += [f"{value} AS {name_of(name)}" for value, name in zip(shown, results, strict=True)]
         steps = [f"SELECT {_lines(expressions or ['1 AS one'])}" for expressions in (values, codes, sums, final)]
         names = free_names(("read_values", "codes", "sums"), table, "_")  # a step would hide a table of its name
         sources = (self.dialect.source(table), *names)
         selects = [f"{step}\nFROM {source}" for step, source in zip(steps, sources, strict=True)]
-        kind = self.dialect.materialized
-        inner = ",\n".join(f"{name} AS {kind}(\n{select}\n)" for name, select in zip(names, selects, strict=False))
+        hint = self.dialect.materialized
+        inner = ",\n".join(f"{name} AS {hint}(\n{select}\n)" for name, select in zip(names, selects, strict=False))
         return f"{comment}\nWITH {inner}\n{selects[-1]}\n"
 
     def score(self, output: int) -> str:
+        """Write the score of an output: the intercept plus all terms."""
         values = [self.term(term, output) for term in self.form.terms]
         return _sum([self.dialect.number(float(self.form.intercept[output])), *values])
 
@@ -358,6 +360,7 @@ class _Writer:
         return self._products(term.key, term.codes.tolist(), term.values[:, output])
 
     def _main_effect(self, term: StepTerm, output: int) -> str:
+        """Write the value of a main effect in each code of its column."""
         [i] = term.key
         axis, number = self.form.axes[i], self.dialect.number
         values = [number(float(value)) for value in self.form.table(term)[:, output]]
@@ -378,6 +381,7 @@ class _Writer:
         return _sum(summands or [zero])
 
     def _indicator(self, i: int, k: int) -> str:
+        """Write the condition that the indicator of code k of column i is 1."""
         return f"c{i} {'>=' if self.form.axes[i].is_ordered and k > 0 else '='} {k}"
 
     def _guarded(self, expression: str) -> str:
@@ -386,11 +390,11 @@ class _Writer:
         return f"CASE WHEN {' OR '.join(nulls)} THEN NULL ELSE {expression} END" if nulls else expression
 
     def _may_refuse(self, axis: StepAxis) -> bool:
-        reading = axis.reading
-        codes = reading.codes if isinstance(reading, Cuts) else (reading.unseen,)
-        return axis.missing is None or None in codes or self.dialect.refused("") is not None
+        """Whether the code of a column may be NULL, because the model refuses a value."""
+        return axis.may_refuse or self.dialect.refused("") is not None
 
     def _value(self, i: int, axis: StepAxis) -> str:
+        """Write the value v{i} of column i: a number as float64, a label as it is."""
         name = self.dialect.column(axis.name)
         if isinstance(axis.reading, LabelCodes):
             return f"{name} AS v{i}"
@@ -399,6 +403,7 @@ class _Writer:
         return f"{self.dialect.float64(name)} AS v{i}"
 
     def _code(self, i: int, axis: StepAxis) -> str:
+        """Write the code c{i} of column i; NULL for a value that the model refuses."""
         if isinstance(axis.reading, LabelCodes):
             return self._label_code(f"v{i}", axis, axis.reading)
         reading, missing = axis.reading, _code_text(axis.missing)
@@ -413,6 +418,7 @@ class _Writer:
         return f"CASE {first}WHEN {' OR '.join(absent)} THEN {missing} ELSE {search} END"
 
     def _label_code(self, value: str, axis: StepAxis, reading: LabelCodes) -> str:
+        """Write the code of a label, given by an expression."""
         by_code: dict[int | None, list[Hashable]] = {}
         for label, code in reading.codes:
             by_code.setdefault(axis.missing if code is None else code, []).append(label)
@@ -428,6 +434,7 @@ class _Writer:
         return f"CASE {' '.join(cases)} ELSE {_code_text(reading.unseen)} END"
 
     def _label(self, label: Hashable, axis: StepAxis) -> str:
+        """Write a label as a literal; ValueError for a type that SQL lacks."""
         if isinstance(label, str):
             return self.dialect.text(label)
         if isinstance(label, bool):
@@ -440,6 +447,7 @@ class _Writer:
 
 
 def _check_one_type(axis: StepAxis, reading: LabelCodes) -> None:
+    """Raise ValueError if labels have several types, which a column of a database cannot have."""
     kinds = {type(label).__name__ for label, _ in reading.codes if label is not None}
     kinds -= {"float"} if "int" in kinds else set()
     if len(kinds) > 1:
@@ -447,6 +455,7 @@ def _check_one_type(axis: StepAxis, reading: LabelCodes) -> None:
 
 
 def _code_text(code: int | None) -> str:
+    """Write a code; NULL for values that the model refuses."""
     return "NULL" if code is None else str(code)
 
 
@@ -471,4 +480,5 @@ def _sum(summands: Sequence[str]) -> str:
 
 
 def _lines(expressions: Sequence[str]) -> str:
+    """Write expressions on a line each."""
     return ",\n  ".join(expressions)

@@ -133,6 +133,12 @@ class StepAxis:
         """All codes, in the order of the axes of `StepForm.table`: 0, 1, 2, …, then that of missing values."""
         return (*range(self.n_codes), MISSING) if self.missing == MISSING else tuple(range(self.n_codes))
 
+    @property
+    def may_refuse(self) -> bool:
+        """Whether the model refuses some values: missing, unseen, or in an interval without a code."""
+        codes = self.reading.codes if isinstance(self.reading, Cuts) else (self.reading.unseen,)
+        return self.missing is None or None in codes
+
     def code(self, value: Any) -> int:
         """Return the code of a plain value; ValueError if the model refuses it."""
         code_of_label = dict(self.reading.codes) if isinstance(self.reading, LabelCodes) else {}
@@ -447,6 +453,7 @@ class StepForm:
 
 
 def _counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is 1."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
