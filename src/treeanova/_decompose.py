@@ -297,6 +297,7 @@ def _key_of(names: Names, sets: LeafSets) -> Key:
 
 
 def _checked_seconds(seconds: float | None) -> float | None:
+    """Return a time limit as a float; ValueError for one that is not positive."""
     if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, Real) or not seconds > 0):
         raise ValueError(f"`seconds` must be a number above 0, got {seconds!r}; leave it out for no limit.")
     return None if seconds is None else float(seconds)

@@ -130,6 +130,7 @@ class Column(NamedTuple):
 
     @property
     def is_categorical(self) -> bool:
+        """Whether the column has codes of categories, which trees split into two sets."""
         return self.cuts is None and self.category is None
 
     def codes(self, values: Floats) -> Floats:

@@ -114,18 +114,18 @@ def _of_class(words: str, schema: Schema) -> str:
 
 def effect_words(schema: Schema, output: str | None = None, baseline: str = "average") -> str:
     """Return, for example, "change in log-odds of yes against the average"."""
-    return f"change in {scale_of(schema)}{of_output(schema, output)} against the {baseline}"
+    return f"change in {scale_of(schema)}{output_suffix(schema, output)} against the {baseline}"
 
 
 def response_words(schema: Schema, output: str | None, base: float | None, *, is_raw: bool) -> str:
     """Describe values on the response scale: changes from the response where terms are zero (`base`, if known)."""
     start = "" if base is None else f" from {base:.3g}"
     level = "zero" if is_raw else "their average"
-    change = f"change in {response_of(schema)}{of_output(schema, output)}{start}"
+    change = f"change in {response_of(schema)}{output_suffix(schema, output)}{start}"
     return f"{change}, all other terms at {level} (does not add up)"
 
 
-def of_output(schema: Schema, output: str | None) -> str:
+def output_suffix(schema: Schema, output: str | None) -> str:
     """Return " (yes)" for the output "yes"; empty if there is only one."""
     return f" ({output})" if output is not None and len(schema.outputs) > 1 else ""
 

@@ -215,10 +215,10 @@ def maximal_correlation(weights: Floats) -> float:
         share = np.bincount(labels, root * vector) / component_mass
         return vector - root * share[labels]
 
-    def square(vector: Floats) -> Floats:
+    def squared(vector: Floats) -> Floats:  # NᵀN times a vector, without the constants, whose singular value is 1
         return without_constants(matrix.T @ (matrix @ without_constants(vector.ravel())))
 
-    return float(np.sqrt(np.clip(_largest_eigenvalue(square, len(root)), 0.0, 1.0)))
+    return float(np.sqrt(np.clip(_largest_eigenvalue(squared, len(root)), 0.0, 1.0)))
 
 
 def _largest_eigenvalue(apply: Callable[[Floats], Floats], size: int) -> float:

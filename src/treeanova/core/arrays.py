@@ -206,6 +206,7 @@ def memo(method: Callable[Concatenate[Owner, P], T]) -> Callable[Concatenate[Own
 
     @functools.wraps(method)
     def remembered(self: Owner, /, *arguments: P.args, **options: P.kwargs) -> T:
+        """Return the method's result for these arguments, computed once per object."""
         results: dict[Hashable, T] = memo_of(self, name)
         key = (arguments, *sorted(options.items())) if options else arguments
         try:

@@ -32,6 +32,7 @@ def _spellings(schema: Schema, other: Schema) -> list[list[str]]:
 
 
 def _other_columns_error(old: Schema, new: Schema) -> ValueError:
+    """Return the error, to be raised, for statistics of other columns."""
     ours, theirs = (
         f"{', '.join(map(repr, schema.names[:10]))}{', …' * (len(schema.names) > 10)}" for schema in (old, new)
     )

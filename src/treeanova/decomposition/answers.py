@@ -528,6 +528,7 @@ class Answers(Predictions):
             return self._simplify(held, options, report)
 
     def _simplify(self, held: HeldRows, options: SimplifyOptions, progress: Progress = quiet) -> Simplification:
+        """Simplify the terms with tables by held-out rows."""
         function, density, settings, make = self._function, self.density, self._settings, self._edited
         with single_threaded():
             return simplify(
@@ -665,6 +666,7 @@ def is_in_one_cell(density: Density) -> bool:
 
 
 def one_cell_words(density_name: str) -> str:
+    """Return the warning for a density whose rows are all in one cell."""
     return (
         f"all rows of the density {density_name!r} are in one cell of the model, so that every term is zero at these "
         "rows; pass the rows of a population as `X`, or density=Reference(row) to compare with one row"
@@ -704,9 +706,9 @@ def summary_text(fx: Answers, model_name: str, top: int) -> str:
     scale = printable(scale_of(fx.schema))
     blocks = [f"{model_name}: {len(fx.schema.names)} features, density {fx.density.name}{rows}, {scale}"]
     for output, terms in ranking_of(fx).standings.items():
-        of = f"{output}: " if len(fx.outputs) > 1 else ""
+        prefix = f"{output}: " if len(fx.outputs) > 1 else ""
         sentence = printable(headline(terms, is_part=function_of(fx).scope.is_part))
-        blocks.append(f"{of}{sentence}\n\n{_table_of_strongest(terms, top)}")
+        blocks.append(f"{prefix}{sentence}\n\n{_table_of_strongest(terms, top)}")
     return "\n\n".join([*blocks, "\n".join(caveats(fx))])
 
 

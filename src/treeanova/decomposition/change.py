@@ -96,8 +96,8 @@ class Change(Result):
         table, blocks = records(self.table), []
         for k, output in enumerate(self.old.outputs):
             before, after, total, population, model = (float(np.atleast_1d(column)[k]) for column in columns)
-            of = f"{output}: " if len(self.old.outputs) > 1 else ""
-            head = printable(f"{of}mean {scale_of(self.old.schema)} {before:.4g} before, {after:.4g} after")
+            prefix = f"{output}: " if len(self.old.outputs) > 1 else ""
+            head = printable(f"{prefix}mean {scale_of(self.old.schema)} {before:.4g} before, {after:.4g} after")
             sums = f"change {total:+.4g}: population {population:+.4g}, model {model:+.4g}"
             names = ("population", "model", "total")
             lines = contribution_lines(rows_of_output(table, output), names, top + 1, "total")

@@ -221,6 +221,7 @@ class Decomposition(Editing):
         return names
 
     def _selected(self, action: str, is_selected: Callable[[Key], bool], words: str = "") -> Decomposition:
+        """Return the decomposition with some of its terms, and an edit that says which, in `words` if given."""
         terms, n_terms = self._function.terms.keep(is_selected), len(self._function.terms.keys)
         remainder_text = ", without the remainder" if self.has_remainder else ""
         words = f"{words or f'{len(terms.keys):,} of {n_terms:,} terms selected'}{remainder_text}"

@@ -118,8 +118,8 @@ class Explanation(Result):
         [row] = content["rows"]
         blocks = []
         for k, output in enumerate(self.outputs):
-            of = f"{output}: " if len(self.outputs) > 1 else ""
-            head = f"{of}{self.scale} {row['score'][k]:.4g}, {self.baseline} {content['intercept'][k]:.4g}"
+            prefix = f"{output}: " if len(self.outputs) > 1 else ""
+            head = f"{prefix}{self.scale} {row['score'][k]:.4g}, {self.baseline} {content['intercept'][k]:.4g}"
             blocks.append(f"{printable(head)}\n\n{_reason_lines(rows_of_output(row['terms'], output), top)}")
         return "\n\n".join(blocks)
 
@@ -141,7 +141,7 @@ class Explanation(Result):
         return columns
 
     @property
-    def rests(self) -> dict[str, Floats]:
+    def values_beyond_terms(self) -> dict[str, Floats]:
         """Values by label of what is not a listed term: other terms of each order, then a remainder."""
         return dict(list(self.parts.items())[len(self.terms) :])
 

@@ -320,6 +320,7 @@ def values_against(function: Function, rows: Rows, references: Rows, max_order: 
             unlisted[len(key)] -= at_key
 
     def shares_of_unlisted() -> Floats:
+        """Return the shares of unlisted terms by feature."""
         shares = anchored.shares_at(codes, orders, n_jobs)
         for key, at_key in listed:
             shares[:, list(key)] -= (at_key / len(key))[:, None]

@@ -103,13 +103,13 @@ class Gap(Result):
     def _text_of_top(self, top: int) -> str:
         content, blocks = self._content_of_dict(), []
         for k, output in enumerate(self.fx.outputs):
-            of = f"{output}: " if len(self.fx.outputs) > 1 else ""
+            prefix = f"{output}: " if len(self.fx.outputs) > 1 else ""
             sides = [
                 f"{np.atleast_1d(mean)[k]:.4g} in {name} ({count})"
                 for name, count, mean in zip(self.groups, self.counts, self.means, strict=True)
             ]
             gap, error = np.atleast_1d(self.total)[k], np.atleast_1d(self.error)[k]
-            head = printable(f"{of}mean {content['scale']} {', '.join(sides)}")
+            head = printable(f"{prefix}mean {content['scale']} {', '.join(sides)}")
             blocks.append(f"{head}\ngap {gap:+.4g}, standard error {error_text(error, 2)}")
             for name, n_rows in (("routes", None), ("table", top)):
                 rows = rows_of_output(content[name] or [], output)

@@ -343,6 +343,7 @@ class LossRows(HeldOut):
         return mean_and_error(other_losses - losses, self.row_weights)
 
     def constant_loss(self) -> float:
+        """Return the mean loss of the best constant; NaN for a function of the user."""
         if not self.is_differentiable:
             return np.nan
         constant = self.loss.best_constant(self.outcome, self.row_weights)

@@ -168,6 +168,7 @@ def fair_loss(width: float) -> DifferenceLoss:
 
 
 def log_cosh_loss() -> DifferenceLoss:
+    """Return the loss log cosh of score minus outcome."""
     return DifferenceLoss(
         "log-cosh loss",
         lambda gap: np.asarray(np.logaddexp(gap, -gap) - np.log(2)),

@@ -137,6 +137,7 @@ class Options:
 
 
 def checked_share(name: str, share: Any) -> float:
+    """Return an argument as a float; ValueError unless it is a share from 0 to below 1."""
     if isinstance(share, bool) or not isinstance(share, Real) or not 0 <= float(share) < 1:
         raise ValueError(f"`{name}` must be a share from 0 to below 1, got {share!r}; 0 is the default.")
     return float(share)

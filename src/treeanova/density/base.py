@@ -313,12 +313,14 @@ class Density(abc.ABC):
 
     @property
     def _bound_grid(self) -> Grid:
+        """The grid; ValueError for a density that is not bound."""
         if self.grid is None:
             raise ValueError(f"the density {self.name!r} must be bound to a grid first; decompose() does that.")
         return self.grid
 
     @property
     def _bound_statistics(self) -> Statistics:
+        """The statistics of the rows; ValueError for a density that is not bound to rows."""
         if self.statistics is None:
             raise ValueError(f"the density {self.name!r} must be bound to rows first; decompose() does that.")
         return self.statistics

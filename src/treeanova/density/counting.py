@@ -398,6 +398,7 @@ class RowTotals:
 
 
 def totals_of(n_rows: int, weights: Floats | None) -> RowTotals:
+    """Return number, sums and extremes of the weights of rows, which are 1 for None."""
     if weights is None or not n_rows:
         return RowTotals(n_rows, float(n_rows), float(n_rows), 1.0 if n_rows else np.inf, 1.0 if n_rows else 0.0)
     with np.errstate(over="ignore"):  # sums that are not finite are refused in the end

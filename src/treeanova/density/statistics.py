@@ -544,6 +544,7 @@ def _merged(first: Statistics, second: Statistics) -> Statistics:  # of the rows
 
 
 def _are_same_binnings(first: counting.Binnings | None, second: counting.Binnings | None) -> bool:
+    """Whether both merge bins in the same way; None merges none."""
     if first is None or second is None:
         return first is second
     return all(map(Binning.equals, first, second))
@@ -570,6 +571,7 @@ def statistics_from(
 
 
 def check_weighted_rows(X: Any, sample_weight: Any) -> None:
+    """Raise ValueError for weights without the rows that they weigh."""
     if X is None and sample_weight is not None:
         raise ValueError(
             f"`sample_weight` must come with the rows that it weighs, got {text_of_weights(sample_weight)} and X=None; "

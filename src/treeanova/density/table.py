@@ -304,6 +304,7 @@ class Table(Density):
 
 
 def _as_floats(array: Any) -> Floats:
+    """Return the weights of a table as float64; ValueError for masked or complex ones."""
     check_unmasked("density", array)
     if np.iscomplexobj(array):
         raise ValueError("`density` must give weights that are real numbers, got complex ones; pass their sizes.")

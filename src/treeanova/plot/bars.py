@@ -182,7 +182,7 @@ def importance(
     whole = views.variance_words(fx.schema, is_part=function_of(fx).scope.is_part, unit=unit)
     total = round(100 * float(variance.sum()))
     sum_words = "" if total in {0, 100} else f"; bars add up to {total}\u00a0%"
-    name_effect(ax, f"{whole}{views.of_output(fx.schema, output)}{sum_words}", "x")
+    name_effect(ax, f"{whole}{views.output_suffix(fx.schema, output)}{sum_words}", "x")
     list_names(ax, bars.names)
     ax.xaxis.set_major_formatter(style.percent_tick)
     style.tidy(ax)
@@ -260,7 +260,8 @@ def _bars_of_row(explained: Explanation, texts: Mapping[str, str], output_index:
     """Return what each term adds to one row's score, strongest first; terms that add nothing are left out."""
     # `texts` are names and values of features, by name
     values = explained.values[0] if explained.values.ndim == 2 else explained.values[0][:, output_index]
-    values = np.append(values, [np.atleast_1d(sums[0])[output_index] for sums in explained.rests.values()])
+    beyond_terms = explained.values_beyond_terms.values()  # each of shape (1,) or (1, n_outputs)
+    values = np.append(values, [np.atleast_1d(at_rows[0])[output_index] for at_rows in beyond_terms])
     remainder = ["remainder"] if explained.remainder is not None else []
     names = [label_of(texts[name] for name in term) for term in explained.terms]
     names += [*map(label_of_unlisted, explained.others), *remainder]
@@ -311,7 +312,7 @@ def _mark_ends(ax: Any, fx: Decomposition, ends: Ends, output_index: int, baseli
         line = {"color": mpl.rcParams["axes.edgecolor"], "linewidth": 0.9, "alpha": 0.7, "zorder": 1}
         ax.axvline(value, linestyle=(0, (4, 3)), **line)
         ax.text(value, 1.005, name, ha=side, **top)
-    scale = f"{views.scale_of(fx.schema)}{views.of_output(fx.schema, fx.outputs[output_index])}"
+    scale = f"{views.scale_of(fx.schema)}{views.output_suffix(fx.schema, fx.outputs[output_index])}"
     words = f"{scale}: {baseline} {start:.4g}, this row {end:.4g}".replace(" -", " −")
     if fx.schema.link in views.RESPONSES and len(fx.outputs) == 1:  # the response follows from one score alone
         words += f" ({views.RESPONSES[fx.schema.link]} {float(respond(fx.schema, np.array([[end]]))[0, 0]):.3g})"

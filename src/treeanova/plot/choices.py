@@ -47,6 +47,7 @@ def checked_decomposition(fx: Any) -> Decomposition:
 
 
 def checked_count(k: Any) -> int:
+    """Return the number of terms to show; ValueError unless it is a whole number from 1 on."""
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
         raise ValueError(f"`k` must be a whole number from 1 on, got {k!r}; leave it out for the default.")
     return int(k)

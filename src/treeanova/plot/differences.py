@@ -117,7 +117,7 @@ def _draw_gap_terms(gap: Gap, output_index: int, k: int, ax: Any) -> Any:
     low, high = np.minimum(values - reach, 0.0), np.maximum(values + reach, 0.0)
     ends = list(zip(low.tolist(), high.tolist(), strict=True))
     bars.write_numbers(ax, ends, values.tolist(), bars.frame_of(ends, len(ends), ax))
-    scale = f"{views.scale_of(fx.schema)}{views.of_output(fx.schema, fx.outputs[output_index])}"
+    scale = f"{views.scale_of(fx.schema)}{views.output_suffix(fx.schema, fx.outputs[output_index])}"
     _label_bars(ax, terms.names, f"difference in mean {scale}: {gap.groups[1]} minus {gap.groups[0]}")
     return ax
 
@@ -341,7 +341,7 @@ def _draw_change_terms(change: Change, output_index: int, k: int, ax: Any) -> An
     ax = style.checked_axes(ax, 7.2, 1.6 + bars.BAR_HEIGHT * max(len(terms.names), 4))
     handles, is_cut = _draw_stacks(ax, *terms.columns.values())
     before, after = (float(np.atleast_1d(mean)[output_index]) for mean in (change.old_mean, change.new_mean))
-    scale = f"{views.scale_of(fx.schema)}{views.of_output(fx.schema, fx.outputs[output_index])}"
+    scale = f"{views.scale_of(fx.schema)}{views.output_suffix(fx.schema, fx.outputs[output_index])}"
     ends = f"from {before:.4g} to {after:.4g}".replace("-", "−")
     _label_bars(ax, terms.names, f"what moved the mean {scale} {ends}{bars.CUT_WORDS if is_cut else ''}")
     style.legend(ax, list(handles.values()), list(handles), loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=3)

@@ -459,6 +459,7 @@ def read(model: Any) -> Forest:
 
 
 def read_file(path: pathlib.Path) -> Forest:
+    """Read a text file of LightGBM, and compare with the library's predictions if it is installed."""
     with checks.damage_reported("a LightGBM text model", path):
         text = path.read_bytes().decode().replace("\r\n", "\n")
 

@@ -344,6 +344,7 @@ def _is_code(values: Floats, n_categories: int) -> Bools:
 
 
 def read(model: Any) -> Forest:
+    """Read a fitted model of Spark through a copy that it saves."""
     model = getattr(model, "bestModel", model)  # CrossValidatorModel, TrainValidationSplitModel
     if not hasattr(model, "write") or not type(model).__name__.endswith("Model"):
         raise UnsupportedModelError(f"`model` must be a fitted Spark model, got {type(model).__name__}; fit it first.")

@@ -319,6 +319,7 @@ def _schema_and_values(
 
 
 def read(model: Any) -> Forest:
+    """Read a model of treelite in memory, as its checkpoint."""
     if not hasattr(model, "serialize_bytes"):
         raise UnsupportedModelError(f"a treelite model must be a treelite.Model, got {type(model).__name__}.")
     with damage_reported("a treelite checkpoint"):

@@ -44,7 +44,7 @@ def _mean_text(mean: float) -> str:
 
 
 def _scale_words(fx: Predictions, output_index: int) -> str:
-    return f"{views.scale_of(fx.schema)}{views.of_output(fx.schema, fx.outputs[output_index])}"
+    return f"{views.scale_of(fx.schema)}{views.output_suffix(fx.schema, fx.outputs[output_index])}"
 
 
 def _largest_terms(bars: Bars, values: Floats, decimals: int) -> str:
@@ -122,7 +122,7 @@ def _sections_of_change(change: Change, output_index: int) -> list[Markup]:
         ("Model", model, "new rows, new model instead of the old one"),
     )
     draw = functools.partial(plot.change, change, output=output_index)
-    of_output = views.of_output(fx.schema, fx.outputs[output_index])
+    of_output = views.output_suffix(fx.schema, fx.outputs[output_index])
     name = f"What moved the average{of_output}"
     shown = _bar_pictures(draw, name, min(len(bars.names), 17))
     table = contributions(bars, {"population": "population", "model": "model", "total": "sum"}, n_heads=2)
@@ -131,6 +131,7 @@ def _sections_of_change(change: Change, output_index: int) -> list[Markup]:
 
 
 def _how_to_read_a_change() -> Markup:
+    """Return the section that says what the columns of a change mean."""
     return section(
         "How to read",
         _paragraphs(
@@ -156,6 +157,7 @@ def gap_page(gap: Gap, title: str | None) -> str:
 
 
 def _sentence_of_gap(gap: Gap) -> str:
+    """Return the gap and its largest terms in a sentence, for the first output."""
     first, second = gap.groups
     total, error = _value_of_output(gap.total, 0), error_text(_value_of_output(gap.error, 0), 2)
     decimals = decimals_of([total])
@@ -176,7 +178,7 @@ def _sections_of_gap(gap: Gap, output_index: int) -> list[Markup]:
         (f"Mean of {gap.groups[1]}", _mean_text(_value_of_output(gap.means[1], output_index)), gap.counts[1]),
         ("Gap", signed(total, decimals_of([total])), f"standard error {error}, {_scale_words(fx, output_index)}"),
     )
-    of_output = views.of_output(fx.schema, fx.outputs[output_index])
+    of_output = views.output_suffix(fx.schema, fx.outputs[output_index])
     draw = functools.partial(plot.gap, gap, output=output_index)
     shown = _bar_pictures(draw, f"Term by term{of_output}", min(len(bars.names), 16))
     note = "Thin lines reach two standard errors to either side."
@@ -207,6 +209,7 @@ def _sections_of_routes(gap: Gap, output_index: int, of_output: str) -> Sequence
 
 
 def _what_a_gap_says(gap: Gap) -> Markup:
+    """Return the section that says what may be concluded from a gap."""
     feature = gap.feature or "a feature"
     dropping = (
         f"Dropping the terms of {feature} from the model would not remove its influence: features that differ "

@@ -70,6 +70,7 @@ def _check(verdict: str, title: str, text: str) -> Check:
 
 
 def _check_sum(fx: Decomposition) -> Check:
+    """Say whether the terms add up to the model."""
     if function_of(fx).scope.is_part:
         n_terms = function_of(fx).scope.n_terms
         words = function_of(fx).scope.words
@@ -87,6 +88,7 @@ def _check_sum(fx: Decomposition) -> Check:
 
 
 def _check_purity(fx: Decomposition) -> Check:
+    """Say whether the terms with tables are pure, and how exactly."""
     certificate = fx.certificate
     largest = f"{certificate.impurity:.1e} of the largest score"
     if certificate.tables_are_pure:
@@ -101,6 +103,7 @@ def _check_purity(fx: Decomposition) -> Check:
 
 
 def _check_cells(fx: Decomposition) -> Check | None:
+    """Say it if all rows are in one cell, where every term is zero."""
     if not is_in_one_cell(fx.density):
         return None
     words = one_cell_words(fx.density.name)
@@ -108,6 +111,7 @@ def _check_cells(fx: Decomposition) -> Check | None:
 
 
 def _check_higher_orders(fx: Decomposition) -> Check | None:
+    """Say how terms without tables were made pure, and how accurate the tables are for it."""
     higher = fx.certificate.higher
     if higher is None or higher.is_raw:
         return None
@@ -151,6 +155,7 @@ def _check_pairs(fx: Decomposition) -> Check | None:
 
 
 def _check_remainder(fx: Decomposition) -> Check | None:
+    """Say how much of the score's variance the terms do not explain."""
     share = fx.certificate.remainder_share
     if share is None:
         return None
@@ -236,7 +241,7 @@ def _plain_explanation(explained: Explanation, unit: float, indices: Mapping[Nam
     intercept = np.atleast_1d(explained.intercept)
     n_rows, n_outputs = len(explained.values), len(intercept)
     values = explained.values.reshape(n_rows, len(positions), n_outputs)
-    for label, sums in explained.rests.items():
+    for label, sums in explained.values_beyond_terms.items():
         positions.append(indices[key_of_rest(label)])
         values = np.concatenate([values, sums.reshape(n_rows, 1, n_outputs)], axis=1)
     return [
@@ -359,6 +364,7 @@ def checked_errors(fx: Decomposition, errors: Any) -> Mapping[Names, Floats]:
 
 
 def checked_validation(validation: Any) -> Validation | None:
+    """Return the argument; TypeError unless it is a validation or None."""
     if validation is None or isinstance(validation, Validation):
         return validation
     kind = type(validation).__name__
@@ -366,6 +372,7 @@ def checked_validation(validation: Any) -> Validation | None:
 
 
 def checked_impact(fx: Decomposition, impact: Any) -> Impact | None:
+    """Return the argument; TypeError unless it is an impact or None, ValueError if it is of other edits."""
     if impact is None:
         return None
     if not isinstance(impact, Impact):

@@ -135,20 +135,20 @@ def contributions(bars: Any, words: Mapping[str, str], *, n_heads: int, by: str 
     # `words` are headings by column. The first `n_heads` rows are sums and the intercept.
     from treeanova.plot.bars import with_rest  # noqa: PLC0415  needs matplotlib
 
-    def rows(shown: Any, decimals: int) -> list[list[str]]:
-        numbers = zip(*(shown.columns[name] for name in words), strict=True)
+    def rows_in_words(bars: Any, decimals: int) -> list[list[str]]:
+        numbers = zip(*(bars.columns[name] for name in words), strict=True)
         texts = ([_number_text(x, decimals, name) for x, name in zip(row, words, strict=True)] for row in numbers)
-        return [[name, *text] for name, text in zip(shown.names, texts, strict=True)]
+        return [[name, *text] for name, text in zip(bars.names, texts, strict=True)]
 
     shown = with_rest(bars, n_heads + _SHOWN)
     decimals = decimals_of([value for name in words for value in shown.columns[name]])
     head = [by, *words.values()]
-    table = table_element(head, rows(shown, decimals), "contributions")
+    table = table_element(head, rows_in_words(shown, decimals), "contributions")
     n_rows = len(bars.names)
     if len(shown.names) == n_rows:
         return table
     title = f"All {n_rows - n_heads:,} terms" if n_rows <= _LISTED else f"The first {_LISTED:,} rows"
-    whole = table_element(head, rows(bars, decimals + 2)[:_LISTED])
+    whole = table_element(head, rows_in_words(bars, decimals + 2)[:_LISTED])
     return join_markup(table, element("details", element("summary", title), element("div", whole, class_="scroll")))
 
 

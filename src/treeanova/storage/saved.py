@@ -411,7 +411,7 @@ def _purity_of(terms: PureLeafTerms) -> Purity:
 
 
 def _nodes_of(forest: Forest) -> Nodes:
-    """Return a forest's arrays, with values and labels at all nodes, zero at inner ones."""
+    """Return a forest's arrays as a file has them: values and labels by node, not by leaf; zero at inner nodes."""
     is_leaf = forest.feature < 0
     values = np.zeros((len(is_leaf), forest.n_outputs))
     labels = np.zeros(len(is_leaf), dtype=np.int64)

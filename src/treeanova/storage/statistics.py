@@ -228,7 +228,7 @@ class SavedDensity(Density):
         return self.kind
 
     @property
-    def baseline(self) -> str:  # type: ignore[override]
+    def baseline(self) -> str:  # type: ignore[override]  # as the density of this kind calls its mean score
         return Reference.baseline if self.kind == Reference.name else Density.baseline
 
     @property

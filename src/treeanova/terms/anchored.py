@@ -62,6 +62,7 @@ class _LeafPatterns:
 
     @classmethod
     def of(cls, sets: LeafSets, leaves: slice, rows: BinIndices, references: Points) -> _LeafPatterns:
+        """Return the patterns of rows and references in some leaves."""
         n_features = sets.n_features_of_leaves[leaves]
         n_bits = int(n_features.max(initial=0))
         bits = _bits(sets, leaves)
@@ -74,7 +75,8 @@ class _LeafPatterns:
         places = places.reshape(len(full), len(rows))
         return cls(sets, leaves, bits, n_bits, full, reference_codes, pooled, codes, places)
 
-    def split(self, codes: Ints) -> tuple[Ints, Ints]:  # leaves, counted from the first, and patterns
+    def split(self, codes: Ints) -> tuple[Ints, Ints]:
+        """Return leaves, counted from the first, and patterns, from numbers of both."""
         return codes >> self.n_bits, codes & ((1 << self.n_bits) - 1)
 
     def weights_of(self, codes: Ints) -> Floats:
@@ -94,48 +96,43 @@ class _LeafPatterns:
         """Return the sum over the leaves of a term at the rows, (n_rows, n_outputs)."""
         bits = self.bits[list(key)]
         leaves = np.flatnonzero((bits >= 0).all(axis=0))
-        by_leaf = np.zeros(len(self.full), dtype=np.int64)  # the features of the key
-        by_leaf[leaves] = np.left_shift(1, bits[:, leaves]).sum(axis=0)
+        key_pattern = np.zeros(len(self.full), dtype=np.int64)  # the features of the key, by leaf
+        key_pattern[leaves] = np.left_shift(1, bits[:, leaves]).sum(axis=0)
         of_rows, patterns = self.split(self.row_codes)
-        asked = np.flatnonzero(by_leaf[of_rows])
-        of_asked, outside = of_rows[asked], by_leaf[of_rows[asked]] & ~patterns[asked]  # in `key`, not in the row's
-        pattern = (self.full[of_asked] & ~by_leaf[of_asked]) | outside
+        asked = np.flatnonzero(key_pattern[of_rows])
+        leaves_asked = of_rows[asked]
+        outside = key_pattern[leaves_asked] & ~patterns[asked]  # in the key, not in the row's pattern
+        reference_pattern = (self.full[leaves_asked] & ~key_pattern[leaves_asked]) | outside
         values = np.zeros(len(of_rows))
         signs = 1.0 - 2.0 * (_n_bits(outside, self.n_bits) % 2)
-        values[asked] = signs * self.weights_of((of_asked << self.n_bits) | pattern)
+        values[asked] = signs * self.weights_of((leaves_asked << self.n_bits) | reference_pattern)
         return self.sums(values, leaves)
 
     def matches(self) -> Iterator[tuple[Ints, Ints, Floats, Ints, Ints]]:
         """Yield pairs of patterns, of a row and of references, that have all features of their leaf together.
 
-        Positions of the rows' patterns, patterns of the references without those of the row, weights, and numbers b, c.
+        Each item has, for many pairs, the place of the row's pattern, the features in it only, the weight of the
+        references, and the numbers b and c of features in the row's and in the references' pattern only.
         """
         of_rows, patterns = self.split(self.row_codes)
         of_references, reference_patterns = self.split(self.reference_codes)
         starts = np.searchsorted(of_references, np.arange(len(self.full) + 1))
-        n_others = np.diff(starts)[of_rows]
-        ends = np.cumsum(n_others)
+        n_references = np.diff(starts)[of_rows]  # patterns of references in the leaf of each row's pattern
+        ends = np.cumsum(n_references)
         first = 0
         while first < len(of_rows):
             done = ends[first - 1] if first else 0
             last = max(first + 1, int(np.searchsorted(ends, done + costs.PATTERN_PAIRS, side="right")))
-            some = np.repeat(np.arange(first, last), n_others[first:last])
-            within = np.arange(len(some)) - np.repeat(
-                ends[first:last] - n_others[first:last] - done, n_others[first:last]
-            )
-            place = starts[of_rows[some]] + within
-            is_match = (patterns[some] | reference_patterns[place]) == self.full[of_rows[some]]
-            some, place = some[is_match], place[is_match]
-            full = self.full[of_rows[some]]
-            only_row, only_reference = full & ~reference_patterns[place], full & ~patterns[some]
-            n_bits = self.n_bits
-            yield (
-                some,
-                only_row,
-                self.reference_weights[place],
-                _n_bits(only_row, n_bits),
-                _n_bits(only_reference, n_bits),
-            )
+            counts = n_references[first:last]
+            of_row = np.repeat(np.arange(first, last), counts)  # of each pair, the place of the row's pattern
+            within = np.arange(len(of_row)) - np.repeat(ends[first:last] - counts - done, counts)
+            of_reference = starts[of_rows[of_row]] + within
+            is_match = (patterns[of_row] | reference_patterns[of_reference]) == self.full[of_rows[of_row]]
+            of_row, of_reference = of_row[is_match], of_reference[is_match]
+            full = self.full[of_rows[of_row]]
+            only_row, only_reference = full & ~reference_patterns[of_reference], full & ~patterns[of_row]
+            b, c = _n_bits(only_row, self.n_bits), _n_bits(only_reference, self.n_bits)
+            yield of_row, only_row, self.reference_weights[of_reference], b, c
             first = last
 
     def totals(self, orders: Sequence[int]) -> Floats:
@@ -191,6 +188,7 @@ def _patterns(sets: LeafSets, leaves: slice, bits: Ints, n_bits: int, codes: Bin
 
 
 def _n_bits(patterns: Ints, n_bits: int) -> Ints:
+    """Count the features in each pattern, of at most `n_bits` bits."""
     counts = np.zeros(patterns.shape, dtype=np.int64)
     for bit in range(n_bits):
         counts += patterns >> bit & 1
@@ -292,8 +290,8 @@ class AnchoredTrees:
         for start in blocks("references", starts, len(starts)):
             leaves = slice(start, min(start + step, n_leaves))
             for first in range(0, len(codes), costs.PATTERN_ROWS):
-                some = slice(first, first + costs.PATTERN_ROWS)
-                total[some] += compute(_LeafPatterns.of(sets, leaves, codes[some], self.references))
+                rows = slice(first, first + costs.PATTERN_ROWS)
+                total[rows] += compute(_LeafPatterns.of(sets, leaves, codes[rows], self.references))
         return total
 
 
@@ -311,6 +309,7 @@ class AnchoredTerms:
 
     @property
     def keys(self) -> tuple[Key, ...]:
+        """The terms by order: the keys of all terms and their subsets."""
         return tuple(sorted(with_subsets(self.terms.keys), key=lambda key: (len(key), key)))
 
     def at(self, codes: BinIndices, keys: Sequence[Key], n_jobs: int = 1) -> Floats:

@@ -83,6 +83,7 @@ def correct(
 ) -> Correction:
     """Return what makes terms of high order, given by their means on coarse cells, pure under weighted rows."""
     # `keys` contain their own subsets down to their lowest order. `bins` limits the bins per feature for each order.
+    # `unsampled` returns what rows outside of a sample add to the shares of cells.
     merged = {(j, n): binning_by(b.coarser(n)) for n in set(bins.values()) for j, b in enumerate(means.binnings)}
     requests = [Request(key, [merged[j, bins[len(key)]] for j in key]) for key in keys]
     unsampled_shares = {} if unsampled is None else unsampled(requests)
@@ -369,6 +370,7 @@ class _Residual:
         self._weigh()
 
     def _weigh(self) -> None:
+        """Compute what all sums need: weighted values, and mean squares by half."""
         self.weighted = [self.weights * column for column in self.values.T]
         pairs = zip(self.weighted, self.values.T, strict=True)
         squares = [np.bincount(self.half, weighted * column, 2) for weighted, column in pairs]

@@ -32,7 +32,7 @@ _BLOCK = 1_024  # points at once, whose products stay in the cache
 _BITS = 62  # features in a number
 Span = tuple[int, int]  # first and end; or two places
 Factor = tuple[int, int, float]  # a set of a leaf: its number, its level on the path, its mass
-SharePlaces = tuple[int, int, int, int, int, float]
+SharePlaces = tuple[int, int, int, int, int, float]  # as `add_share` unpacks them
 
 
 @Kernel
@@ -272,6 +272,8 @@ def with_room(targets: Ints, n_targets: int) -> Ints:
 @Kernel
 def plan_products(paths: LeafPaths, bits: Ints, keys: Ints, n_levels: int) -> Plan:
     """Return the plan of terms whose features are given as bits, (n_keys, n_words); `bits` has those of one feature."""
+    # `sums` has, by level of a path, the features of the sums that the levels above ask for: `remaining` are those of a
+    # sum above without the feature of this set.
     n_shared, starts, feature = paths.n_shared, paths.start, paths.bounds[:, 0]
     below, n_words = features_below(paths, bits, n_levels), bits.shape[1]
     constant, start = np.full(len(feature), -1), np.zeros(len(feature) + 1, np.int64)
@@ -400,6 +402,7 @@ class Sums:
 
     @functools.cached_property
     def _is_compiled(self) -> bool:
+        """Whether the compiled kernel is quicker than numpy, by the steps that each takes per row."""
         n_factors = sum(len(group.leaves) * len({j for key in group.columns for j in key}) for group in self.groups)
         n_products = sum(len(group.leaves) * len(group.columns) for group in self.groups)
         return costs.is_compiled_at_rows(factors=n_factors, products=n_products)
@@ -431,6 +434,7 @@ class Sums:
         return columns, (np.array([len(key) for key in keys], dtype=np.int64), values, paths, plan)
 
     def _own_paths(self) -> LeafPaths:
+        """Return the leaves with all their sets in the order of the trees."""
         return paths_in_tree_order(self.leaf_sets.forest, flatten(self.leaf_sets, self.set_masses))
 
     def at_rows_by_numpy(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
@@ -545,11 +549,12 @@ class Corners(NamedTuple):
         return cls(np.arange(len(counts), dtype=np.int32)[:, None], bins, values, masses, differences.shape[1])
 
     def take(self, leaves: Ints | slice) -> Corners:
+        """Return the corners of some leaves."""
         return self._replace(rows=self.rows[leaves], masses=self.masses[leaves])
 
     @property
     def n_entries_per_leaf(self) -> int:
-        """Most changes of membership along the axis of one leaf, padded with zeros."""
+        """Number of changes of membership per leaf, those of all its rows of the table; fewer are padded with zeros."""
         return int(self.rows.shape[1] * self.bins.shape[1])
 
     def bins_and_values(self) -> tuple[BinIndices, Floats]:

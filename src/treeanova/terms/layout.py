@@ -172,6 +172,7 @@ class Plan:
 
 
 def size_text(n_bytes: float) -> str:
+    """Return a number of bytes in words, such as 1.5 MB."""
     units = ("bytes", "kB", "MB", "GB", "TB")
     power = min(int(math.log(max(n_bytes, 1), 1000)), len(units) - 1)
     return f"{n_bytes / 1000**power:.3g} {units[power]}"

@@ -38,7 +38,7 @@ from treeanova.terms.terms import PureLeafTerms, TermSet
 
 
 def mean_score(trees: Trees, joint: Joint) -> Floats | None:
-    """Return the forest's mean score under a density, (n_outputs,); None if that takes too long or rows are gone."""
+    """Return the forest's mean score under a density, (n_outputs,); None without the rows, or if it takes too long."""
     if isinstance(joint, Mixture):
         means = [mean_score(trees, component) for _, component in joint.components()]
         shares = [share for share, _ in joint.components()]

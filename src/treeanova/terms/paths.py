@@ -96,9 +96,8 @@ def _final_nodes(forest: Forest, parent: Ints, levels: Sequence[Ints], features:
     words = features // _BITS
     for word in np.unique(words):
         is_split = forest.feature // _BITS == word  # at leaves the feature is -1
-        splits = np.where(
-            is_split, np.int64(1) << (forest.feature % _BITS), 0
-        )  # features that a node or one below splits
+        # Features that a node, or one below it, splits.
+        splits = np.where(is_split, np.int64(1) << (forest.feature % _BITS), 0)
         for nodes in reversed(levels):
             inner = nodes[forest.feature[nodes] >= 0]
             splits[inner] |= splits[forest.left[inner]] | splits[forest.right[inner]]

@@ -175,7 +175,8 @@ def add_leaf(
     sums: Floats, values: Floats, outputs: Ints, masses: tuple[float, Floats], sets: tuple[Ints, Ints]
 ) -> None:
     """Add one leaf's variances, v² Π p² Π_{set} (1 - p) / p, to `sums` at the ranks of all sets of its features."""
-    # `masses` are Π p² and (1 - p) / p per feature; `sets` are the places of its features, and the addends of ranks.
+    # `masses` are Π p² and (1 - p) / p per feature; `sets` are the places of its features, and for each place and slot
+    # what it adds to the rank of a set.
     # Sets are tried depth first: `product` and `rank` belong to their first features, which they share.
     (base, odds), (places, addends) = masses, sets
     n_features, order = len(places), addends.shape[1]

@@ -362,6 +362,7 @@ class PureLeafTerms(LeafTerms):
         return is_high and bool(len(self.trees.leaf_sets.leaves_with(key)))
 
     def equals(self, other: LeafTerms) -> bool:
+        """Whether other terms have the same trees, corrections and leftovers."""
         if not isinstance(other, PureLeafTerms):
             return False
         pairs = ((self.correction.tables, other.correction.tables), (self.leftover.tables, other.leftover.tables))
@@ -463,6 +464,7 @@ class TermSet:
         return TermSet(self.effects.keep(lambda key: len(key) <= max_order), self.weights, leaf_terms)
 
     def equals(self, other: TermSet) -> bool:
+        """Whether other terms have the same bins, tables and trees, digit by digit."""
         ours, theirs = self.effects, other.effects
         if self.leaf_terms is None or other.leaf_terms is None:
             has_same_leaves = self.leaf_terms is other.leaf_terms
@@ -555,6 +557,7 @@ class Edit:
         return f"{self.words}{note}{self._movement_text()}{repurified}{untrue}"
 
     def _movement_text(self) -> str:
+        """Return how far the scores moved, in words; empty if it was not measured."""
         if self.rms is None or self.largest is None or self.share is None:
             return ""
         rms, largest = (
@@ -567,6 +570,7 @@ class Edit:
 
 
 def _each(numbers: Any) -> tuple[float, ...]:
+    """Return the number of each output, given as a tuple or as a single number."""
     return () if numbers is None else numbers if isinstance(numbers, tuple) else (numbers,)
 
 

@@ -52,7 +52,7 @@ def estimate_pairs(
 ) -> list[PairEstimate]:
     """Return table and choice of each requested pair; `margins` are those of its features on the request's bins."""
 
-    def estimate(stack: tuple[Sequence[int], Margins, Margins]) -> list[PairEstimate]:
+    def estimate(stack: tuple[Sequence[int], Margins, Margins]) -> list[PairEstimate]:  # of the pairs of a stack
         numbers, first, second = stack
         stack_requests, stack_margins = [requests[i] for i in numbers], [margins[i] for i in numbers]
         shares = _shares_in_groups(stack_requests, stack_margins, (first.shape, second.shape), statistics)
@@ -87,14 +87,15 @@ def _stacks(margins: Sequence[_MarginPair]) -> Iterator[tuple[Sequence[int], Mar
     by_kinds: dict[tuple[Hashable, Hashable], list[int]] = {}
     for number, (first, second) in enumerate(margins):
         by_kinds.setdefault((places[first][0], places[second][0]), []).append(number)
-    for both, numbers in by_kinds.items():
-        n_pairs = max(
-            1, costs.MAX_STACK_ELEMENTS // math.prod(max(stacked[k].n_groups, stacked[k].shape.n_points) for k in both)
-        )
+    for both_kinds, numbers in by_kinds.items():
+        largest_sides = [max(stacked[kind].n_groups, stacked[kind].shape.n_points) for kind in both_kinds]
+        n_pairs = max(1, costs.MAX_STACK_ELEMENTS // math.prod(largest_sides))
         for start in range(0, len(numbers), n_pairs):
             some = numbers[start : start + n_pairs]
             of_some = (np.array([places[margins[number][i]][1] for number in some]) for i in range(2))
-            first_margins, second_margins = (stacked[kind].take(at) for kind, at in zip(both, of_some, strict=True))
+            first_margins, second_margins = (
+                stacked[kind].take(at) for kind, at in zip(both_kinds, of_some, strict=True)
+            )
             yield some, first_margins, second_margins
 
 

@@ -183,7 +183,8 @@ def kernel(pairs: PairStack, bandwidth: _Numbers, shrinkage: _Numbers, scale: _S
     ratio, left_out = _smoothed(pairs, bandwidth, None, scale)
     options = zip(*(_of_each(pairs, option) for option in (bandwidth, scale, shrinkage)), strict=True)
     names = [
-        f"kernel {width:g}{_SCALE_SUFFIX[of]}" + (f", shrinkage {by:g}" if by else "") for width, of, by in options
+        f"kernel {width:g}{_SCALE_SUFFIX[scale_of_pair]}" + (f", shrinkage {share:g}" if share else "")
+        for width, scale_of_pair, share in options
     ]
     return make_candidates(pairs, names, ratio, left_out, np.asarray(shrinkage))
 
@@ -242,7 +243,7 @@ def sharpened(pairs: PairStack, bandwidth: _Numbers, scale: _Scales = "ranks") -
     start_without = np.maximum(n - self_weight, 0.0) * start
     left_out = start_without * np.maximum(n * mean - self_weight + growth, 0.0) / (n * max(n - 1, 1.0))
     options = zip(_of_each(pairs, bandwidth), _of_each(pairs, scale), strict=True)
-    names = [f"kernel {width:g} twice{_SCALE_SUFFIX[of]}" for width, of in options]
+    names = [f"kernel {width:g} twice{_SCALE_SUFFIX[scale_of_pair]}" for width, scale_of_pair in options]
     return make_candidates(pairs, names, ratio, left_out * factors)
 
 
@@ -252,10 +253,10 @@ def gaussian(pairs: PairStack) -> Candidates:
     best = _gaussian_ratio(pairs, correlations[:, 0])
     likelihoods = pairs.mean(logs_of(best))
     numbers, tried = np.repeat(np.flatnonzero(differ), _N_CORRELATIONS - 1), correlations[differ, 1:].ravel()
-    for some in _chunks(pairs, len(numbers), pairs.n_points):
-        places = numbers[some]
+    for chunk in _chunks(pairs, len(numbers), pairs.n_points):
+        places = numbers[chunk]
         attempts = pairs.take(places)
-        ratio = _gaussian_ratio(attempts, tried[some])
+        ratio = _gaussian_ratio(attempts, tried[chunk])
         trials = Candidates([""] * len(attempts), ratio, ratio, attempts.mean(logs_of(ratio)), places)
         better = trials.likeliest
         better = better[trials.likelihoods[better] > likelihoods[places[better]]]
@@ -448,9 +449,9 @@ def all_candidates(pairs: PairStack, *, families: bool = True) -> Iterator[Candi
     start = gaussian(pairs)
     yield start
     likelihoods = start.likelihoods.copy()
-    for some in kernel_candidates(pairs):
-        np.maximum.at(likelihoods, some.places, some.likelihoods)
-        yield some
+    for by_kernel in kernel_candidates(pairs):
+        np.maximum.at(likelihoods, by_kernel.places, by_kernel.likelihoods)
+        yield by_kernel
     places = np.flatnonzero(likelihoods > nothing.likelihoods)  # few if features are independent: what follows is slow
     if len(places):
         yield from _parametric_candidates(pairs.take(places), start.take(places), families=families)
@@ -508,9 +509,9 @@ def _search(pairs: PairStack, make: _Make, bandwidths: Sequence[float], likeliho
 
     def attempt(tried: Bools) -> Iterator[Candidates]:  # axes are form, bandwidth and pair
         forms, numbers, places = np.nonzero(tried)
-        for some in _chunks(pairs, len(places), pairs.shares[0].size):
-            candidates = make(places[some], forms[some], [bandwidths[i] for i in numbers[some]])
-            likelihoods[forms[some], numbers[some], places[some]] = candidates.likelihoods
+        for chunk in _chunks(pairs, len(places), pairs.shares[0].size):
+            candidates = make(places[chunk], forms[chunk], [bandwidths[i] for i in numbers[chunk]])
+            likelihoods[forms[chunk], numbers[chunk], places[chunk]] = candidates.likelihoods
             yield candidates
 
     is_first = np.zeros((1, n_bandwidths, 1), dtype=bool)

@@ -412,6 +412,7 @@ class Margins:
         return self._stacked("pooling", self._pooling)
 
     def _pooling(self, margin: Margin) -> Floats:
+        """Return 1.0 where a group of a margin is in a group of its coarse margin."""
         pooling = np.zeros((self.coarse.n_groups, self.n_groups))
         pooling[self.coarse.shape.places(margin.coarse)[margin.coarse.groups], self.shape.places(margin)] = 1.0
         return pooling
@@ -430,6 +431,7 @@ class Margins:
         return self._stacked("point_shares", self._point_shares)
 
     def _point_shares(self, margin: Margin) -> Floats:
+        """Return the shares of points in the mean of each group of a margin, (n_ordered, n_points)."""
         n_steps = margin.points.shape[1]
         shares = np.zeros((self.shape.n_ordered, self.shape.n_points))
         groups = np.repeat(np.arange(margin.n_ordered_groups), n_steps)

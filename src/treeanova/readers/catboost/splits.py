@@ -314,7 +314,7 @@ def _category_splits(model: Model, used: Ints) -> list[_Group]:
 
 
 def _goes_right_by_value(values: Ints, known_hashes: Ints) -> Bools:
-    """Whether each category, the last unseen, has each one-hot value, shape (values, categories + 1)."""
+    """Whether each category has the hash of each one-hot value, shape (values, categories + 1); the last is unseen."""
     return np.append(known_hashes, -1) == (values & 0xFFFFFFFF)[:, None]
 
 
@@ -513,6 +513,13 @@ def unfold(
     return builder.nodes(roots), builder.splits(missing_left)
 
 
+def _bits_of(mask: int, n_bits: int) -> Bools:
+    """Return the lowest bits of a number, the first one first."""
+    n_bytes = -(-n_bits // 8)  # rounded up
+    data = np.frombuffer(mask.to_bytes(n_bytes, "little"), dtype=np.uint8)
+    return np.unpackbits(data, count=n_bits, bitorder="little").astype(bool)
+
+
 class _Builder:
     """Trees that are being unfolded: new nodes and splits are appended to the old ones."""
 
@@ -535,14 +542,8 @@ class _Builder:
         old, new = self._splits, list(self._new_splits)
         features = np.array([feature for feature, _ in new], dtype=np.int64)
         bounds = [np.nan if feature in self._n_bins else value for feature, value in new]  # NaN: by category
-        sets = []
-        for feature, mask in new:
-            if (size := self._n_bins.get(feature, 0)) == 0:
-                continue
-            n_bytes = -(-size // 8)  # rounded up
-            data = np.frombuffer(int(mask).to_bytes(n_bytes, "little"), dtype=np.uint8)
-            sets.append(np.unpackbits(data, count=size, bitorder="little").astype(bool))
-        sizes = np.array([self._n_bins.get(feature, 0) for feature, _ in new], dtype=np.int64)
+        sizes = np.array([self._n_bins.get(feature, 0) for feature, _ in new], dtype=np.int64)  # 0 for numbers
+        sets = [_bits_of(int(mask), size) for (_, mask), size in zip(new, sizes.tolist(), strict=True) if size]
         starts = np.where(sizes > 0, len(old.category_left) + np.cumsum(sizes) - sizes, -1)
         return Splits(
             feature=_before_last(old.feature, features),

@@ -251,13 +251,15 @@ def signed_number(value: Value) -> int:
     return value - (1 << 64) if value >= 1 << 63 else value
 
 
-def as_bytes(value: Value) -> bytes:  # a field that must be; likewise `as_text`
+def as_bytes(value: Value) -> bytes:
+    """Return a field that must be bytes; ModelFileError for a number."""
     if isinstance(value, int):
         raise damaged("an ONNX file must hold bytes here, got a number")
     return value
 
 
 def as_text(value: Value) -> str:
+    """Return a field that must be text, decoded."""
     try:
         return as_bytes(value).decode()
     except UnicodeDecodeError as error:

@@ -535,6 +535,7 @@ def read(model: Any) -> Forest:
 
 
 def read_file(path: pathlib.Path) -> Forest:
+    """Read a PMML document."""
     with damage_reported("a PMML document", path):
         try:
             return _read(parse(path.read_bytes()))
