@@ -374,14 +374,17 @@ class Certificate:
 
     @property
     def n_components(self) -> int:
+        """Most components that the support of a term has."""
         return max((term.n_components for term in self.terms.values()), default=1)
 
     @property
     def empty_share(self) -> float:
+        """Largest share of cells without mass in a term."""
         return max((term.empty_share for term in self.terms.values()), default=0.0)
 
     @property
     def iterations(self) -> int:
+        """Most iterations that a term took."""
         return max((term.iterations for term in self.terms.values()), default=0)
 
     @property

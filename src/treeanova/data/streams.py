@@ -319,6 +319,7 @@ def some_rows(table: Any, start: int, stop: int) -> Any:  # of any table or matr
 
 
 def frames_in_list(frames: Sequence[Any]) -> Stream:
+    """Return a stream of data frames in a list."""
     return Stream(lambda _: frames, n_rows=sum(map(n_rows_of, frames)))
 
 

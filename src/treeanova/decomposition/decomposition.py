@@ -511,6 +511,7 @@ def simplify_bag(fx: Decomposition, held: HeldRows, *, max_terms: int | None, ma
 
 
 def settings_of(fx: Decomposition) -> Settings:
+    """Return how terms were purified, for the rooms of this package."""
     return fx._settings  # noqa: SLF001
 
 

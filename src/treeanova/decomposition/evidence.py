@@ -187,6 +187,7 @@ class _Design:
 
     @property
     def is_intercept(self) -> Bools:
+        """Whether a column is that of an output's intercept."""
         return (self.term < 0) & ~self.is_curve
 
 

@@ -215,6 +215,7 @@ _DIRECTIONS = ("increasing", "decreasing", "constant", "neither", "undecided")
 
 
 def _directions_text(levels: Sequence[Level]) -> str:
+    """Count levels by direction, in words."""
     directions = [level.direction for level in levels]
     return ", ".join(f"{directions.count(word):,} {word}" for word in _DIRECTIONS if word in directions)
 

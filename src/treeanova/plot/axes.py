@@ -307,6 +307,7 @@ def extra_bins(axis: Axis) -> range:
 
 
 def extra_labels_with_weight(axis: Axis, weights: Floats) -> frozenset[str]:
+    """Return the labels of bins of missing and unseen values that have weight."""
     return frozenset(axis.labels[i] for i in extra_bins(axis) if weights[i] > 0)
 
 

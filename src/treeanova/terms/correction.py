@@ -253,6 +253,7 @@ class Allotment:
 
     @memo
     def _pairs_by_feature(self, key: Key) -> Floats:
+        """Return, by feature, how many leaves and terms of the order that contain the key also contain the feature."""
         return self.leaf_sets.n_subsets_with(key, self.order)
 
     @memo
@@ -381,6 +382,7 @@ class _Residual:
         self._weigh()
 
     def sums(self, cell_of_row: Ints, n_cells: int) -> _HalfSums:
+        """Return sums over the cells of a table, by half, from the number of each row's cell."""
         places = cell_of_row + n_cells * self.half
         columns = (self.weights, self.weights**2, *self.weighted)
         by_cell = [np.bincount(places, of_row, 2 * n_cells).astype(np.float64).reshape(2, -1) for of_row in columns]

@@ -24,6 +24,7 @@ NUMPY_SECONDS = {
 
 
 def numpy_seconds(**n_steps: float) -> float:
+    """Return how long numpy takes for numbers of steps by their kind."""
     return sum(NUMPY_SECONDS[kind] * n for kind, n in n_steps.items())
 
 

@@ -50,6 +50,7 @@ class Extreme(NamedTuple):
 
     @property
     def is_exact(self) -> bool:
+        """Whether the bound is attained, so that it is the extreme."""
         return self.least <= self.bound
 
 

@@ -426,16 +426,15 @@ class Sums:
     def _columns_and_arrays(self) -> tuple[Ints, tuple[Ints, Floats, LeafPaths, Plan]]:
         """Columns of the terms, and what the kernel needs: orders of keys, leaves and the plan."""
         column_of = {key: column for group in self.groups for key, column in group.columns.items()}
-        paths = self._own_paths() if self.paths is None else self.paths()
+        if self.paths is None:
+            paths = paths_in_tree_order(self.leaf_sets.forest, flatten(self.leaf_sets, self.set_masses))
+        else:
+            paths = self.paths()
         keys = list(column_of)
         values = self.leaf_sets.values[paths.leaves]
         plan = plan_of(keys, paths, len(self.leaf_sets.sets), max(map(len, self.leaf_sets.keys)))
         columns = np.array(list(column_of.values()), dtype=np.int64)
         return columns, (np.array([len(key) for key in keys], dtype=np.int64), values, paths, plan)
-
-    def _own_paths(self) -> LeafPaths:
-        """Return the leaves with all their sets in the order of the trees."""
-        return paths_in_tree_order(self.leaf_sets.forest, flatten(self.leaf_sets, self.set_masses))
 
     def at_rows_by_numpy(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
         """Return the sums by numpy, blocks of rows in threads: shape (n_rows, n_columns, n_outputs)."""

@@ -210,10 +210,12 @@ class TermLayout:
 
     @property
     def is_dense(self) -> bool:
+        """Whether all terms have tables, on the forest's own bins."""
         return self.tensor_order >= self.top_order and self.max_bins is None
 
     @property
     def is_truncated(self) -> bool:
+        """Whether terms above `row_order` are not listed."""
         return self.row_order < self.top_order
 
 
@@ -338,6 +340,7 @@ def check_leaves(forest: Forest, budget: float, seconds: float | None = None, le
 
 
 def seconds_of_tables(plan: Plan) -> float:
+    """Return about how long the purification of all tables takes."""
     n_tables = sum(len(key) > 1 for key in plan.cells)
     return n_tables * costs.SECONDS_PER_TABLE + plan.table_bytes / costs.TABLE_BYTES_PER_SECOND
 

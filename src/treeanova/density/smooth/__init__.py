@@ -205,6 +205,7 @@ def _binning_key(binning: Binning | None) -> _BinningKey:  # to find what was co
 
 
 def _pair_key(key: Key, binnings: Binnings | None) -> tuple[Key, _BinningKey, _BinningKey]:
+    """Return by what an estimate is found: the pair, and the coarse bins of both features."""
     first, second = (None, None) if binnings is None else binnings
     return key, _binning_key(first), _binning_key(second)
 

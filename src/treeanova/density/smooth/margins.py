@@ -153,6 +153,7 @@ class KernelMatrix:
 
     @property
     def diagonal(self) -> Floats:
+        """The diagonals of all matrices, by group."""
         ordered = np.diagonal(self.ordered, axis1=-2, axis2=-1)
         return np.concatenate([ordered, self.diagonals], axis=-1) + self.constants[..., None]
 
@@ -220,6 +221,7 @@ class Margin:
 
     @functools.cached_property
     def n_ordered_groups(self) -> int:
+        """Number of groups whose bins have an order; they come first."""
         return int(self.groups[self.n_ordered - 1]) + 1 if self.n_ordered else 0
 
     @functools.cached_property
@@ -365,6 +367,7 @@ def shape_of(margin: Margin) -> Shape:
 
 
 def _next_size(n: int, sizes: Sequence[int]) -> int:
+    """Return the smallest of some sizes that is at least `n`; 0 stays 0, and larger ones stay."""
     return next((size for size in sizes if size >= n), n) if n else 0
 
 

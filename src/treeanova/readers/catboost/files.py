@@ -79,6 +79,7 @@ class Ctr:
 
     @property
     def is_simple(self) -> bool:
+        """Whether it is of a single categorical feature."""
         return len(self.categories) == 1 and not self.above and not self.equal
 
 
