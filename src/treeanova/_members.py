@@ -71,7 +71,8 @@ class Outcomes(NamedTuple):
         return Outcomes(rows_at(self.X, places), self.y[places], weights)
 
     @property
-    def options(self) -> dict[str, Any]:
+    def fit_options(self) -> dict[str, Any]:
+        """Keyword arguments for `fit`: the weights, if there are any."""
         return {} if self.weights is None else {"sample_weight": self.weights}
 
 
@@ -215,7 +216,7 @@ def boosted_members(
         forest: Any = read_for_rows(member)
         return _with_features(forest, features, columns, named=named)
 
-    def truncated_loss(member: Any) -> float:
+    def truncated_loss(member: Any) -> float:  # on the first fold, with terms up to `max_order` alone
         places = np.flatnonzero(folds == 0)
         return _loss_of(member, truncated(read(member)).decision_function(rows_at(rows.X, places)), rows.at(places))
 
@@ -239,7 +240,7 @@ class _Race:
     folds: Ints
     seeds: Ints
     pair_settings: dict[str, Any] | None  # for trees of pairs alone; None if they do not compete
-    truncated_loss: Callable[[Any], float]  # of the first fold, by the member that was not trained on it
+    truncated_loss: Callable[[Any], float]  # of the first member on the fold that it was not trained on
 
     @property
     def n_first(self) -> int:
@@ -315,7 +316,7 @@ def _fitted(member: Any, rows: Outcomes, folds: Ints, fold: int, seed: int) -> A
 
 def _fit_plainly(estimator: Any, train: Outcomes, held_out: Outcomes) -> None:  # noqa: ARG001
     """Fit to the training rows; nothing stops early."""
-    estimator.fit(train.X, train.y, **train.options)
+    estimator.fit(train.X, train.y, **train.fit_options)
 
 
 def _fit_sklearn(estimator: Any, train: Outcomes, held_out: Outcomes) -> None:
@@ -327,7 +328,7 @@ def _fit_sklearn(estimator: Any, train: Outcomes, held_out: Outcomes) -> None:
     validation = {}
     if "X_val" in inspect.signature(estimator.fit).parameters:  # since scikit-learn 1.7; before, a part of `train`
         validation = {"X_val": held_out.X, "y_val": held_out.y, "sample_weight_val": held_out.weights}
-    estimator.fit(train.X, train.y, **train.options, **validation)
+    estimator.fit(train.X, train.y, **train.fit_options, **validation)
     if estimator.scoring == "loss":
         best = int(np.argmax(estimator.validation_score_))
         del estimator._predictors[max(best, 1) :]  # noqa: SLF001  those after the best round
@@ -341,7 +342,7 @@ def _fit_lightgbm(estimator: Any, train: Outcomes, held_out: Outcomes) -> None:
     if held_out.weights is not None:
         validation["eval_sample_weight"] = [held_out.weights]
     stop = importlib.import_module("lightgbm").early_stopping(_ROUNDS, verbose=False)
-    estimator.fit(train.X, train.y, **train.options, **validation, callbacks=[stop])
+    estimator.fit(train.X, train.y, **train.fit_options, **validation, callbacks=[stop])
 
 
 def _fit_xgboost(estimator: Any, train: Outcomes, held_out: Outcomes) -> None:
@@ -350,13 +351,13 @@ def _fit_xgboost(estimator: Any, train: Outcomes, held_out: Outcomes) -> None:
         estimator.set_params(early_stopping_rounds=_ROUNDS)
     weights = None if held_out.weights is None else [held_out.weights]
     validation = {"eval_set": [(held_out.X, held_out.y)], "sample_weight_eval_set": weights}
-    estimator.fit(train.X, train.y, **train.options, **validation, verbose=False)
+    estimator.fit(train.X, train.y, **train.fit_options, **validation, verbose=False)
 
 
 def _fit_catboost(estimator: Any, train: Outcomes, held_out: Outcomes) -> None:
     """Fit until the loss of the held-out rows no longer falls."""
     validation = {"eval_set": (held_out.X, held_out.y), "early_stopping_rounds": _ROUNDS}
-    estimator.fit(train.X, train.y, **train.options, **validation, verbose=False)
+    estimator.fit(train.X, train.y, **train.fit_options, **validation, verbose=False)
 
 
 _FITTING: dict[str, Callable[[Any, Outcomes, Outcomes], None]] = {

@@ -248,16 +248,16 @@ class Allotment:
         return np.asarray(counts / counts.sum())
 
     def n_pairs(self, key: Key) -> float:
-        """Return the number of pairs of a leaf and a term of the order on its path that contains the key."""
+        """Count, over all leaves, the terms of the order on the path to the leaf that contain the key."""
         return float(self._pairs_by_feature(key).sum()) / self.order  # each is counted once per feature of the term
 
     @memo
     def _pairs_by_feature(self, key: Key) -> Floats:
-        """Return, by feature, how many leaves and terms of the order that contain the key also contain the feature."""
+        """Return, by feature, as many of the pairs that `n_pairs` counts as have a term with the feature."""
         return self.leaf_sets.n_subsets_with(key, self.order)
 
     @memo
-    def _n_leaves_with(self, term: Key) -> int:
+    def _n_leaves_with(self, term: Key) -> int:  # computed once per term
         return self.leaf_sets.n_leaves_with(term)
 
 
@@ -391,7 +391,7 @@ class _Residual:
 
     def shrunk_means(self, sums: _HalfSums) -> tuple[Floats, float]:
         """Return shrunk means of all rows over cells, and the variance they should explain."""
-        cells = _with_numbers_of_rows(sums.masses.sum(axis=0), sums.squares.sum(axis=0))
+        cells = _masses_and_effective_rows(sums.masses.sum(axis=0), sums.squares.sum(axis=0))
         threshold = costs.LEFTOVER_ERRORS
         return _shrunk_means(sums.values.sum(axis=0), cells, self.squares.sum(axis=0), self.n_all, threshold)
 
@@ -399,15 +399,15 @@ class _Residual:
         """Return how much shrunk means over one half of the rows lower the mean square of values in the other half."""
         gain = 0.0
         for half, other in ((0, 1), (1, 0)):
-            cells = _with_numbers_of_rows(sums.masses[half], sums.squares[half])
+            cells = _masses_and_effective_rows(sums.masses[half], sums.squares[half])
             guess, _ = _shrunk_means(sums.values[half], cells, self.squares[half], float(self.n_rows[half]), 0.0)
             # y² - (y - g)² = 2 g y - g², and g is the same for all rows of a cell
             gain += float((guess * (2 * sums.values[other] - guess * sums.masses[other][:, None])).sum())
         return gain
 
 
-def _with_numbers_of_rows(masses: Floats, squares: Floats) -> tuple[Floats, Floats]:
-    """Return weights of cells and, from sums of squared weights, their effective numbers of rows, Kish's."""
+def _masses_and_effective_rows(masses: Floats, squares: Floats) -> tuple[Floats, Floats]:
+    """Return the masses of cells, and the effective number of rows in each (Kish), from sums of squared weights."""
     return masses, np.divide(masses**2, squares, out=np.zeros(len(masses)), where=squares > 0)
 
 
@@ -429,4 +429,4 @@ def cells_of_rows(binnings: Sequence[Binning], key: Key, rows: Points, limit: in
     shape, numbers = _cells_of_rows(binnings, key, rows, limit)
     n_cells = math.prod(shape)
     masses, squares = (np.bincount(numbers, w, n_cells).astype(np.float64) for w in (rows.weights, rows.weights**2))
-    return _Cells(shape, numbers, *_with_numbers_of_rows(masses, squares))
+    return _Cells(shape, numbers, *_masses_and_effective_rows(masses, squares))

@@ -247,7 +247,8 @@ def features_below(paths: LeafPaths, bits: Ints, n_levels: int) -> Ints:
 
 @Kernel
 def find_or_add(sums: Ints, level: int, n_sums: int, features: Ints) -> int:
-    """Return the place of a set of features among the first of a level; if it is new, put it behind them."""
+    """Return the place of a set of features, given as bits, in a list of sets; append it if the list lacks it."""
+    # The list is `sums[level]`, (n_places, n_words), of which the first `n_sums` are taken.
     for place in range(n_sums):
         is_equal = True
         for word in range(len(features)):

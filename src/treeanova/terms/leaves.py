@@ -374,7 +374,7 @@ class LeafSets:
         return counts
 
     def n_groups_with(self, keys: Sequence[Key]) -> int:
-        """Return how many pairs there are of one of some keys and a leaf's key that contains it."""
+        """Count, for each of some keys, the distinct leaf keys that contain it; return the sum of these counts."""
         return sum(int(np.count_nonzero(self._keys_with(key))) for key in keys)
 
     @functools.cached_property
