@@ -402,14 +402,10 @@ def simplify(
     progress: Progress = quiet,
 ) -> Simplification:
     """Return the path of smaller models; `weights` are those of the tables' cells, `make` makes decompositions."""
-    codes = held.rows.bins(function.effects.grid)
-    keys, notes = _candidates(function, options, codes, held.weights)
+    keys, notes = _candidates(function, options, held.rows.bins(function.effects.grid), held.weights)
     tables = _undivided_tables(function, weights, keys, options)
     with one_step(progress, "terms at rows"):
-        values = held.terms_at(tables, keys)
-        score = function.score(held.rows) + (values - tables.at(codes, keys)).sum(axis=1)
-    problem = Problem(held.question, held.outcome, held.weights, held.group, function.terms.intercept, values)
-    check_size(problem.held_out(score))
+        problem, score = _problem_at_rows(function, tables, held, keys)
     with one_step(progress, "few steps"):
         tables = choose_tables(options, tables, problem, held, keys)
     keys = [key for key in keys if tables.varies(key) or key in options.keep]
@@ -427,15 +423,14 @@ def simplify(
     size = _smallest_model(models, options.max_terms)
     variance, change = _variance(score, held.weights), models[size].score - score
     labels = labels_by_key(keys, function.grid.schema.names)
-    shares = {
-        key: _share(_variance(models[size].strengths.get(key, 0.0) * problem.values[:, i], held.weights), variance)
-        for i, key in enumerate(keys)
-    }
+    values_by_key = {key: problem.values[:, i] for i, key in enumerate(keys)}
+    terms = _term_rows(tables, models[size], values_by_key, held.weights, labels)
+    terms = [row | {"share": _share(row["variance"], variance)} for row in terms]
     notes += _notes_on_kept(tables, models[size], options.keep, labels)
     path = [_path_row(tables, model, score, held.weights) for model in models.values()]
     return Simplification(
         frame_of_rows(path, _PATH, settings.backend),
-        frame_of_rows(_term_rows(tables, models[size], labels, shares), _TERMS, settings.backend),
+        frame_of_rows(terms, _TERMS, settings.backend),
         size,
         held.question.name,
         problem.held_out(score).mean_loss(score),
@@ -446,6 +441,15 @@ def simplify(
         (*held.notes, *notes),
         {n: functools.partial(_decomposition_of, model, tables, density, make) for n, model in models.items()},
     )
+
+
+def _problem_at_rows(function: Function, tables: Tables, held: HeldRows, keys: Sequence[Key]) -> tuple[Problem, Floats]:
+    """Return the terms at held-out rows with the outcome, and the score of the whole model there."""
+    values, at_rows = held.terms_at(tables, keys), tables.at(held.rows.bins(function.effects.grid), keys)
+    score = function.score(held.rows) + (values - at_rows).sum(axis=1)
+    problem = Problem(held.question, held.outcome, held.weights, held.group, function.terms.intercept, values)
+    check_size(problem.held_out(score))
+    return problem, score
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -521,13 +525,16 @@ def _path_row(tables: Tables, model: Model, score: Floats, weights: Floats) -> d
     }
 
 
-def _term_rows(tables: Tables, model: Model, labels: Mapping[Key, str], shares: Mapping[Key, float]) -> Any:
-    """Return the numbers of the terms of a model, those with the largest shares of variance first."""
+def _term_rows(
+    tables: Tables, model: Model, values: Mapping[Key, Floats], weights: Floats, labels: Mapping[Key, str]
+) -> list[dict[str, Any]]:
+    """Return the numbers of the terms of a model, the largest variance first; `values` are those at rows, unscaled."""
     rows = [
-        {"term": labels[key], "strength": strength, "n_cells": tables.steps[key].n_cells, "share": shares[key]}
+        {"term": labels[key], "strength": strength, "n_cells": tables.steps[key].n_cells}
+        | {"variance": _variance(strength * values[key], weights)}
         for key, strength in model.strengths.items()
     ]
-    return sorted(rows, key=lambda row: -row["share"])
+    return sorted(rows, key=lambda row: -row["variance"])
 
 
 def _share(amount: float, total: float) -> float:
