@@ -287,7 +287,7 @@ def _main_effect(fx: Decomposition, j: int) -> tuple[Grid, Floats, Ints]:
 
 
 def _shares_of_rows(fx: Decomposition, j: int, axis: Axis, statistics: Statistics, maps: tuple[Ints, Ints]) -> Floats:
-    """Return the share of the rows in each bin of the axis of both models."""
+    """Return the share of rows, those of one model, in each bin of an axis that has the bins of both models."""
     # `maps` are the main effect's bin per bin of the axis, and per bin of the model. If the models number categories
     # differently, bins that only the other model distinguishes stay with the first.
     labels = fx.schema.features[j].encoder.labels

@@ -336,7 +336,7 @@ class _ScratchTable:
         return name.lower() if self._dialect.ignores_case else name
 
     def _columns_by_name(self) -> dict[str, tuple[str, StepAxis | None]]:
-        """Return names and columns of the form, and of kept columns that it does not have: these number the rows."""
+        """Return the table's columns as (name, column of the form), by name as compared; None is one that numbers the rows."""
         columns: dict[str, tuple[str, StepAxis | None]] = {
             self._spelled(axis.name): (axis.name, axis) for axis in self._export.form.axes
         }

@@ -44,6 +44,7 @@ def _mean_text(mean: float) -> str:
 
 
 def _scale_words(fx: Predictions, output_index: int) -> str:
+    """Return the scale of the score, with the output's name if there are several."""
     return f"{views.scale_of(fx.schema)}{views.output_suffix(fx.schema, fx.outputs[output_index])}"
 
 

@@ -459,7 +459,8 @@ class Trees:
         return [self._first_bins[j] for j in key]
 
     @functools.cached_property
-    def _first_bins(self) -> list[Ints]:  # the same of all features
+    def _first_bins(self) -> list[Ints]:
+        """The first bin on `grid` of each merged bin, by feature."""
         return [np.unique(binning.bins, return_index=True)[1] for binning in self.binnings]
 
     def masses(self, density: Density) -> tuple[Floats, ...]:

@@ -448,6 +448,7 @@ class Margins:
         return self._stacked("mean_points", lambda margin: self._in_groups(margin, margin.points.mean(axis=1))[:n])
 
     def copula_scores(self, scores: Callable[[Floats], Floats], *, is_reversed: bool) -> Floats:
+        """Return where a family of copulas is evaluated, as `Margin.copula_scores` has it: (n_margins, n_points)."""
         name = scores, is_reversed
         return self._stacked(name, lambda m: self._at_points(m.copula_scores(scores, is_reversed=is_reversed)))
 
