@@ -336,7 +336,7 @@ class _ScratchTable:
         return name.lower() if self._dialect.ignores_case else name
 
     def _columns_by_name(self) -> dict[str, tuple[str, StepAxis | None]]:
-        """Return the table's columns as (name, column of the form), by name as compared; None is one that numbers the rows."""
+        """Return name and form of each column, by the name as compared; a column without a form numbers the rows."""
         columns: dict[str, tuple[str, StepAxis | None]] = {
             self._spelled(axis.name): (axis.name, axis) for axis in self._export.form.axes
         }

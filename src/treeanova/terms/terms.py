@@ -77,7 +77,7 @@ class OrderTotals:
         """Return sums of the terms of each order, by compiled code: (n_rows, n_orders, n_outputs), no intercept."""
         values, paths, n_orders = self._values_in_tree_order, self.form.paths(), self.top_order + 1
 
-        def totals_of(codes_of_rows: BinIndices, leaves: Span) -> Floats:
+        def totals_of(codes_of_rows: BinIndices, leaves: Span) -> Floats:  # (n_rows, n_orders, n_outputs)
             totals: Floats = sum_polynomials(codes_of_rows.T, leaves, n_orders, values, paths)
             return totals.transpose(2, 0, 1)
 
@@ -110,7 +110,7 @@ class OrderTotals:
         """Return features' shares of the terms of some orders, by compiled code: (n_rows, n_features, n_outputs)."""
         values, paths, weights = self._values_in_tree_order, self.form.paths(), self._order_weights(orders)
 
-        def shares_of(codes_of_rows: BinIndices, leaves: Span) -> Floats:
+        def shares_of(codes_of_rows: BinIndices, leaves: Span) -> Floats:  # (n_rows, n_features, n_outputs)
             shares: Floats = sum_shares(codes_of_rows.T, leaves, weights, values, paths)
             return shares.transpose(2, 0, 1)
 
