@@ -366,7 +366,7 @@ class TableMaker:
         }
 
     def _plain_values(self, values: Mapping[str, Floats], order: int) -> dict[str, Any]:
-        """Return values of all forms, outputs first; a pair that differs from `base` by main effects only has just these."""
+        """Return values of all forms, outputs first; of a pair that differs from `base` by main effects, just these."""
         plain: dict[str, Any] = {}
         base: str | None = None
         for form, tensor in values.items():
