@@ -18,6 +18,7 @@ any time. For one pair, the first fit is the nearest function; for none, it is t
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -57,6 +58,13 @@ def replaced(effects: Effects, tables: Mapping[Key, Floats], intercept: Floats |
     """Return effects with some tables, over the bins of the terms, and perhaps the intercept replaced."""
     intercept = effects.intercept if intercept is None else intercept
     return Effects(effects.grid, intercept, {**effects.terms, **tables}, effects.binnings)
+
+
+def with_outputs(table: Floats, new: Floats, outputs: Sequence[int]) -> Floats:
+    """Return a table with some of its outputs, the last axis, replaced."""
+    whole = np.array(table)
+    whole[..., list(outputs)] = new
+    return whole
 
 
 def purified_edit(before: Effects, edited: Effects, density: Density, settings: Settings) -> PureEdit:
@@ -188,6 +196,14 @@ def _cut(axis: Axis, between: Sequence[float | None], end: int) -> int:
     near = np.argsort(np.abs(axis.thresholds - value))[:2] if isinstance(value, int | float) else []
     nearest = " and ".join(f"{axis.thresholds[i]:.6g}" for i in sorted(near)) or "none"
     raise ValueError(f"`between` must end at cuts of {axis.name!r}, or at None, got {value!r}; nearest: {nearest}.")
+
+
+def ends_of_bins(axis: Axis, positions: Ints) -> tuple[float | None, float | None] | None:
+    """Return the cuts around neighbouring intervals, None for an open end; None for categories."""
+    if not axis.is_ordered:
+        return None
+    low, high = axis.edges[[positions[0], positions[-1] + 1]].tolist()
+    return (low if math.isfinite(low) else None), (high if math.isfinite(high) else None)
 
 
 # Merged bins.

@@ -17,15 +17,23 @@ from typing import Any, Self
 import numpy as np
 
 from treeanova.anova.certificate import Certificate, TermCertificate
-from treeanova.core.arrays import Floats, Ints, Key, Names, checked_whole, label_of, labels_of, single_threaded
+from treeanova.core.arrays import Floats, Key, Names, checked_whole, label_of, labels_of, single_threaded
 from treeanova.data.features import is_writable
 from treeanova.decomposition.answers import Answers
 from treeanova.decomposition.certify import measured_again, sizes_of
-from treeanova.decomposition.edited_tables import chosen_bins, made_monotone, merged, purified_edit, replaced, smoothed
+from treeanova.decomposition.edited_tables import (
+    chosen_bins,
+    ends_of_bins,
+    made_monotone,
+    merged,
+    purified_edit,
+    replaced,
+    smoothed,
+    with_outputs,
+)
 from treeanova.decomposition.function import Factors, check_editable, factors_of, output_position, scaled_terms
 from treeanova.decomposition.impact import History, Impact, broken_statements, impact_of, measured
 from treeanova.density.base import Density
-from treeanova.model.axes import Axis
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Binning
 from treeanova.terms.source import AdditiveModel
@@ -278,7 +286,7 @@ class Editing(Answers):
             words = f"set to {values:g}" if isinstance(values, Real) else "set"
         if not np.isfinite(new).all():
             raise ValueError("`values` must be finite numbers, got others; leave cells out that should stay.")
-        new_table = _with_outputs(table, new if sets_all_outputs else new[..., None], outputs)
+        new_table = with_outputs(table, new if sets_all_outputs else new[..., None], outputs)
         arguments = {"values": _plain_argument(values), "between": None if between is None else tuple(between)}
         return self._with_tables("set", {key: new_table}, words, arguments, output=output, note=note)
 
@@ -341,7 +349,7 @@ class Editing(Answers):
             raise ValueError(f"`low` and `high` must be one limit or two that ascend, got {low!r} and {high!r}.")
         key = self._key_to_edit("cap", term)
         table, outputs = self._function.effects.terms[key], self._outputs(output)
-        new = _with_outputs(table, np.clip(table[..., outputs], low, high), outputs)
+        new = with_outputs(table, np.clip(table[..., outputs], low, high), outputs)
         below = f"capped at {high:g}" if low is None else f"capped from below at {low:g}"
         words = below if low is None or high is None else f"capped to between {low:g} and {high:g}"
         return self._with_tables("cap", {key: new}, words, {"low": low, "high": high}, output=output, note=note)
@@ -398,9 +406,9 @@ class Editing(Answers):
         keys = list(effects.terms) if term is None else [self._key_to_edit("round", term)]
         self._check_all_tables("round", keys if term is None else ())
         tables = {
-            key: _with_outputs(effects.terms[key], rounded(effects.terms[key][..., outputs]), outputs) for key in keys
+            key: with_outputs(effects.terms[key], rounded(effects.terms[key][..., outputs]), outputs) for key in keys
         }
-        intercept = _with_outputs(effects.intercept, rounded(effects.intercept[outputs]), outputs)
+        intercept = with_outputs(effects.intercept, rounded(effects.intercept[outputs]), outputs)
         unit = "digit" if digits == 1 else "digits"
         words = f"rounded to {f'{digits} {unit}' if step is None else f'multiples of {step:g}'}"
         arguments = {"digits": decimals, "step": step}
@@ -450,7 +458,7 @@ class Editing(Answers):
             )
         effects, outputs = self._function.effects, self._outputs(output)
         weights, table = self._table_weights(key), effects.terms[key]
-        new = _with_outputs(table, smoothed(table[..., outputs], weights, effects.axes_of(key), strength), outputs)
+        new = with_outputs(table, smoothed(table[..., outputs], weights, effects.axes_of(key), strength), outputs)
         words = f"smoothed with strength {strength:g}"
         return self._with_tables("smooth", {key: new}, words, {"strength": strength}, output=output, note=note)
 
@@ -513,7 +521,7 @@ class Editing(Answers):
         new = merged(effects, j, np.isin(binning.bins, positions), self._shown_density)
         labels = tuple(axis.labels[i] for i in positions)
         words = f"{feature}: {first_texts(labels)} merged"
-        arguments = {"feature": feature, "bins": labels, "between": _ends_of(axis, positions)}
+        arguments = {"feature": feature, "bins": labels, "between": ends_of_bins(axis, positions)}
         edit = self._edit("merge", words, keys, arguments, note=note)
         return self._purified(edit, new)
 
@@ -742,13 +750,6 @@ class Editing(Answers):
         return self._after(record, terms, AdditiveModel(terms), certificate, density)
 
 
-def _with_outputs(table: Floats, new: Floats, outputs: Sequence[int]) -> Floats:
-    """Return a table with some of its outputs, the last axis, replaced."""
-    whole = np.array(table)
-    whole[..., list(outputs)] = new
-    return whole
-
-
 def _checked_number(name: str, value: Any) -> float:
     """Return a finite number as a float; ValueError for anything else."""
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
@@ -767,14 +768,6 @@ def _array_of(values: Any, shape: tuple[int, ...]) -> Floats:
             f"`values` must have the shape of the term, {shape}, got {array.shape}; see fx.terms[...].values."
         )
     return np.array(np.broadcast_to(array, shape))
-
-
-def _ends_of(axis: Axis, positions: Ints) -> tuple[float | None, float | None] | None:
-    """Return the cuts around neighbouring intervals, None for an open end; None for categories."""
-    if not axis.is_ordered:
-        return None
-    low, high = axis.edges[[positions[0], positions[-1] + 1]].tolist()
-    return (low if math.isfinite(low) else None), (high if math.isfinite(high) else None)
 
 
 def _cell_text(cell: Any) -> str:
