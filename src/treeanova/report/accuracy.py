@@ -106,17 +106,17 @@ def accuracy_of(
     rows = Rows(np.asfortranarray(encoded[is_counted]))
     check_number("rows", "`X`", len(rows))
     score, (before, source) = function_of(fx).score(rows), before_edits(fx)
-    others, notes = _scores_beside(fx, beside, judging)
+    named_scores, notes = _scores_beside(fx, beside, judging)
     if baselines is not None:
         responses, words = fitted_baselines(fx.schema, questions, baselines, rows.values)
-        others += [(name, _scores_of(name, response, fx, judging)[0]) for name, response in responses.items()]
+        named_scores += [(name, _scores_of(name, response, fx, judging)[0]) for name, response in responses.items()]
         notes += words
     distance = None
     if source is not None:
         source_score = function_of(source).score(rows)
-        others = _with_source(others, before, source_score)
+        named_scores = _with_source(named_scores, before, source_score)
         distance = Distance(before, *_gap_of_scores(score, source_score, weights))
-    entries, measure = _entries(fx.schema, judging, score, others)
+    entries, measure = _entries(fx.schema, judging, score, named_scores)
     return Accuracy(questions[0].name, measure, len(rows), tuple(entries), distance, tuple(notes))
 
 
@@ -139,11 +139,11 @@ def _gap_of_scores(score: Floats, before: Floats, weights: Floats) -> tuple[floa
 
 
 def _entries(
-    schema: Schema, judging: _Judging, score: Floats, others: Sequence[tuple[str, Floats]]
+    schema: Schema, judging: _Judging, score: Floats, named_scores: Sequence[tuple[str, Floats]]
 ) -> tuple[list[Entry], str]:
     """Return a row per outcome and model, and one of the best constant; and the name of the plain measure."""
     entries, name = [], ""
-    held_others = [(other, judging.held(other_score)) for other, other_score in others]
+    held_others = [(other, judging.held(other_score)) for other, other_score in named_scores]
     for i, held in enumerate(judging.held(score)):
         check_size(held)
         output = schema.outputs[judging.questions[i].outputs[0]] if len(judging.questions) > 1 else ""
@@ -158,13 +158,15 @@ def _entries(
     return entries, name
 
 
-def _with_source(others: Sequence[tuple[str, Floats]], before: str, source_score: Floats) -> list[tuple[str, Floats]]:
+def _with_source(
+    named_scores: Sequence[tuple[str, Floats]], before: str, source_score: Floats
+) -> list[tuple[str, Floats]]:
     """Return models with the decomposition before edits, first or under the name of a model that it equals."""
     size = np.abs(source_score).max()
-    equal = next((name for name, score in others if np.abs(score - source_score).max() <= _ROUNDING * size), None)
+    equal = next((name for name, score in named_scores if np.abs(score - source_score).max() <= _ROUNDING * size), None)
     if equal is None:
-        return [(before, source_score), *others]
-    return [(f"{name} ({before})" if name == equal else name, score) for name, score in others]
+        return [(before, source_score), *named_scores]
+    return [(f"{name} ({before})" if name == equal else name, score) for name, score in named_scores]
 
 
 # Scores of other models
@@ -174,14 +176,14 @@ def _scores_beside(
     fx: Decomposition, beside: Mapping[str, Any], judging: _Judging
 ) -> tuple[list[tuple[str, Floats]], list[str]]:
     """Return the scores of models by name, and notes on probabilities of 0 and 1."""
-    others, notes = [], []
+    named_scores, notes = [], []
     for name, model in beside.items():
         score, n_certain = _scores_of(str(name), model, fx, judging)
-        others.append((str(name), score))
+        named_scores.append((str(name), score))
         if n_certain:
             rows = rows_words(n_certain)
             notes.append(f"{name}: probabilities of 0 or 1, at {rows}, count as {_FLOOR:.0e} away from these.")
-    return others, notes
+    return named_scores, notes
 
 
 def _scores_of(name: str, model: Any, fx: Decomposition, judging: _Judging) -> tuple[Floats, int]:
@@ -319,9 +321,9 @@ def _auc(score: Floats, outcome: Floats, weights: Floats) -> Measured:
     return Measured(auc, weights * influence / shares)
 
 
-def _share_below(values: Floats, others: Floats, weights: Floats) -> Floats:
+def _share_below(values: Floats, sample: Floats, weights: Floats) -> Floats:
     """Return, for each value, the share of the weight of others below it; equal ones count half."""
-    order = np.argsort(others)
+    order = np.argsort(sample)
     total = np.concatenate([[0.0], np.cumsum(weights[order])])
-    low, high = (total[np.searchsorted(others[order], values, side=side)] for side in ("left", "right"))
+    low, high = (total[np.searchsorted(sample[order], values, side=side)] for side in ("left", "right"))
     return np.asarray((low + high) / (2 * total[-1]))

@@ -191,8 +191,8 @@ def _check_rows(X: Any, y: Any, options: Mapping[str, Any]) -> None:
     if beside is not None and not isinstance(beside, Mapping):
         raise TypeError(f"`beside` must be a mapping from names to models, got {type(beside).__name__}.")
     if (X is None) != (y is None):
-        given, lacking = ("y", "X") if X is None else ("X", "y")
-        raise ValueError(f"`{lacking}` must come with `{given}`, got None; pass held-out rows and their outcome.")
+        passed, lacking = ("y", "X") if X is None else ("X", "y")
+        raise ValueError(f"`{lacking}` must come with `{passed}`, got None; pass held-out rows and their outcome.")
     idle = next((name for name, value in options.items() if value is not None), None)
     if X is None and idle is not None:
         raise ValueError(f"`{idle}` must come with `X` and `y`, got neither; pass held-out rows and their outcome.")

@@ -119,13 +119,13 @@ class TermArticles:
 
     def _others(self) -> list[Markup]:
         drawn = {one.term.features for one in self.drawn}
-        others = {names: strength.variance for names, strength in self.strengths.items() if names not in drawn}
-        if not others:
+        not_drawn = {names: strength.variance for names, strength in self.strengths.items() if names not in drawn}
+        if not not_drawn:
             return []
-        shares = [f"{label_of(names)} ({views.percent(variance)})" for names, variance in others.items()]
+        shares = [f"{label_of(names)} ({views.percent(variance)})" for names, variance in not_drawn.items()]
         text = (
-            f"Not drawn: {len(others):,} of {len(self.strengths):,} terms, each with at most "
-            f"{views.percent(max(others.values()))} of the variance. The strongest of them: "
+            f"Not drawn: {len(not_drawn):,} of {len(self.strengths):,} terms, each with at most "
+            f"{views.percent(max(not_drawn.values()))} of the variance. The strongest of them: "
             f"{', '.join(shares[:_MOST_NAMES])}."
         )
         return [element("p", text, class_="caption")]
