@@ -167,7 +167,8 @@ def _masses_at_points(sets: LeafSets, points: Points, shares: Mapping[int, Float
 def _sum_compiled(codes: BinIndices, weights: Floats, tables: Sequence[Floats]) -> Floats:
     """Return, per leaf, the sum over weighted points of Π_j tables[j][leaf, codes[point, j]], by compiled code."""
     widths = [table.shape[1] for table in tables]
-    return np.asarray(kernels.sum_at_points(codes.T, weights, np.cumsum([0, *widths]), np.concatenate(tables, axis=1)))
+    below_each_other = np.concatenate([table.T for table in tables])
+    return np.asarray(kernels.sum_at_points(codes, weights, np.cumsum([0, *widths]), below_each_other))
 
 
 def _sum_by_numpy(codes: BinIndices, weights: Floats, tables: Sequence[Floats]) -> Floats:
