@@ -28,7 +28,7 @@ NAMES = (
 # Benchmarks with options of their own.
 _OWNERS = {
     "cost": ("before", "cases", "results", "rounds", "timeout", "quick"),
-    "peers": ("cases", "quick"),
+    "peers": ("cases", "results", "quick"),
     "glass_box": ("data", "methods", "repeats", "rows", "results", "quick"),
 }
 

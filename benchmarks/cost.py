@@ -122,8 +122,8 @@ Written by `python -m benchmarks cost`.
 
 {method}
 """
-_RULE = """`print(treeanova.plan(model, X))` says the memory before any work. For the seconds, look for the line of the
-tables below that is most like your model, and change its seconds by these rules."""
+_RULE = """`print(treeanova.plan(model, X))` says it before any work, seconds within a factor of two or so. By hand:
+look for the line of the tables below that is most like your model, and change its seconds by these rules."""
 _RULES = """
 **Rows** hardly matter to `decompose`: 1,000 times as many take twice as long. `explain` takes time in proportion to
 them.
@@ -172,7 +172,7 @@ def _filled(words: str) -> str:
 
 
 def _columns() -> list[str]:
-    return [*_HEAD, *_STEPS.values(), "save", "load", "file MB", "plan says GB", "peak GB"]
+    return [*_HEAD, "plan says", *_STEPS.values(), "save", "load", "file MB", "plan says GB", "peak GB"]
 
 
 def _line(name: str, case: Mapping[str, Any], variant: str) -> list[str]:
@@ -183,8 +183,8 @@ def _line(name: str, case: Mapping[str, Any], variant: str) -> list[str]:
     steps = [_cell(tasks[task], "seconds", seconds) for task in _STEPS]
     file = [_cell(tasks["files"], key, form) for key, form in (("save_seconds", seconds), ("load_seconds", seconds))]
     peak = max(numbers.get("peak_bytes", 0) for numbers in tasks.values())
-    planned = _cell(tasks["plan"], "planned_bytes", _giga)
-    return [*head, *steps, *file, _cell(tasks["files"], "bytes", _mega), planned, _giga(peak)]
+    planned = [_cell(tasks["plan"], "planned_seconds", seconds), _cell(tasks["plan"], "planned_bytes", _giga)]
+    return [*head, planned[0], *steps, *file, _cell(tasks["files"], "bytes", _mega), planned[1], _giga(peak)]
 
 
 def _cell(numbers: Numbers, name: str, form: Callable[[float], str]) -> str:

@@ -59,7 +59,7 @@ class Tasks:
     def plan(self) -> dict[str, Any]:
         """What is said before any work."""
         numbers, plan = _measured(lambda: treeanova.plan(self.model, self.rows))
-        return numbers | {"planned_bytes": plan.n_bytes}
+        return numbers | {"planned_seconds": getattr(plan, "seconds", None), "planned_bytes": plan.n_bytes}
 
     def decompose(self) -> dict[str, Any]:
         """The decomposition with default options."""

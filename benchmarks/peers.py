@@ -2,7 +2,8 @@
 
 ``python -m benchmarks peers`` trains models of eight kinds, asks every installed tool for numbers of 150, 1,000 and
 20,000 rows, each tool in processes of its own on one thread, all in turns, and writes docs/peers.md. Tools that are not
-installed are named on the page. ``--cases NAME ...`` takes some models only, ``--quick`` tiny ones; both only print.
+installed are named on the page. Numbers are kept in a file (``--results``) that later runs update, so that models can be
+measured one by one (``--cases NAME ...``). ``--quick`` takes tiny models and only prints.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks import peer_tools, real_models
+from benchmarks.cost import FOLDER
 from benchmarks.timing import table_text
 from studies.common import DataMissingError
 
 _PAGE = pathlib.Path(__file__).parents[1] / "docs" / "peers.md"
-_LIMIT = 30.0  # seconds of CPU for a call, twice as many to prepare
+_LIMIT = 10.0  # seconds of CPU for a call; `peer_tools` gives more to prepare
 _SHORT = 10.0  # what compiling may add matters to shorter calls only
 _WIDTH = 120
 _VALUES = ("treeanova values", "library values", "shap values", "shap background", "woodelf values")
@@ -220,7 +222,7 @@ _HOW = """How to read the tables: seconds of CPU, with wall-clock seconds in bra
 for 150, 1,000 or 20,000 rows. For treeanova, preparing is `decompose(model, X)` with the default options and all rows
 that the model was trained on; it is done once, whatever is asked later. "answer only" is without it. The smallest
 number of a line is bold. A number after ≈ is in proportion to fewer rows. n/a: the tool has no number for this model;
-the reasons stand at the end. A call may take 30 seconds of CPU, preparing 60."""
+the reasons stand at the end. A call may take 10 seconds of CPU, preparing 50."""
 _VALUES_HEAD = "A number per feature"
 _PAIRS_HEAD = "Interactions"
 _PAIRS_NOTE = """treeanova gives the terms of all orders, or main effects and pairs with `max_order=2`; the others give
@@ -329,22 +331,33 @@ def _errors(found: Mapping[str, Mapping[str, Measured]], labels: Mapping[str, st
         yield "Tools that gave no numbers, or not of all rows:\n\n" + "\n".join(reasons)
 
 
-def run(*, full: bool, cases: Iterable[str] | None = None, quick: bool = False) -> None:
-    """Measure all cases, print the page, and write it if no case was left out."""
+def _kept(results: pathlib.Path) -> dict[str, dict[str, Measured]]:
+    """The numbers of a file of results, in the order of the page."""
+    cases = json.loads(results.read_text(encoding="utf-8")) if results.is_file() else {}
+    return {name: {tool: Measured(*cases[name][tool]) for tool in peer_tools.TOOLS} for name in CASES if name in cases}
+
+
+def run(
+    *, full: bool, cases: Iterable[str] | None = None, results: pathlib.Path | None = None, quick: bool = False
+) -> None:
+    """Measure cases, keep their numbers, and write the page from all that are kept."""
     del full  # there is one size
-    names = list(cases) if cases else list(CASES)
+    names = list(cases if cases is not None else CASES)
     unknown = [name for name in names if name not in CASES]
     if unknown:
         raise SystemExit(f"`--cases` must be names of cases, got {unknown[0]}; choose from {', '.join(CASES)}.")
-    found = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for name in names:
-            print(f"{name} ...", file=sys.stderr, flush=True)
-            try:
-                found[name] = measure_case(CASES[name], pathlib.Path(folder), _LIMIT, quick=quick)
-            except (DataMissingError, ImportError) as error:
-                print(f"{name} is left out: {error}.", file=sys.stderr, flush=True)
-    text = page(found)
+    results = results or FOLDER / f"peers{'-quick' * quick}.json"
+    for name in names:
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        try:
+            with tempfile.TemporaryDirectory() as folder:
+                measured = measure_case(CASES[name], pathlib.Path(folder), _LIMIT, quick=quick)
+        except (DataMissingError, ImportError) as error:
+            print(f"{name} is left out: {error}.", file=sys.stderr, flush=True)
+            continue
+        results.parent.mkdir(parents=True, exist_ok=True)
+        results.write_text(json.dumps({**_kept(results), name: measured}), encoding="utf-8")
+    text = page(_kept(results))
     print(text)
-    if not quick and set(found) == set(CASES):
+    if not quick:
         _PAGE.write_text(text, encoding="utf-8")

@@ -37,7 +37,7 @@ def test_the_page_has_a_line_per_model():
     files = {"bytes": 1.25e7, "save_seconds": 0.5, "load_seconds": 0.25}
     steps = {
         **STEPS,
-        "plan": {"seconds": 0.1, "planned_bytes": 1.2e9},
+        "plan": {"seconds": 0.1, "planned_seconds": 110.0, "planned_bytes": 1.2e9},
         "decompose": {"seconds": 120.0, "peak_bytes": 2.25e9},
         "explain_all": {"seconds": 4000.0, "peak_bytes": 1e9, "is_scaled": True},
         "files": files,
@@ -47,6 +47,7 @@ def test_the_page_has_a_line_per_model():
     page = cost.text({"cases": {"california-xgboost": case}, "machine": "2 cores"})
     (line,) = rows_of(page, "With Numba")
     assert (line["model"], line["rows"], line["leaves"]) == ("Model A", "rows A, 20,640 × 8", "1,234")
+    assert line["plan says"] == "110"
     assert (line["decompose"], line["explain, 200 rows"], line["explain, all"]) == ("120", "2.00", "≈ 4,000")
     assert (line["save"], line["load"], line["file MB"]) == ("0.50", "0.25", "12")
     assert (line["plan says GB"], line["peak GB"]) == ("1.20", "2.25")
