@@ -2,8 +2,8 @@
 
 ``python -m benchmarks peers`` trains models of eight kinds, asks every installed tool for numbers of 150, 1,000 and
 20,000 rows, each tool in processes of its own on one thread, all in turns, and writes docs/peers.md. Tools that are not
-installed are named on the page. Numbers are kept in a file (``--results``) that later runs update, so that models can be
-measured one by one (``--cases NAME ...``). ``--quick`` takes tiny models and only prints.
+installed are named on the page. Numbers are kept in a file (``--results``) that later runs update, so that models can
+be measured one by one (``--cases NAME ...``). ``--quick`` takes tiny models and only prints.
 """
 
 from __future__ import annotations
