@@ -393,6 +393,7 @@ class Sums:
     groups: Sequence[LeafGroup]
     set_masses: Sequence[Floats] | None = None  # by feature, then by leaf with the feature on its path
     paths: Callable[[], LeafPaths] | None = None
+    needs_kernel: bool = False  # whether the groups have no leaves
 
     def at_rows(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
         """Return sums, shape (n_rows, n_columns, n_outputs), by the compiled kernel if that is quicker."""
@@ -400,6 +401,8 @@ class Sums:
 
     @functools.cached_property
     def _is_compiled(self) -> bool:
+        if self.needs_kernel:
+            return True
         n_factors = sum(len(group.leaves) * len({j for key in group.columns for j in key}) for group in self.groups)
         n_products = sum(len(group.leaves) * len(group.columns) for group in self.groups)
         return costs.is_compiled_at_rows(factors=n_factors, products=n_products)
