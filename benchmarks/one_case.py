@@ -1,4 +1,4 @@
-"""Seconds, peak memory and sizes of files for one model: a script that prints a line of JSON for each task.
+"""CPU seconds, peak memory and sizes of files for one model: a script that prints a line of JSON for each task.
 
 ``python -P benchmarks/one_case.py MODEL.pkl FOLDER plan decompose importance explain explain_all report files``, with
 PYTHONPATH set to the sources of the version that is measured. It uses only what all versions have. Tasks share one
@@ -44,9 +44,9 @@ def _peak_bytes() -> int:
 
 def _measured(function: Callable[[], Result]) -> tuple[dict[str, float], Result]:
     _forget_peak()
-    start = time.perf_counter()
+    start = time.process_time()
     result = function()
-    return {"seconds": time.perf_counter() - start, "peak_bytes": _peak_bytes()}, result
+    return {"seconds": time.process_time() - start, "peak_bytes": _peak_bytes()}, result
 
 
 class Tasks:
@@ -80,8 +80,8 @@ class Tasks:
         n_rows = [0]
 
         def explain() -> None:
-            end = time.perf_counter() + _SECONDS_FOR_ALL
-            while n_rows[0] < len(self.rows) and time.perf_counter() < end:
+            end = time.process_time() + _SECONDS_FOR_ALL
+            while n_rows[0] < len(self.rows) and time.process_time() < end:
                 self.fx.explain(self.rows.iloc[n_rows[0] : n_rows[0] + _ROWS_AT_ONCE])
                 n_rows[0] = min(n_rows[0] + _ROWS_AT_ONCE, len(self.rows))
 
