@@ -137,9 +137,10 @@ Leaf-wise trees take time in proportion to their leaves.
 (`pip install 'treeanova[fast]'`) helps where the tables below differ.
 """
 _METHOD = """All with default options, in seconds of one core, those of all threads added up, on this machine:
-{machine}. A process loads a trained model and its rows, and then takes the steps from left to right. Explain, all: `fx.explain` of all rows, 1,000
-at a time; after ≈, in proportion to the rows of the first 20 seconds. Peak GB: the whole process, with libraries, model
-and rows, through all steps. Code that Numba compiles is kept on disk; its first use takes some seconds more."""
+{machine}. A process loads a trained model and its rows, and then takes the steps from left to right. Explain, all:
+`fx.explain` of all rows, 1,000 at a time; after ≈, in proportion to the rows of the first 20 seconds. Peak GB: the
+whole process, with libraries, model and rows, through all steps. Code that Numba compiles is kept on disk; its first
+use takes some seconds more."""
 _HEAD = ("model", "rows", "leaves", "outputs")
 _STEPS = {
     "decompose": "decompose",
