@@ -244,6 +244,9 @@ def page(found: Mapping[str, Mapping[str, Measured]]) -> str:
     sections += [f"## {_PAIRS_HEAD}", _filled(_PAIRS_NOTE), _table(found, labels, _PAIRS)]
     sections += [f"## {_BEHIND}", *_behind(found, labels)]
     sections += ["## What is not there", _filled(_INTERPRET), *_errors(found, labels)]
+    missing = [f"- {case.model}" for name, case in CASES.items() if name not in found]
+    if missing:
+        sections.append("Models without numbers here:\n\n" + "\n".join(missing))
     return "\n\n".join(section.strip("\n") for section in sections) + "\n"
 
 

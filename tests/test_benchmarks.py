@@ -147,6 +147,7 @@ def test_the_page_of_peers_shows_where_treeanova_is_behind():
     assert "1,000 rows" not in behind
     assert "Not installed, so without numbers: shapiq." in page.replace("\n", " ")
     assert "- depth 2, woodelf values: ImportError: no such tool" in page
+    assert f"- {peers.CASES['forest'].model}" in page.partition("Models without numbers here:")[2]
 
 
 @pytest.mark.thorough
