@@ -116,7 +116,9 @@ class Plan:
     @property
     def seconds(self) -> float:
         """About how long `decompose` takes by default on one core with Numba, within a factor of two or so."""
-        return seconds_of_tables(self) + self.work_seconds
+        n_tables = sum(len(key) > 1 for key in self.cells)
+        of_tables = costs.PLANNED_SECONDS_PER_TABLE * n_tables + self.table_bytes / costs.TABLE_BYTES_PER_SECOND
+        return costs.PLANNED_SECONDS_IN_ALL + of_tables + self.work_seconds
 
     @property
     def max_order(self) -> int:
