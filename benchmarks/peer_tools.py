@@ -2,8 +2,8 @@
 
 ``python -m benchmarks.peer_tools MODEL.pkl LIMIT TOOL ...`` prepares each tool, then asks it for numbers of 150, 1,000
 and 20,000 rows, each call within LIMIT seconds of CPU, preparing within five times as many; the operating system ends a
-process that takes longer. A call that would take longer, by the one before, is not made: its seconds are in proportion
-to the rows and marked as scaled. Tools that are prepared in the same way are prepared once.
+process that takes longer. A call that would take longer, by the two before, is not made: its seconds are on the line
+through these and marked as scaled. Tools that are prepared in the same way are prepared once.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import resource
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 SIZES = (150, 1_000, 20_000)
 _BACKGROUND = 100
-_FACTOR_TO_PREPARE = 5.0  # of the limit of a call
+FACTOR_TO_PREPARE = 5.0  # of the limit of a call
 _TIMED, _REPEATS = 0.3, 20  # short calls are repeated: so many seconds or times, and their mean counts
 
 
@@ -136,16 +136,21 @@ def _load_package(name: str) -> None:
         _load("treeanova.core.compiled").has_numba()
 
 
+def extrapolated(calls: Mapping[int, float], n_rows: int) -> float:
+    """Seconds for more rows along the line through the last two calls, by rows: many tools have a cost of their own."""
+    (few, of_few), (many, of_many) = list(calls.items())[-2:]
+    return of_many + max(of_many - of_few, 0.0) / (many - few) * (n_rows - many)
+
+
 def _measure(name: str, prepared: Any, rows: Any, limit: float) -> None:
     """Print the numbers of one tool that is prepared."""
-    seconds, n_before = 0.0, 1
+    calls: dict[int, float] = {}
     for n_rows in (n for n in SIZES if n <= len(rows)):
-        if seconds * n_rows / n_before > limit:
-            _say(tool=name, call=str(n_rows), cpu=seconds * n_rows / n_before, wall=None, scaled=True)
+        if len(calls) > 1 and (seconds := extrapolated(calls, n_rows)) > limit:
+            _say(tool=name, call=str(n_rows), cpu=seconds, wall=None, scaled=True)
             continue
-        some = rows.iloc[:n_rows]
-        _, seconds = _measured(name, str(n_rows), functools.partial(TOOLS[name].answer, prepared, some), limit)
-        n_before = n_rows
+        answer = functools.partial(TOOLS[name].answer, prepared, rows.iloc[:n_rows])
+        calls[n_rows] = _measured(name, str(n_rows), answer, limit)[1]
 
 
 def main(path: str, limit: str, *names: str) -> None:
@@ -159,7 +164,7 @@ def main(path: str, limit: str, *names: str) -> None:
             if TOOLS[name].prepare is not prepare:
                 prepare = TOOLS[name].prepare
                 prepared, _ = _measured(
-                    name, "prepare", functools.partial(prepare, model, rows), _FACTOR_TO_PREPARE * float(limit)
+                    name, "prepare", functools.partial(prepare, model, rows), FACTOR_TO_PREPARE * float(limit)
                 )
             _measure(name, prepared, rows, float(limit))
         except Exception as error:  # noqa: BLE001  whatever it is, it is a result

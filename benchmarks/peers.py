@@ -121,7 +121,8 @@ def measure(path: pathlib.Path, tools: Sequence[str], limit: float) -> dict[str,
         last = lines[-1]["tool"] if lines else tools[0]
         begun = lines[-1].get("begin", "") if lines else "loading"
         what = f"{int(begun):,} rows" if begun.isdigit() else begun
-        found[last] = found[last]._replace(error=f"{what}: not finished after {limit:g} s of CPU, or out of memory")
+        seconds = limit * peer_tools.FACTOR_TO_PREPARE if begun == "prepare" else limit
+        found[last] = found[last]._replace(error=f"{what}: not finished after {seconds:g} s of CPU, or out of memory")
         found |= measure(path, tools[tools.index(last) + 1 :], limit) if last != tools[-1] else {}
     return found
 
@@ -221,8 +222,9 @@ _GIVEN = (
 _HOW = """How to read the tables: seconds of CPU, with wall-clock seconds in brackets, to prepare a tool and to answer
 for 150, 1,000 or 20,000 rows. For treeanova, preparing is `decompose(model, X)` with the default options and all rows
 that the model was trained on; it is done once, whatever is asked later. "answer only" is without it. The smallest
-number of a line is bold. A number after ≈ is in proportion to fewer rows. n/a: the tool has no number for this model;
-the reasons stand at the end. A call may take 10 seconds of CPU, preparing 50."""
+number of a line is bold. A number after ≈ was not measured: it is on the line through those of 150 and 1,000 rows.
+n/a: the tool has no number for this model; the reasons stand at the end. A call may take 10 seconds of CPU, preparing
+50."""
 _VALUES_HEAD = "A number per feature"
 _PAIRS_HEAD = "Interactions"
 _PAIRS_NOTE = """treeanova gives the terms of all orders, or main effects and pairs with `max_order=2`; the others give

@@ -150,6 +150,12 @@ def test_the_page_of_peers_shows_where_treeanova_is_behind():
     assert f"- {peers.CASES['forest'].model}" in page.partition("Models without numbers here:")[2]
 
 
+def test_a_call_that_is_not_made_is_estimated_by_what_more_rows_add():
+    assert peer_tools.extrapolated({150: 0.7, 1_000: 0.7}, 20_000) == pytest.approx(0.7)  # in proportion: 14
+    assert peer_tools.extrapolated({150: 2.5, 1_000: 11.0}, 20_000) == pytest.approx(201)
+    assert peer_tools.extrapolated({150: 0.8, 1_000: 0.7}, 20_000) == pytest.approx(0.7)
+
+
 @pytest.mark.thorough
 def test_peers_that_are_not_installed_are_no_error(monkeypatch, tmp_path):
     case = peers.CASES["depth-2"]._replace(rows=lambda: real_models.many_features(200, 5))
