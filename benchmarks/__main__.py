@@ -1,4 +1,4 @@
-"""Command line of the benchmarks: ``python -m benchmarks NAME [--full]``; deep and glass_box have more options."""
+"""Command line of the benchmarks: ``python -m benchmarks NAME [--full]``; cost, peers and glass_box have more."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import Any
 NAMES = (
     "accuracy",
     "copies",
+    "cost",
     "decompose",
-    "deep",
     "export",
     "glass_box",
     "inference",
     "known_truth",
+    "peers",
     "purify",
     "readers",
     "report",
@@ -26,7 +27,8 @@ NAMES = (
 
 # Benchmarks with options of their own.
 _OWNERS = {
-    "deep": ("before", "cases", "results", "rounds", "timeout", "quick"),
+    "cost": ("before", "cases", "results", "rounds", "timeout", "quick"),
+    "peers": ("cases", "results", "quick"),
     "glass_box": ("data", "methods", "repeats", "rows", "results", "quick"),
 }
 
@@ -37,7 +39,7 @@ def main() -> None:
     parser.add_argument("name", choices=NAMES)
     parser.add_argument("--full", action="store_true", help="also the cases in which a peer takes minutes")
     parser.add_argument("--part", choices=("tests", "objectives", "bands"), help="of inference: measure one part only")
-    _add_options_of_deep(parser.add_argument_group("deep", "models on real tables; see benchmarks/before_after.py"))
+    _add_options_of_cost(parser.add_argument_group("cost", "also of peers: --cases and --quick"))
     group = parser.add_argument_group("glass_box", "test losses of glass boxes; takes --quick and --results too")
     group.add_argument(
         "--data", nargs="*", metavar="NAME", help="only these data sets; without names, only write the page"
@@ -56,22 +58,20 @@ def main() -> None:
         parser.error(f"--part is an option of inference, got {name}; leave it out.")
     if part:
         importlib.import_module("benchmarks.inference").run(full=full, part=part)
-    elif name == "deep" and (full or given):
-        importlib.import_module("benchmarks.before_after").run(**given)
-    elif name == "glass_box":
-        importlib.import_module("benchmarks.glass_box").run(full=full, **given)
+    elif name in _OWNERS:
+        importlib.import_module(f"benchmarks.{name}").run(full=full, **given)
     else:
         importlib.import_module(f"benchmarks.{name}").run(full=full)
 
 
-def _add_options_of_deep(group: Any) -> None:
+def _add_options_of_cost(group: Any) -> None:
     """Options that are None unless they are given."""
     path = pathlib.Path
     group.add_argument("--before", type=path, metavar="PATH", help="folder with the sources of an earlier version")
     group.add_argument("--cases", nargs="*", metavar="NAME", help="only these; without names, only write the page")
     group.add_argument("--results", type=path, metavar="FILE", help="where numbers are kept, and updated by later runs")
     group.add_argument("--rounds", type=int, metavar="N", help="measure N times in turns and take the smallest numbers")
-    group.add_argument("--timeout", type=float, metavar="SECONDS", help="limit for a case and version; 3600 by default")
+    group.add_argument("--timeout", type=float, metavar="SECONDS", help="limit for a case; 900 by default")
     group.add_argument("--quick", action="store_true", default=None, help="few rows and trees")
 
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import treeanova
-from benchmarks import deep
+from benchmarks import known_truth
 from treeanova.core.arrays import Floats, Key
 from treeanova.decomposition.answers import table_weights_of
 from treeanova.decomposition.decomposition import Decomposition
@@ -558,8 +558,8 @@ under the shares of the rows. "treehfd" is shown where it takes less than a minu
 
 def deep_section() -> str:
     """The part of the page on deep ensembles."""
-    table = markdown(deep.AGAINST_DENSE_COLUMNS, deep.against_dense())
-    return f"\n## Deep ensembles against tensors of all orders\n\n{deep.AGAINST_DENSE_HEAD}\n{table}\n"
+    table = markdown(known_truth.AGAINST_DENSE_COLUMNS, known_truth.against_dense())
+    return f"\n## Deep ensembles against tensors of all orders\n\n{known_truth.AGAINST_DENSE_HEAD}\n{table}\n"
 
 
 def _repeated_rows() -> str:

@@ -1,15 +1,13 @@
-"""Seconds, peak memory and sizes of files for one model: a script that prints a line of JSON for each task.
+"""CPU seconds, peak memory and sizes of files for one model: a script that prints a line of JSON for each task.
 
-``python -P benchmarks/one_case.py MODEL.pkl FOLDER decompose importance explain report files``, with PYTHONPATH set to
-the sources of the version that is measured; other tasks are explain_many and, after it, shap_values. It uses only what
-all versions have. Tasks share one process: importance,
-explanations, report and files are those of the decomposition that the first task made. Peak memory is that of the
-whole process during a task, with libraries, model and rows.
+``python -P benchmarks/one_case.py MODEL.pkl FOLDER plan decompose importance explain explain_all report files``, with
+PYTHONPATH set to the sources of the version that is measured. It uses only what all versions have. Tasks share one
+process: importance, explanations, report and files are those of the decomposition that `decompose` made. Peak memory is
+that of the whole process during a task, with libraries, model and rows.
 """
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import json
 import pathlib
@@ -23,7 +21,8 @@ from typing import Any, TypeVar
 
 import treeanova
 
-_EXPLAINED_ROWS, _MANY_ROWS = 200, 20_000
+_EXPLAINED_ROWS, _ROWS_AT_ONCE = 200, 1_000
+_SECONDS_FOR_ALL = 20.0  # after them, the seconds for all rows are in proportion to those that were explained
 _PEAK = "VmHWM:"
 Result = TypeVar("Result")
 
@@ -45,27 +44,22 @@ def _peak_bytes() -> int:
 
 def _measured(function: Callable[[], Result]) -> tuple[dict[str, float], Result]:
     _forget_peak()
-    start = time.perf_counter()
+    start = time.process_time()
     result = function()
-    return {"seconds": time.perf_counter() - start, "peak_bytes": _peak_bytes()}, result
-
-
-def shares_by_order(table: Any) -> dict[str, float]:
-    """Shares of the variance by order, a remainder apart, from a table of importances; means over the outputs."""
-    shares: dict[str, float] = collections.defaultdict(float)
-    for term, order, share in zip(table["term"], table["order"], table["share"], strict=True):
-        shares["remainder" if term == "remainder" else str(order)] += float(share)
-    n_outputs = len(set(table["output"])) if "output" in table else 1
-    return {order: share / n_outputs for order, share in sorted(shares.items())}
+    return {"seconds": time.process_time() - start, "peak_bytes": _peak_bytes()}, result
 
 
 class Tasks:
-    """What can be measured of a model and its rows; `decompose` comes first."""
+    """What can be measured of a model and its rows."""
 
     def __init__(self, model: Any, rows: Any, folder: pathlib.Path) -> None:
         self.model, self.rows, self.folder = model, rows, folder
         self.fx: Any = None
-        self.explanation: Any = None
+
+    def plan(self) -> dict[str, Any]:
+        """What is said before any work."""
+        numbers, plan = _measured(lambda: treeanova.plan(self.model, self.rows))
+        return numbers | {"planned_seconds": getattr(plan, "seconds", None), "planned_bytes": plan.n_bytes}
 
     def decompose(self) -> dict[str, Any]:
         """The decomposition with default options."""
@@ -74,22 +68,26 @@ class Tasks:
         return numbers | {"n_terms": len(self.fx.terms), "reconstruction_error": error}
 
     def importance(self) -> dict[str, Any]:
-        """The table of all terms, and what it says of orders."""
-        numbers, table = _measured(self.fx.importance)
-        return numbers | {"shares": shares_by_order(table)}
+        """The table of all terms."""
+        return _measured(self.fx.importance)[0]
 
     def explain(self) -> dict[str, Any]:
         """All terms at some rows."""
         return _measured(lambda: self.fx.explain(self.rows.iloc[:_EXPLAINED_ROWS]))[0]
 
-    def explain_many(self) -> dict[str, Any]:
-        """All terms at many rows."""
-        numbers, self.explanation = _measured(lambda: self.fx.explain(self.rows.iloc[:_MANY_ROWS]))
-        return numbers
+    def explain_all(self) -> dict[str, Any]:
+        """All terms at all rows, some at a time, none of which are kept."""
+        n_rows = [0]
 
-    def shap_values(self) -> dict[str, Any]:
-        """What features get of all terms at these rows; after `explain_many`."""
-        return _measured(self.explanation.shap_values)[0]
+        def explain() -> None:
+            end = time.process_time() + _SECONDS_FOR_ALL
+            while n_rows[0] < len(self.rows) and time.process_time() < end:
+                self.fx.explain(self.rows.iloc[n_rows[0] : n_rows[0] + _ROWS_AT_ONCE])
+                n_rows[0] = min(n_rows[0] + _ROWS_AT_ONCE, len(self.rows))
+
+        numbers = _measured(explain)[0]
+        share = n_rows[0] / len(self.rows)
+        return numbers | {"seconds": numbers["seconds"] / share, "is_scaled": share < 1}
 
     def report(self) -> dict[str, Any]:
         """The page."""
@@ -118,7 +116,7 @@ def main(path: str, folder: str, *names: str) -> None:
         except Exception as error:  # noqa: BLE001  whatever it is, it is a result
             numbers = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps({"task": name, **numbers}), flush=True)
-        if tasks.fx is None:
+        if tasks.fx is None and name == "decompose":
             return
 
 

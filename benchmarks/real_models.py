@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import treeanova
 from benchmarks.decompose import california_housing
 from studies.common import DataMissingError, data_folder
 
@@ -19,19 +20,18 @@ _CALIFORNIA = ["MedInc", "HouseAge", "AveRooms", "AveBedrms", "Population", "Ave
 _QUICK_ROWS, _QUICK_FEATURES, _QUICK_TREES = 400, 8, 5
 Data = tuple[Any, Any]
 Fit = Callable[[Any, Any, int], Any]
-ALL_TASKS = ("decompose", "importance", "explain", "report", "files")
+ALL_TASKS = ("plan", "decompose", "importance", "explain", "explain_all", "report", "files")
 
 
 class Case(NamedTuple):
-    """A model to be trained on data, and what is measured of it."""
+    """A model to be trained on data."""
 
     model: str
     data: str
     fit: Fit
     n_trees: int
     rows: Callable[[], Data]
-    tasks: tuple[str, ...] = ALL_TASKS
-    without_numba: bool = True
+    n_outputs: int = 1
     n_training_rows: int | None = None
 
 
@@ -91,6 +91,13 @@ def cover_types() -> Data:
     return table, (target - target.min()).to_numpy()
 
 
+def some_cover_types() -> Data:
+    """10,000 rows of these."""
+    rows, target = cover_types()
+    some = np.random.default_rng(0).permutation(len(rows))[:10_000]
+    return rows.iloc[some], target[some]
+
+
 def many_features(n_rows: int = 20_000, n_features: int = 500) -> Data:
     """Independent normal features, of which 20 matter."""
     rng = np.random.default_rng(0)
@@ -103,12 +110,12 @@ def many_features(n_rows: int = 20_000, n_features: int = 500) -> Data:
 # Models
 
 
-def _lightgbm(rows: Any, target: Any, n_trees: int, *, n_leaves: int = 31, kind: str = "Regressor") -> Any:
+def boosted_by_lightgbm(rows: Any, target: Any, n_trees: int, *, n_leaves: int = 31, kind: str = "Regressor") -> Any:
     make = getattr(importlib.import_module("lightgbm"), f"LGBM{kind}")
     return make(n_estimators=n_trees, num_leaves=n_leaves, verbose=-1, random_state=0, n_jobs=2).fit(rows, target)
 
 
-def _xgboost(rows: Any, target: Any, n_trees: int, *, depth: int = 6, kind: str = "Regressor") -> Any:
+def boosted_by_xgboost(rows: Any, target: Any, n_trees: int, *, depth: int = 6, kind: str = "Regressor") -> Any:
     make = getattr(importlib.import_module("xgboost"), f"XGB{kind}")
     return make(n_estimators=n_trees, max_depth=depth, random_state=0, n_jobs=2).fit(rows, target)
 
@@ -125,17 +132,23 @@ def _catboost_with_categories(rows: Any, target: Any, n_trees: int) -> Any:
     return make(cat_features=texts, **options).fit(rows, target)
 
 
-def _forest(rows: Any, target: Any, n_trees: int, *, kind: str = "Regressor") -> Any:
+def forest(rows: Any, target: Any, n_trees: int, *, kind: str = "Regressor") -> Any:
     make = getattr(importlib.import_module("sklearn.ensemble"), f"RandomForest{kind}")
     return make(n_estimators=n_trees, random_state=0, n_jobs=2).fit(rows, target)
 
 
-_FOREST_TASKS = ("decompose", "importance", "explain", "files")
-_CLASSIFIER_127 = functools.partial(_lightgbm, n_leaves=127, kind="Classifier")
-_COVER = functools.partial(_xgboost, depth=5, kind="Classifier")
+_CLASSIFIER = functools.partial(boosted_by_lightgbm, kind="Classifier")
+_FOREST_CLASSIFIER = functools.partial(forest, kind="Classifier")
+_COVER = functools.partial(boosted_by_xgboost, depth=5, kind="Classifier")
+_DEPTH_2 = functools.partial(boosted_by_xgboost, depth=2)
+_FOREST = "random forest, default (100 full trees)"
 CASES = {
-    "adult-lightgbm": Case("LightGBM, 500 trees of 127 leaves", "adult, with categories", _CLASSIFIER_127, 500, adult),
-    "california-lightgbm": Case("LightGBM, 2,000 trees of 31 leaves", "California", _lightgbm, 2_000, california),
+    "california-depth-2": Case("XGBoost, 100 trees of depth 2", "California", _DEPTH_2, 100, california),
+    "california-xgboost": Case("XGBoost, 100 trees of depth 6", "California", boosted_by_xgboost, 100, california),
+    "adult-lightgbm": Case("LightGBM, 100 trees of 31 leaves", "adult, with categories", _CLASSIFIER, 100, adult),
+    "covtype-xgboost": Case(
+        "XGBoost, 7 × 40 trees of depth 5", "cover types", _COVER, 40, cover_types, 7, n_training_rows=80_000
+    ),
     "california-catboost": Case(
         "CatBoost, default (1,000 trees of depth 6)", "California", _catboost, 1_000, california
     ),
@@ -145,46 +158,23 @@ CASES = {
         _catboost_with_categories,
         1_000,
         adult_as_text,
-        without_numba=False,
     ),
-    "california-xgboost": Case("XGBoost, 100 trees of depth 6", "California", _xgboost, 100, california),
-    "california-forest": Case(
-        "random forest, default (100 full trees)",
-        "California",
-        _forest,
-        100,
-        california,
-        _FOREST_TASKS,
-        without_numba=False,
+    "california-lightgbm": Case(
+        "LightGBM, 2,000 trees of 31 leaves", "California", boosted_by_lightgbm, 2_000, california
     ),
-    "adult-forest": Case(
-        "random forest, default (100 full trees)",
-        "adult, categories as numbers",
-        functools.partial(_forest, kind="Classifier"),
-        100,
-        adult_as_numbers,
-        _FOREST_TASKS,
-        without_numba=False,
+    "adult-lightgbm-127": Case(
+        "LightGBM, 500 trees of 127 leaves",
+        "adult, with categories",
+        functools.partial(_CLASSIFIER, n_leaves=127),
+        500,
+        adult,
     ),
     "wide-lightgbm": Case(
-        "LightGBM, 500 trees of 31 leaves",
-        "simulated, 500 features",
-        _lightgbm,
-        500,
-        many_features,
-        ("decompose", "files"),
-        without_numba=False,
+        "LightGBM, 500 trees of 31 leaves", "simulated, 500 features", boosted_by_lightgbm, 500, many_features
     ),
-    "covtype-xgboost": Case(
-        "XGBoost, 7 × 40 trees of depth 5",
-        "cover types, 7 classes",
-        _COVER,
-        40,
-        cover_types,
-        ("decompose", "importance", "report", "files"),
-        without_numba=False,
-        n_training_rows=80_000,
-    ),
+    "california-forest": Case(_FOREST, "California", forest, 100, california),
+    "adult-forest": Case(_FOREST, "adult, categories as numbers", _FOREST_CLASSIFIER, 100, adult_as_numbers),
+    "covtype-forest": Case(_FOREST, "10,000 cover types", _FOREST_CLASSIFIER, 100, some_cover_types, 7),
 }
 
 
@@ -207,8 +197,9 @@ def _train(case: Case, path: pathlib.Path, *, quick: bool) -> dict[str, Any]:
         rows, target, some = rows.iloc[some], np.asarray(target)[some], np.arange(len(some))
     fitted = case.fit(rows.iloc[some], np.asarray(target)[some], n_trees)
     path.write_bytes(pickle.dumps((fitted, rows), protocol=4))
-    shape = {"n_rows": len(rows), "n_features": rows.shape[1], "n_trees": n_trees, "quick": quick}
-    return shape | {"model_bytes": _model_bytes(fitted, path)}
+    n_leaves = getattr(treeanova.read_model(fitted), "n_leaves", 0)
+    shape = {"n_rows": len(rows), "n_features": rows.shape[1], "n_trees": n_trees, "n_leaves": n_leaves}
+    return shape | {"quick": quick, "model_bytes": _model_bytes(fitted, path)}
 
 
 def _model_bytes(model: Any, path: pathlib.Path) -> int:

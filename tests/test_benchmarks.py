@@ -1,4 +1,4 @@
-"""The page of the costs of deep models: its numbers are those that were kept; a tiny model is measured."""
+"""Pages of benchmarks: their numbers are those that were measured; a tiny model is measured."""
 
 from __future__ import annotations
 
@@ -14,123 +14,106 @@ pytest.importorskip("lightgbm")
 pytest.importorskip("pandas")
 
 from benchmarks import __main__ as command_line
-from benchmarks import before_after, cost_page, inference, one_case, real_models
+from benchmarks import cost, inference, one_case, peer_tools, peers, real_models
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-LABELS = {"a": "Model A, rows A", "b": "Model B, rows B"}
-
-
-def numbers(seconds, **others):
-    return {"seconds": seconds, "peak_bytes": 1.5e9, **others}
+STEPS = {task: {"seconds": 2.0, "peak_bytes": 1.5e9} for task in cost.ALL_TASKS}
 
 
 def case_with(**variants):
     facts = {"model": "Model A", "data": "rows A", "n_rows": 20_640, "n_features": 8, "n_trees": 5, "quick": False}
-    commits = dict.fromkeys(variants, "abc1234")
-    return {**facts, "model_bytes": 2_500_000, "commits": commits, "variants": variants}
+    return {**facts, "n_leaves": 1_234, "model_bytes": 2_500_000, "variants": variants}
 
 
 def rows_of(page, title):
     """Cells of the first table of a section, by the head of their column."""
     section = page.partition(f"## {title}\n")[2].partition("\n## ")[0]
-    lines = [line for line in section.partition("\n\n|")[2].partition("\n\n")[0].splitlines() if "|" in line]
+    lines = [line for line in f"\n{section}".partition("\n\n|")[2].partition("\n\n")[0].splitlines() if "|" in line]
     head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return [dict(zip(head, row, strict=True)) for row in rows]
 
 
-def test_the_page_shows_before_and_after_side_by_side():
-    before = {"decompose": numbers(120.0, n_terms=36), "importance": numbers(30.0), "report": numbers(50.0, bytes=9e6)}
-    after = {
-        "decompose": numbers(4.0, n_terms=1_255),
-        "importance": numbers(1.0, shares={"1": 0.75, "2": 0.25}),
-        "report": numbers(5.0, bytes=1.25e7),
+def test_the_page_has_a_line_per_model():
+    files = {"bytes": 1.25e7, "save_seconds": 0.5, "load_seconds": 0.25}
+    steps = {
+        **STEPS,
+        "plan": {"seconds": 0.1, "planned_seconds": 110.0, "planned_bytes": 1.2e9},
+        "decompose": {"seconds": 120.0, "peak_bytes": 2.25e9},
+        "explain_all": {"seconds": 4000.0, "peak_bytes": 1e9, "is_scaled": True},
+        "files": files,
     }
-    slow = {"decompose": {"error": "not finished after 9 s"}, "importance": {"error": "not reached"}}
-    case = case_with(before=before, after=after, **{"without Numba": slow})
-    page = cost_page.text({"cases": {"a": case}, "machine": "2 cores", "peers": "\n## Peers\n"}, LABELS)
-    (line,) = rows_of(page, "Decompose")
-    assert line["model and rows"] == "Model A; rows A (20,640 × 8)"
-    assert (line["terms before"], line["terms after"]) == ("36", "1,255")
-    assert (line["seconds before"], line["seconds after"], line["ratio"]) == ("120", "4.00", "30×")
-    assert (line["seconds without Numba"], line["peak GB after"]) == ("failed", "1.50")
-    (line,) = rows_of(page, "Report")
-    assert (line["in all before"], line["in all after"], line["page MB after"]) == ("200", "10.0", "12")
-    assert re.search(r"\| order 1 +\| order 2 +\|", page)
-    assert re.search(r"\| after +\| 75\.0% +\| 25\.0% +\|", page)
-    assert "without Numba: not finished after 9 s" in page
-    assert "- Model B, rows B" in page
-    assert page.endswith("## Peers\n")
+    slow = {**steps, "report": {"error": "not finished after 9 s"}}
+    case = case_with(**{"with Numba": steps, "without Numba": slow})
+    page = cost.text({"cases": {"california-xgboost": case}, "machine": "2 cores"})
+    (line,) = rows_of(page, "With Numba")
+    assert (line["model"], line["rows"], line["leaves"]) == ("Model A", "rows A, 20,640 × 8", "1,234")
+    assert line["plan says"] == "110"
+    assert (line["decompose"], line["explain, 200 rows"], line["explain, all"]) == ("120", "2.00", "≈ 4,000")
+    assert (line["save"], line["load"], line["file MB"]) == ("0.50", "0.25", "12")
+    assert (line["plan says GB"], line["peak GB"]) == ("1.20", "2.25")
+    (line,) = rows_of(page, "Without Numba")
+    assert line["report"] == "see below"
+    assert "- Model A; rows A, without Numba, report: not finished after 9 s" in page
+    assert "on this machine: 2 cores" in page.replace("\n", " ")
+    assert f"- {real_models.CASES['adult-catboost'].model}; adult, with categories" in page
 
 
-def test_without_an_earlier_version_the_page_has_no_columns_of_it():
-    files = {"bytes": 3e6, "save_seconds": 0.5, "load_seconds": 0.25}
-    page = cost_page.text(
-        {"cases": {"a": case_with(after={"decompose": numbers(4.0, n_terms=3), "files": files})}}, LABELS
-    )
-    (line,) = rows_of(page, "Files")
-    assert line == {
-        "model and rows": "Model A; rows A (20,640 × 8)",
-        "model's file MB": "2.5",
-        "saved MB": "3",
-        "save seconds": "0.50",
-        "load seconds": "0.25",
-    }
-    assert "before" not in page
-    assert "ratio" not in page
-
-
-def test_shares_of_orders_are_means_over_outputs():
-    table = {"term": ["a", "a × b", "remainder", "a"], "order": [1, 2, 3, 1], "output": [0, 0, 0, 1]}
-    shares = one_case.shares_by_order(table | {"share": [0.5, 0.25, 0.25, 1.0]})
-    assert shares == {"1": 0.75, "2": 0.125, "remainder": 0.125}
+def test_a_comparison_with_an_earlier_version_is_printed(capsys):
+    before = {**STEPS, "decompose": {"seconds": 5.0, "peak_bytes": 1e9}, "report": {"error": "not reached"}}
+    cost.compare("a", case_with(**{"before": before, "with Numba": STEPS}))
+    printed = capsys.readouterr().out
+    assert re.search(r"\| decompose +\| 5\.00 +\| 2\.00 +\| 2\.50 +\| 1\.00 → 1\.50 +\|", printed)
+    assert re.search(r"\| report +\| not reached +\|", printed)
 
 
 def test_rounds_give_the_smallest_numbers():
     first, second = {"explain": {"seconds": 2.0, "peak_bytes": 5}}, {"explain": {"seconds": 3.0, "peak_bytes": 4}}
-    assert before_after.smallest([first, second]) == {"explain": {"seconds": 2.0, "peak_bytes": 4}}
+    assert cost.smallest([first, second]) == {"explain": {"seconds": 2.0, "peak_bytes": 4}}
 
 
 @pytest.mark.thorough
 def test_a_tiny_case_is_measured_kept_and_written(tmp_path, monkeypatch, capfd):
-    monkeypatch.setattr(before_after, "FOLDER", tmp_path)
-    monkeypatch.setattr(before_after, "has_numba", lambda: False)
+    monkeypatch.setattr(cost, "FOLDER", tmp_path)
+    monkeypatch.setattr(cost, "has_numba", lambda: False)
     results = tmp_path / "results.json"
     results.write_text(json.dumps({"cases": {"kept": "as it was"}}), encoding="utf-8")
-    words = ["deep", "--quick", "--cases", "wide-lightgbm", "--results", str(results)]
+    words = ["cost", "--quick", "--cases", "wide-lightgbm", "--results", str(results)]
     monkeypatch.setattr(sys, "argv", ["benchmarks", *words])
-    page_before = (ROOT / "docs" / "deep.md").read_bytes()
     command_line.main()
     cases = json.loads(results.read_text(encoding="utf-8"))["cases"]
-    tasks = cases["wide-lightgbm"]["variants"]["after"]
+    tasks = cases["wide-lightgbm"]["variants"]["without Numba"]
     assert cases["kept"] == "as it was"
     assert cases["wide-lightgbm"]["n_features"] == 8
-    assert list(tasks) == ["decompose", "files"]
+    assert list(tasks) == list(cost.ALL_TASKS)
     assert tasks["decompose"]["peak_bytes"] > 5e7  # numpy and LightGBM alone take more
     assert tasks["decompose"]["reconstruction_error"] < 1e-12
     page = results.with_suffix(".md").read_text(encoding="utf-8")
     assert capfd.readouterr().out.strip() == page.strip()
-    assert rows_of(page, "Decompose")[0]["terms"] == str(tasks["decompose"]["n_terms"])
-    assert (ROOT / "docs" / "deep.md").read_bytes() == page_before
+    assert "see below" not in page
 
 
 def test_a_tree_without_treeanova_is_refused(tmp_path):
-    variant = before_after.Variant("before", tmp_path, {})
+    variant = cost.Variant("before", tmp_path, {})
     with pytest.raises(SystemExit, match="`--before` must be a folder with src/treeanova"):
-        before_after.measure(variant, tmp_path / "no model", ["decompose"], 60.0)
+        cost.measure(variant, tmp_path / "no model", 60.0)
 
 
 def test_a_case_without_its_data_is_left_out(tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("TREEANOVA_DATA", str(tmp_path))
-    monkeypatch.setattr(before_after, "FOLDER", tmp_path / "models")
+    monkeypatch.setattr(cost, "FOLDER", tmp_path / "models")
     results = tmp_path / "results.json"
-    before_after.run(cases=["covtype-xgboost"], results=results, quick=True)
+    cost.run(cases=["covtype-xgboost"], results=results, quick=True)
     assert "covtype-xgboost is left out: there is no file covtype.csv.gz" in capfd.readouterr().err
     assert json.loads(results.read_text(encoding="utf-8")) == {"cases": {}}
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [("deep --cases nothing", "`--cases` must be names of cases, got nothing"), ("purify --quick", None)],
+    [
+        ("cost --cases nothing", "`--cases` must be names of cases, got nothing"),
+        ("peers --cases nothing", "`--cases` must be names of cases, got nothing"),
+        ("purify --quick", None),
+    ],
 )
 def test_words_that_do_not_fit_are_refused(words, message, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["benchmarks", *words.split()])
@@ -138,10 +121,52 @@ def test_words_that_do_not_fit_are_refused(words, message, monkeypatch):
         command_line.main()
 
 
-def test_cases_have_tasks_that_can_be_measured():
-    for case in real_models.CASES.values():
-        assert case.tasks[0] == "decompose"
-        assert all(hasattr(one_case.Tasks, task) for task in case.tasks)
+def test_tasks_can_be_measured():
+    assert all(hasattr(one_case.Tasks, task) for task in cost.ALL_TASKS)
+
+
+def call(cpu, wall=0.5):
+    return {"cpu": cpu, "wall": wall, "scaled": wall is None}
+
+
+def test_the_page_of_peers_shows_where_treeanova_is_behind():
+    nothing = dict.fromkeys(peer_tools.TOOLS, peers.Measured({}, "ImportError: no such tool", is_absent=False))
+    tools = {
+        **nothing,
+        "treeanova values": peers.Measured({"prepare": call(2.0), "150": call(0.5), "1000": call(1.0)}),
+        "library values": peers.Measured({"prepare": call(0.0), "150": call(0.25), "1000": call(40.0, None)}),
+        "shapiq pairs": peers.Measured({}, "ModuleNotFoundError: shapiq", is_absent=True),
+    }
+    page = peers.page({"depth-2": tools})
+    few, many = rows_of(page, "A number per feature")
+    assert (few["treeanova values"], few["… answer only"], few["library values"]) == ("2.5 (1)", "0.5", "**0.25 (1)**")
+    assert (many["treeanova values"], many["library values"]) == ("**3 (1)**", "≈ 40")
+    assert few["woodelf values"] == "n/a"
+    behind = page.partition("## Where treeanova is behind")[2].partition("\n## ")[0]
+    assert "depth 2, 150 rows: library values is 10.0 times as fast" in behind
+    assert "1,000 rows" not in behind
+    assert "Not installed, so without numbers: shapiq." in page.replace("\n", " ")
+    assert "- depth 2, woodelf values: ImportError: no such tool" in page
+    assert f"- {peers.CASES['forest'].model}" in page.partition("Models without numbers here:")[2]
+
+
+def test_a_call_that_is_not_made_is_estimated_by_what_more_rows_add():
+    assert peer_tools.extrapolated({150: 0.7, 1_000: 0.7}, 20_000) == pytest.approx(0.7)  # in proportion: 14
+    assert peer_tools.extrapolated({150: 2.5, 1_000: 11.0}, 20_000) == pytest.approx(201)
+    assert peer_tools.extrapolated({150: 0.8, 1_000: 0.7}, 20_000) == pytest.approx(0.7)
+
+
+@pytest.mark.thorough
+def test_peers_that_are_not_installed_are_no_error(monkeypatch, tmp_path):
+    case = peers.CASES["depth-2"]._replace(rows=lambda: real_models.many_features(200, 5))
+    tools = {name: peer_tools.TOOLS[name] for name in ("treeanova terms", "library values", "library pairs")}
+    monkeypatch.setattr(peer_tools, "TOOLS", {**tools, "nothing values": tools["library values"]})
+    found = peers.measure_case(case, tmp_path, 30.0, quick=True)
+    assert found["treeanova terms"].total(150) > 0
+    assert found["nothing values"].is_absent
+    assert found["library pairs"].calls["150"]["wall"] > 0
+    refused = peers.measure(tmp_path / "model.pkl", ["treehfd pairs"], 30.0)["treehfd pairs"]
+    assert refused.calls or refused.is_absent
 
 
 class _Product:

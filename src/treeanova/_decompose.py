@@ -323,21 +323,22 @@ def plan(
     budget: float = DEFAULT_BUDGET,
     trusted: bool = False,
 ) -> Plan:
-    """Plan the tables and the memory of `decompose`; `print` it.
+    """Plan the tables, the memory and the time of `decompose`; `print` it.
 
     Parameters
     ----------
     model
         As for `decompose`.
     X
-        The rows, of which only the number is used: it limits the bins of large tables. By default any number.
+        The rows, of which only the number is used: it limits the bins of large tables, and counting takes time. By
+        default any number.
     max_order, tensor_order, budget, trusted
         As for `decompose`, with the same errors.
 
     Returns
     -------
     Plan
-        Terms, cells, bytes and solvers.
+        Terms, cells, bytes, seconds and solvers.
 
     Examples
     --------

@@ -68,11 +68,13 @@ def test_kernel_gives_the_numbers_of_numpy(seed, n_jobs, is_raw):
 
 @pytest.mark.skipif(not has_numba(), reason="Numba is not installed")
 def test_large_jobs_run_in_the_kernel(monkeypatch):
-    form, codes, _ = random_closed_form(5)
+    form, codes, scale = random_closed_form(5)
     keys = form.leaf_sets.subsets([1, 2])
     monkeypatch.setattr("treeanova.core.compiled._SECONDS_WORTH_LOADING", 0.0)
     monkeypatch.setattr(Sums, "at_rows_by_numpy", None)
     expected = sums_of(form, keys).at_rows_by_kernel(codes, len(keys), 1)
+    of_definition = by_definition(form, codes, keys, is_raw=False)
+    np.testing.assert_allclose(form.at_rows(codes, keys), of_definition, rtol=0, atol=1e-13 * scale)
     np.testing.assert_array_equal(form.at_rows(codes, keys), expected)
 
 

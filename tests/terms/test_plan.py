@@ -112,7 +112,11 @@ def test_the_plan_tells_what_becomes_of_all_orders(boosted):
     merged = treeanova.plan(model, budget=whole.n_bytes - 1)
     assert re.search(r"\nbins merged to at most \d+ per ordered feature, the rest in a remainder\n", str(merged))
     assert merged.n_bytes < whole.n_bytes
-    assert re.search(r"\n1 output, [\d.]+ MB in all, [\d.]+ MB of it besides tables$", str(merged))
+    assert re.search(r"\n1 output, [\d.]+ MB in all, [\d.]+ MB of it besides tables\nabout 2 s$", str(merged))
+    assert (
+        1.5 < merged.seconds < whole.seconds == whole.to_dict()["seconds"] == pickle.loads(pickle.dumps(whole)).seconds
+    )
+    assert treeanova.plan(model, budget=whole.n_bytes, max_order=2).seconds <= whole.seconds
 
 
 def forest_of_chains(n_trees, n_features, depth, n_outputs=1):

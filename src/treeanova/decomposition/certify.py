@@ -79,7 +79,7 @@ def _aliases(grid: Grid, density: Density) -> tuple[Names, ...]:
     """Return names of features, in groups, that determine each other in the rows; none if independent by definition."""
     # They do so by their values or, under densities that do not smooth rows, by the model's bins.
     statistics = density.statistics
-    if statistics is None or density.is_product or not len(statistics.sample):
+    if statistics is None or not len(statistics.sample):
         return ()
     varied = [j for j, size in enumerate(grid.sizes) if size > 1]
     groups = [varied]
@@ -89,6 +89,8 @@ def _aliases(grid: Grid, density: Density) -> tuple[Names, ...]:
         if not density.smooths_rows:
             tables.append(grid.index(Rows(values)))
         groups = [group for candidates in groups for group in _groups_determining_each_other(tables, candidates)]
+    if not groups or density.is_product:  # whose kernels take time, so ask last
+        return ()
     names = grid.schema.names
     return tuple(tuple(names[j] for j in group) for group in groups)
 

@@ -207,8 +207,8 @@ def _terms_and_sums_at(function: Function, codes: BinIndices, components: Compon
     values[:, indices] = values_of_terms
     if not function.unlisted_orders:
         return values
-    by_key = {keys[i]: values[:, i] for i in indices}
-    listed_by_others = [key for key in by_key if key not in set(function.terms.keys)]
+    by_key, listed = {keys[i]: values[:, i] for i in indices}, set(function.terms.keys)
+    listed_by_others = [key for key in by_key if key not in listed]
     sums = function.unlisted_sums_at(codes, by_key)
     for i, order in enumerate(function.unlisted_orders):
         sum_index = len(keys) + components.unlisted_orders.index(order)

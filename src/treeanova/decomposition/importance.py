@@ -216,7 +216,9 @@ def _moments_at_rows(function: Function, density: Density, rng: np.random.Genera
     few = moments_of_values(values, np.full(len(values), 1 / len(values)))
     tables = function.at(many.codes, tuple(function.effects.terms))
     sum_without_tables = function.score(Rows.in_bins(function.grid, many.codes)) - tables.sum(axis=1)
+    del values
     tables_and_sum = np.concatenate([tables, sum_without_tables[:, None]], axis=1)
+    del tables
     return _join_moments(few, moments_of_values(tables_and_sum, many.weights), n_tables)
 
 

@@ -257,7 +257,14 @@ class ClosedForm:
             n_coefficients += n_of_key
         yield slice(start, len(keys))
 
-    def _sums(self, keys: Sequence[Key]) -> Sums:  # what evaluates the terms of these keys at rows
+    def _sums(self, keys: Sequence[Key]) -> Sums:
+        """Return what evaluates the terms of these keys at rows; compiled code needs no coefficients."""
+        n_leaves = [self.leaf_sets.n_leaves_with(key) for key in keys]
+        n_factors = sum(n * len(key) for n, key in zip(n_leaves, keys, strict=True))
+        if costs.is_compiled_at_rows(factors=n_factors, products=sum(n_leaves)):
+            columns = {key: position for position, key in enumerate(keys)}
+            groups = [LeafGroup(np.empty(0, dtype=np.int64), {}, columns)]
+            return Sums(self.leaf_sets, groups, self.set_masses, self.paths, needs_kernel=True)
         return Sums(self.leaf_sets, self._leaf_groups(keys), self.set_masses, self.paths)
 
     def forget_sums(self) -> None:  # frees their memory

@@ -52,6 +52,9 @@ WORKING_TABLES = 12  # of the size of the largest term, that an estimate of its 
 WORTH_A_WORD = 10**8  # bytes of working memory that the text of a plan mentions
 SECONDS_PER_TABLE = 4e-3  # of two features or more: leaves, density, purification
 TABLE_BYTES_PER_SECOND = 5e7
+SECONDS_PER_COUNT = 1.5e-8  # of a row and a table
+SECONDS_OF_HIGH_ORDERS, SECONDS_PER_HIGH_ENTRY = 1.5, 4.5e-6  # in all, and of a leaf and a feature on its path
+PLANNED_SECONDS_IN_ALL, PLANNED_SECONDS_PER_TABLE = 0.01, 2e-3  # what a plan says; limits of time are on the safe side
 SHARE_FOR_TABLES = 0.5  # of a limited time
 BYTES_PER_ENTRY = 75  # of a leaf and a feature on its path: sets, masses, corners, the same for compiled code
 BYTES_PER_LEAF = 100
@@ -158,6 +161,7 @@ MEAN_STEPS, MEAN_PRODUCTS = 2.0**27, 2.0**30  # rows times trees, rows times fea
 MEAN_CELLS = 1 << 18  # leaves times rows at once
 
 # Moments (`moments.py`) and extremes of steps (`extremes.py`).
-MOMENT_ROWS, MOMENT_DRAWS = 1 << 16, 20_000  # rows at once; draws for covariances that have no closed form
+MOMENT_ROWS, MOMENT_CELLS = 1 << 16, 1 << 22  # rows at once; rows times terms and outputs at once: 32 MB
+MOMENT_DRAWS = 20_000  # for covariances that have no closed form
 STEP_ROUNDING = 1e-12  # of the size of the whole model: steps below it are rounding
 SEARCH_NODES, NODES_ONCE_DECIDED = 1_000, 12  # products of sets that a search tries, and once the sign is known

@@ -28,7 +28,7 @@ from treeanova.terms import costs
 from treeanova.terms.leaves import BinSets, Intervals, LeafSets, flatten
 from treeanova.terms.paths import IN_TABLE, LeafPaths, paths_in_tree_order
 
-_BLOCK = 1_024  # points at once, whose products stay in the cache
+_BLOCK = 64  # leaves at once, whose tables stay in the cache
 _BITS = 62  # features in a number
 Span = tuple[int, int]  # first and end; or two places
 Factor = tuple[int, int, float]  # a set of a leaf: its number, its level on the path, its mass
@@ -197,21 +197,21 @@ def sum_shares(codes: BinIndices, leaves: Span, order_weights: Floats, values: F
 
 @Kernel
 def sum_at_points(codes: BinIndices, weights: Floats, starts: Ints, tables: Floats) -> Floats:
-    """Return, per leaf, the sum over weighted points of Π_j tables[leaf, starts[j] + codes[j, point]]."""
-    # `tables` has one row per leaf: the tables of all features one after the other, that of j from `starts[j]` on.
-    (n_features, n_points), n_leaves = codes.shape, len(tables)
+    """Return, per leaf, the sum over weighted points of Π_j tables[starts[j] + codes[point, j], leaf]."""
+    # `tables` has one column per leaf: the tables of all features one below the other, that of j from `starts[j]` on.
+    (n_points, n_features), n_leaves = codes.shape, tables.shape[1]
     sums, product = np.zeros(n_leaves), np.empty(_BLOCK)
-    for first in range(0, n_points, _BLOCK):
-        n_block = min(_BLOCK, n_points - first)
-        for leaf in range(n_leaves):
+    for first in range(0, n_leaves, _BLOCK):
+        n_block = min(_BLOCK, n_leaves - first)
+        for point in range(n_points):
             for place in range(n_block):
-                product[place] = weights[first + place]
+                product[place] = weights[point]
             for j in range(n_features):
-                start = starts[j]
+                row = starts[j] + codes[point, j]
                 for place in range(n_block):
-                    product[place] *= tables[leaf, start + codes[j, first + place]]
+                    product[place] *= tables[row, first + place]
             for place in range(n_block):
-                sums[leaf] += product[place]
+                sums[first + place] += product[place]
     return sums
 
 
@@ -396,6 +396,7 @@ class Sums:
     groups: Sequence[LeafGroup]
     set_masses: Sequence[Floats] | None = None  # by feature, then by leaf with the feature on its path
     paths: Callable[[], LeafPaths] | None = None
+    needs_kernel: bool = False  # whether the groups have no leaves
 
     def at_rows(self, codes: BinIndices, n_columns: int, n_jobs: int) -> Floats:
         """Return sums, shape (n_rows, n_columns, n_outputs), by the compiled kernel if that is quicker."""
@@ -404,6 +405,8 @@ class Sums:
     @functools.cached_property
     def _is_compiled(self) -> bool:
         """Whether the compiled kernel is quicker than numpy, by the steps that each takes per row."""
+        if self.needs_kernel:
+            return True
         n_factors = sum(len(group.leaves) * len({j for key in group.columns for j in key}) for group in self.groups)
         n_products = sum(len(group.leaves) * len(group.columns) for group in self.groups)
         return costs.is_compiled_at_rows(factors=n_factors, products=n_products)

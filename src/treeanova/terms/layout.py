@@ -44,6 +44,8 @@ class Plan:
         Number of outputs, names of the features, and number of bins of each.
     work_bytes
         Memory of the leaves of the trees, sums over them and tables on coarse bins, besides the tables.
+    work_seconds
+        Seconds to count rows and for terms without a table, besides the tables.
     notes
         What happens to terms without a table.
 
@@ -62,10 +64,12 @@ class Plan:
     sizes: tuple[int, ...]
     notes: tuple[str, ...] = ()
     work_bytes: int = 0
+    work_seconds: float = 0.0
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A mapping proxy has no pickle of its own.
-        return Plan, (dict(self.cells), self.n_outputs, self.names, self.sizes, self.notes, self.work_bytes)
+        fields = self.n_outputs, self.names, self.sizes, self.notes, self.work_bytes, self.work_seconds
+        return Plan, (dict(self.cells), *fields)
 
     def method(self, key: Key) -> str:
         """Return the solver of a term; if the weights are a product of marginals, "direct" is used instead.
@@ -110,6 +114,13 @@ class Plan:
         return self.table_bytes + self.work_bytes
 
     @property
+    def seconds(self) -> float:
+        """About how long `decompose` takes by default on one core with Numba, within a factor of two or so."""
+        n_tables = sum(len(key) > 1 for key in self.cells)
+        of_tables = costs.PLANNED_SECONDS_PER_TABLE * n_tables + self.table_bytes / costs.TABLE_BYTES_PER_SECOND
+        return costs.PLANNED_SECONDS_IN_ALL + of_tables + self.work_seconds
+
+    @property
     def max_order(self) -> int:
         """Highest order of a term."""
         return max((len(key) for key in self.cells), default=0)
@@ -129,7 +140,8 @@ class Plan:
         8
         """
         terms = [{"features": [self.names[j] for j in key], "n_cells": n} for key, n in self.cells.items()]
-        counts = {"n_outputs": self.n_outputs, "n_cells": self.n_cells, "n_bytes": int(self.n_bytes)}
+        counts: dict[str, float] = {"n_outputs": self.n_outputs, "n_cells": self.n_cells, "n_bytes": int(self.n_bytes)}
+        counts |= {"seconds": self.seconds}
         return {"terms": terms, **counts, "notes": list(self.notes)}
 
     def check(self, budget: float) -> None:
@@ -168,6 +180,8 @@ class Plan:
         lines += [*self.notes, f"{outputs}, {size_text(self.n_bytes)} in all{work_note}"]
         if self.n_working_bytes > costs.WORTH_A_WORD:
             lines[-1] += f", and up to {size_text(self.n_working_bytes)} while tables are made"
+        if self.seconds >= 1:
+            lines.append(f"about {self.seconds:,.0f} s")
         return "\n".join(lines)
 
 
@@ -262,7 +276,9 @@ def choose_layout(
         )
     asked = () if lists_all else requested
     layout = TermLayout(highest, reported, top, max_bins, plan, lists_all, asked, has_many_terms)
-    return dataclasses.replace(layout, plan=dataclasses.replace(layout.plan, notes=tuple(_notes(layout))))
+    seconds_besides = _seconds_besides_tables(sets, layout, n_rows)
+    plan = dataclasses.replace(plan, notes=tuple(_notes(layout)), work_seconds=seconds_besides)
+    return dataclasses.replace(layout, plan=plan)
 
 
 def _check_number_of_terms(sets: LeafSets, orders: range) -> None:
@@ -337,6 +353,16 @@ def check_leaves(forest: Forest, budget: float, seconds: float | None = None, le
             f"`seconds` must be at least about {least:.0f} for a model of {size}, got {seconds:g}; raise it, or train "
             "fewer or shallower trees."
         )
+
+
+def _seconds_besides_tables(sets: LeafSets, layout: TermLayout, n_rows: float) -> float:
+    """Return about how long it takes to count rows and to correct, find and measure terms of high order."""
+    n_tables = sum(len(key) > 1 for key in layout.plan.cells)
+    counting = costs.SECONDS_PER_COUNT * n_tables * n_rows if math.isfinite(n_rows) else 0.0
+    if layout.top_order <= layout.tensor_order:
+        return counting
+    n_entries = int(sets.n_features_of_leaves.sum())
+    return counting + costs.SECONDS_OF_HIGH_ORDERS + costs.SECONDS_PER_HIGH_ENTRY * n_entries
 
 
 def seconds_of_tables(plan: Plan) -> float:

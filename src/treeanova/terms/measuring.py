@@ -13,7 +13,7 @@ added. This is an estimate, not a bound: the tests compare it with exact decompo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -96,8 +96,11 @@ def _block_masses(trees: Trees, table: Floats, features: Sequence[int]) -> Float
     block = Blocks([(tuple(range(table.ndim)), table)])
     if not block.has_exact_points:
         return None
+    points = block.points(0, np.random.default_rng(0))
+    if not _are_quick(trees.leaf_sets, features, len(points.codes)):
+        return None
     shares = {j: trees.leaf_sets.sets[j].merged_shares(trees.binnings[j]) for j in features}
-    return _masses_at_points(trees.leaf_sets, block.points(0, np.random.default_rng(0)), shares)
+    return _masses_at_points(trees.leaf_sets, points, shares)
 
 
 def _product_masses(trees: Trees, masses: Sequence[Floats], features: Sequence[int]) -> Floats:
@@ -113,32 +116,47 @@ def _kernel_masses(trees: Trees, joint: KernelJoint, features: Sequence[int]) ->
     """Return the mass of each leaf's sets under a mixture of kernels, one per row; None if that takes too long."""
     # A row counts by the group of its bin; the kernel of a group puts a share of its mass into the set of a leaf.
     bins, weights = joint.statistics.points()
-    codes, shares = np.zeros_like(bins), []
-    for column, (j, margin, kernel) in enumerate(zip(features, joint.margins, joint.kernels, strict=True)):
+    codes = np.zeros_like(bins)
+    for column, (margin, kernel) in enumerate(zip(joint.margins, joint.kernels, strict=True)):
+        if kernel is not None:
+            codes[:, column] = margin.groups[bins[:, column]]
+    distinct, places = np.unique(codes, axis=0, return_inverse=True)
+    if not _are_quick(trees.leaf_sets, features, len(distinct)):
+        return None
+    shares = []
+    for j, margin, kernel in zip(features, joint.margins, joint.kernels, strict=True):
         binning = trees.binnings[j]
         groups = binning_by(margin.groups[binning.bins], margin.masses[binning.bins] * binning.shares)
         group_masses = trees.leaf_sets.sets[j].merged_shares(groups) * margin.group_masses
-        if kernel is None:
-            shares.append(group_masses.sum(axis=1, keepdims=True))
-        else:
-            shares.append(kernel.right(group_masses))
-            codes[:, column] = margin.groups[bins[:, column]]
-    distinct, places = np.unique(codes, axis=0, return_inverse=True)
+        shares.append(group_masses.sum(axis=1, keepdims=True) if kernel is None else kernel.right(group_masses))
     masses = np.bincount(places.ravel(), weights).astype(np.float64)
     return _masses_at_points(trees.leaf_sets, Points(distinct, masses), dict(zip(features, shares, strict=True)))
 
 
-def _masses_at_points(sets: LeafSets, points: Points, shares: Mapping[int, Floats]) -> Floats | None:
-    """Return, per leaf, Σ over points of weight times the shares of all features on its path; None for too many."""
+def _n_factors(sets: LeafSets, features: Collection[int]) -> int:
+    """Return the number of leaves with each of some features on their path, added up."""
+    counts = (
+        len(leaves) * len(set(key).intersection(features))
+        for key, leaves in zip(sets.keys, sets.leaves_by_key, strict=True)
+    )
+    return sum(counts)
+
+
+def _are_quick(sets: LeafSets, features: Sequence[int], n_points: int) -> bool:
+    """Whether the masses of all leaves are summed over so many points; their shares take memory, so ask before."""
+    return _n_factors(sets, features) * n_points <= costs.MEAN_PRODUCTS
+
+
+def _masses_at_points(sets: LeafSets, points: Points, shares: Mapping[int, Floats]) -> Floats:
+    """Return, per leaf, Σ over points of weight times the shares of all features on its path."""
     # `shares` has, per feature in the order of the points' columns, what share of a point with each code lies in each
     # leaf's set, (n_leaves_with_feature, n_codes). Leaves with the same features are summed together.
     column_of = {j: column for column, j in enumerate(shares)}
     features_of_keys = [[j for j in key if j in column_of] for key in sets.keys]
-    n_products = sum(len(leaves) * len(key) for leaves, key in zip(sets.leaves_by_key, features_of_keys, strict=True))
-    if n_products * len(points.codes) > costs.MEAN_PRODUCTS:
-        return None
     masses = np.full(len(sets.values), math.fsum(points.weights))
-    sum_at_points = _sum_compiled if costs.is_compiled(factors=n_products * len(points.codes)) else _sum_by_numpy
+    sum_at_points = (
+        _sum_compiled if costs.is_compiled(factors=_n_factors(sets, shares) * len(points.codes)) else _sum_by_numpy
+    )
     for leaves, features in zip(sets.leaves_by_key, features_of_keys, strict=True):
         if features:
             tables = [shares[j][sets.set_indices(j, leaves)] for j in features]
@@ -149,7 +167,8 @@ def _masses_at_points(sets: LeafSets, points: Points, shares: Mapping[int, Float
 def _sum_compiled(codes: BinIndices, weights: Floats, tables: Sequence[Floats]) -> Floats:
     """Return, per leaf, the sum over weighted points of Π_j tables[j][leaf, codes[point, j]], by compiled code."""
     widths = [table.shape[1] for table in tables]
-    return np.asarray(kernels.sum_at_points(codes.T, weights, np.cumsum([0, *widths]), np.concatenate(tables, axis=1)))
+    below_each_other = np.concatenate([table.T for table in tables])
+    return np.asarray(kernels.sum_at_points(codes, weights, np.cumsum([0, *widths]), below_each_other))
 
 
 def _sum_by_numpy(codes: BinIndices, weights: Floats, tables: Sequence[Floats]) -> Floats:

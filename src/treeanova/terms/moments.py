@@ -206,10 +206,17 @@ def _pure_parts(effects: Effects, key: Key, component: Product) -> dict[Key, Pur
 
 def moments_of_values(values: Floats, weights: Floats) -> Moments:
     """Return moments of terms given by values (n_rows, n_terms, n_outputs) at weighted rows."""
-    centred = values - np.einsum("ntk,n->tk", values, weights)  # n is a row, t a term, k an output
-    variance = np.einsum("ntk,ntk,n->tk", centred, centred, weights)
-    with_all = np.einsum("ntk,nk,n->tk", centred, centred.sum(axis=1), weights)
-    return Moments(variance, with_all - variance, np.einsum("ntk,n->tk", np.abs(values), weights))
+    means = np.einsum("ntk,n->tk", values, weights)  # n is a row, t a term, k an output
+    centred_sum = values.sum(axis=1) - means.sum(axis=0)
+    variance, with_all, mean_abs = np.empty((3, *means.shape))
+    terms_at_once = max(costs.MOMENT_CELLS // max(len(values) * means.shape[1], 1), 1)
+    for start in range(0, len(means), terms_at_once):
+        block = slice(start, start + terms_at_once)
+        centred = values[:, block] - means[block]
+        variance[block] = np.einsum("ntk,ntk,n->tk", centred, centred, weights)
+        with_all[block] = np.einsum("ntk,nk,n->tk", centred, centred_sum, weights)
+        mean_abs[block] = np.einsum("ntk,n->tk", np.abs(values[:, block]), weights)
+    return Moments(variance, with_all - variance, mean_abs)
 
 
 def _mean(values: Floats, weights: Floats) -> Floats:
