@@ -1,10 +1,12 @@
 """California: an interaction before and after purification
 ========================================================
 
-California housing: Latitude × Longitude before and after purification, the picture in the README.
+A model of house prices in California: its interaction of latitude and longitude before and after purification. This
+script draws the picture in the README.
 
-You learn: how much of a raw interaction is really main effect, and how to draw plots side by side. The data come from
-the folder that TREEANOVA_DATA names, from ../shared/data next to the project, or from scikit-learn's download.
+You learn: how much of a raw interaction consists of main effects, and how to draw plots side by side. The script reads
+the data from the folder that TREEANOVA_DATA names or from ../shared/data next to the project, or downloads them with
+scikit-learn.
 """
 
 from __future__ import annotations
@@ -20,9 +22,11 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 import treeanova
 from treeanova import plot
 
+CITIES = {"San Francisco": (-122.42, 37.77), "Los Angeles": (-118.24, 34.05), "Sacramento": (-121.49, 38.58)}
+
 
 def california() -> tuple[pd.DataFrame, pd.Series]:
-    """Features and target."""
+    """Return features and target."""
     path = Path(os.environ.get("TREEANOVA_DATA", "../shared/data")) / "california_housing.csv.gz"
     if path.is_file():
         table = pd.read_csv(path)
@@ -38,11 +42,15 @@ model = HistGradientBoostingRegressor(max_iter=300, max_depth=2, random_state=0)
 fx = treeanova.decompose(model, X)
 print(fx.importance().head(8).to_string(index=False))
 
-parts = {"before purification": fx.raw, "after": fx}
+parts = {"before purification": fx.raw, "after purification": fx}
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
 plot.compare(parts, ("Longitude", "Latitude"), ax=axes)
 for ax, (name, part) in zip(axes, parts.items(), strict=True):
     share = part.importance().set_index("term")["share"]["Latitude × Longitude"]
-    ax.set_title(f"{name}: {share:.0%} of the variance")
+    ax.set_title(f"{name}: share of the variance {share:.0%}")
+    print(f"Latitude × Longitude {name}: share of the variance {share:.1%}")
+    for city, place in CITIES.items():
+        ax.plot(*place, "k.")
+        ax.annotate(city, place, xytext=(4, 4), textcoords="offset points", fontsize="small")
 figure.savefig(Path(os.environ.get("TREEANOVA_OUT", ".")) / "california.png", dpi=130)
 print("wrote california.png")

@@ -52,21 +52,22 @@ READ = (
     ),
     Entry(
         "wrappers of scikit-learn",
-        "Pipelines that change columns one by one; searches, soft votes, bags, stacks with a linear last step, "
-        "transformed targets, calibrated classifiers, one model per output or class, around models of any library",
-        "Pipelines that change columns one by one, searches, votes, stacks, bags and others",
+        "Pipelines whose transformers act on one column at a time; searches, soft votes, bagging, stacking with a "
+        "linear final estimator, transformed targets, calibrated classifiers, one model per output or class; around "
+        "models of any library",
+        "Pipelines whose transformers act on one column at a time, searches, votes, stacking, bagging and others",
     ),
     Entry("InterpretML", "`ExplainableBoostingRegressor`, `ExplainableBoostingClassifier`"),
-    Entry("quantile-forest", "forests that predict the mean of one row per leaf"),
+    Entry("quantile-forest", 'forests with `max_samples_leaf=1` and `default_quantiles="mean"`'),
     Entry("ONNX", "`TreeEnsembleRegressor`, `TreeEnsembleClassifier`, `TreeEnsemble`"),
     Entry("Yggdrasil Decision Forests", "boosted trees, random forests, CART"),
     Entry("treelite", "`Model`, checkpoints of version 4"),
     Entry(
         "Spark ML",
-        "trees, random forests and boosted trees, also in a PipelineModel with StringIndexer, VectorAssembler and "
+        "trees, random forests and boosted trees, alone or in a PipelineModel with StringIndexer, VectorAssembler and "
         "VectorIndexer",
     ),
-    Entry("PMML", "`TreeModel`, and sums, means and votes of these in `MiningModel`"),
+    Entry("PMML", "`TreeModel`, and `MiningModel` for sums, means and votes of trees"),
 )
 
 REFUSED = (
@@ -77,16 +78,20 @@ REFUSED = (
     Refusal("scikit-learn", "`IsolationForest`", "its score is a power of the mean path length"),
     Refusal("wrappers of scikit-learn", "hard votes", "they count labels"),
     Refusal(
-        "wrappers of scikit-learn", "votes and bags of boosted classifiers", "a mean of logistic functions is no sum"
+        "wrappers of scikit-learn",
+        "votes and bags of boosted classifiers",
+        "an average of probabilities is not additive in log-odds",
     ),
-    Refusal("wrappers of scikit-learn", "Pipelines that mix columns (PCA)", "splits are on several columns"),
-    Refusal("quantile-forest", "quantiles", "they are those of rows pooled over trees"),
-    Refusal("ONNX", "minima and maxima of trees", "they are no sums"),
-    Refusal("Yggdrasil Decision Forests", "oblique conditions", "splits are on several columns"),
-    Refusal("treelite", "checkpoints of version 3", "the format is another one"),
-    Refusal("Spark ML", "other stages in a PipelineModel", "they may mix columns"),
-    Refusal("PMML", "`modelChain` and other ensembles", "they are no sums"),
-    Refusal("PMML", "documents with a DTD", "entities could be attacks"),
+    Refusal(
+        "wrappers of scikit-learn", "Pipelines that mix columns (PCA)", "one split then depends on several columns"
+    ),
+    Refusal("quantile-forest", "quantiles", "they come from rows pooled over trees, not from a sum"),
+    Refusal("ONNX", "minima and maxima of trees", "a minimum or maximum is not a sum"),
+    Refusal("Yggdrasil Decision Forests", "oblique conditions", "one split depends on several columns"),
+    Refusal("treelite", "checkpoints of version 3", "the format is different"),
+    Refusal("Spark ML", "other stages in a PipelineModel", "such stages may mix columns"),
+    Refusal("PMML", "`modelChain` and other ensembles", "they are not sums of trees"),
+    Refusal("PMML", "documents with a DTD", "external entities are a security risk"),
 )
 
 
@@ -105,13 +110,13 @@ def table_of_refusals() -> str:
 def table_of_readme() -> str:
     """Return the table of README.md."""
     models = ", ".join(f"{entry.name} ({entry.in_short})" if entry.in_short else entry.name for entry in READ)
-    files = ", ".join(f"{_quoted(entry.files)} of {entry.name}" for entry in READ if entry.files)
+    files = ", ".join(f"{entry.name} ({_quoted(entry.files)})" for entry in READ if entry.files)
     rows = {
         "models": models,
         "files": f"{files}; pickles, `.joblib` and `.skops` with `trusted=True`",
         "your own model": "`treeanova.register_reader`",
-        "data": "numpy, pandas, polars, pyarrow, scipy.sparse; in batches Parquet files, DuckDB, Arrow streams, Dask, "
-        "Spark; on the command line CSV, Parquet, Feather and JSON lines",
+        "data": "numpy, pandas, polars, pyarrow, scipy.sparse; in batches: Parquet files, DuckDB, Arrow streams, Dask, "
+        "Spark; on the command line: CSV, TSV, Parquet, Feather and JSON lines",
     }
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {text} |" for name, text in rows.items())])
 
