@@ -11,7 +11,6 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -23,6 +22,7 @@ from treeanova.anova.solvers.iterative import Product
 from treeanova.anova.support import PRODUCT_TOLERANCE, bin_components, largest, marginals, safe_inverse, take_out
 from treeanova.core.arrays import Bools, Floats, Key, Projections
 from treeanova.core.progress import Progress, counted, quiet
+from treeanova.core.threads import thread_map
 from treeanova.errors import NotPureError
 
 Result = TypeVar("Result")
@@ -60,11 +60,8 @@ def in_turn(solve: Solve[Result], *, n_jobs: int = 1, is_large: Callable[[Key], 
 
     def solve_order(keys: Sequence[Key], from_above: FromAbove) -> Iterator[tuple[Result, Sequence[Floats]]]:
         """Yield what `solve` returns for each key and what it got from above."""
-        if n_jobs == 1 or not any(map(is_large, keys)):
-            yield from (solve(key, from_above(key)) for key in keys)
-            return
-        with ThreadPoolExecutor(n_jobs) as pool:
-            yield from pool.map(lambda key: solve(key, from_above(key)), keys)
+        with thread_map(n_jobs if any(map(is_large, keys)) else 1) as run:
+            yield from run(lambda key: solve(key, from_above(key)), keys)
 
     return solve_order
 

@@ -1,1 +1,1 @@
-"""Array types, labels of terms, whole files, memos, progress and compiled kernels: nothing here knows models."""
+"""Array types, labels of terms, whole files, memos, progress, threads, compiled kernels: nothing here knows models."""

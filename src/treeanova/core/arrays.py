@@ -1,11 +1,9 @@
-"""Array types and keys that all rooms share, numbers of cells, labels of terms, BLAS threads, remembered results."""
+"""Array types and keys that all rooms share, numbers of cells, labels of terms, remembered results."""
 
 from __future__ import annotations
 
 import bisect
-import contextlib
 import functools
-import importlib
 import itertools
 import math
 import re
@@ -15,7 +13,6 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import threadpoolctl
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -56,17 +53,6 @@ def check_unmasked(name: str, values: Any) -> None:
     n_masked = int(np.ma.getmaskarray(values).sum()) if isinstance(values, np.ma.MaskedArray) else 0
     if n_masked:
         raise ValueError(f"`{name}` must have no masked values, got {n_masked} of {values.size}; leave these rows out.")
-
-
-@functools.cache
-def _controller() -> threadpoolctl.ThreadpoolController:
-    """Return the controller of BLAS threads; it finds loaded libraries only, so scipy's is imported first."""
-    importlib.import_module("scipy.linalg")
-    return threadpoolctl.ThreadpoolController()
-
-
-def single_threaded() -> contextlib.AbstractContextManager[Any]:  # a context in which BLAS uses one thread
-    return _controller().limit(limits=1, user_api="blas")
 
 
 def number_cells(columns: Iterable[npt.NDArray[np.integer]], sizes: Sequence[int], n_rows: int) -> Ints:

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from treeanova.core.arrays import Floats, Key, Names, checked_seed, checked_whole, single_threaded
+from treeanova.core.arrays import Floats, Key, Names, checked_seed, checked_whole
 from treeanova.core.progress import Progress, counted, one_step, quiet, reporting
+from treeanova.core.threads import single_threaded
 from treeanova.data.columns import columns_of, frame, printable
 from treeanova.decomposition.function import output_position, per_output
 from treeanova.decomposition.gap import Gap, gap_between

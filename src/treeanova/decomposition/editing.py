@@ -17,7 +17,8 @@ from typing import Any, Self
 import numpy as np
 
 from treeanova.anova.certificate import Certificate, TermCertificate
-from treeanova.core.arrays import Floats, Key, Names, checked_whole, label_of, labels_of, single_threaded
+from treeanova.core.arrays import Floats, Key, Names, checked_whole, label_of, labels_of
+from treeanova.core.threads import single_threaded
 from treeanova.data.features import is_writable
 from treeanova.decomposition.answers import Answers
 from treeanova.decomposition.certify import measured_again, sizes_of

@@ -24,7 +24,6 @@ import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import narwhals.stable.v1 as nw
@@ -34,6 +33,7 @@ from treeanova.anova.cascade import keys_below
 from treeanova.anova.certificate import Certificate
 from treeanova.anova.solvers import check_method
 from treeanova.core.arrays import Arrays, Bools, Floats, Ints, Key, Projections
+from treeanova.core.threads import thread_map
 from treeanova.data.dates import UNITS
 from treeanova.data.features import Schema
 from treeanova.density.base import Density
@@ -67,7 +67,7 @@ CoarseCells = tuple[Sequence[Binning], Mapping[int, int]]
 _MAX_SHARE = 0.75  # of the table's size, for ratios to be worth their while
 _TOLERANCE_OF_WEIGHT = 1e-13  # of each weight
 _TOLERANCE_OF_PRODUCT = 1e-15  # of the product of the marginals: exact marginals round what is far below it
-_THREADS = 2  # more take more memory
+_THREADS = 2  # at most; more take more memory
 _PAIRS_PER_TASK = 64
 _INDEPENDENT = np.array([1.0, 1.0, 0.0, 0.0, 1.0])  # one group of each feature, from the first bin on, of ratio 1
 _LEAST_CELLS = 1 << 17  # fewer are kept as they are, to the last bit
@@ -193,7 +193,7 @@ def _pack_alone(saved: Saved, *, rows: bool) -> tuple[dict[str, Any], Arrays]:
     grid = effects.grid
     codec.check_schema(grid.schema)
     pair_residuals, whole_tables = pack_pairs(effects.terms, leaf_terms)
-    ratios, weights = pack_weights(saved.terms.weights)
+    ratios, weights = pack_weights(saved.terms.weights, min(saved.settings.n_jobs, _THREADS))
     trees = None if leaf_terms is None else leaf_tables(leaf_terms)
     raw = saved.source.tables_to_save(saved.terms)
     entries = {
@@ -583,7 +583,7 @@ def _unpacked_pair(key: Key, flat: Floats, terms: PureLeafTerms) -> Floats:
     return terms.form.tensor(key) + low_orders + _sum_of_packed(tables, coarse_bins)
 
 
-def pack_weights(weights: Tensors) -> tuple[dict[Key, Floats], dict[Key, Floats]]:
+def pack_weights(weights: Tensors, n_jobs: int = 1) -> tuple[dict[Key, Floats], dict[Key, Floats]]:
     """Return pairs of weights as flat ratios to independence if that is smaller, and all other tables whole."""
     if sum(table.size for table in weights.values()) < _LEAST_CELLS:
         return {}, dict(weights)
@@ -595,8 +595,8 @@ def pack_weights(weights: Tensors) -> tuple[dict[Key, Floats], dict[Key, Floats]
         pairs_of_task = pairs[start : start + n_pairs]
         return [_packed_ratios(weights[key], *(weights.get((j,)) for j in key)) for key in pairs_of_task]
 
-    with ThreadPoolExecutor(_THREADS) as pool:
-        lists = pool.map(pack_from, range(0, len(pairs), n_pairs))
+    with thread_map(n_jobs) as run:
+        lists = run(pack_from, range(0, len(pairs), n_pairs))
         flat = itertools.chain.from_iterable(lists)
         packed = {key: ratios for key, ratios in zip(pairs, flat, strict=True) if ratios is not None}
     return packed, {key: table for key, table in weights.items() if key not in packed}

@@ -13,7 +13,6 @@ import collections
 import dataclasses
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +21,7 @@ from treeanova.anova.cascade import keys_below
 from treeanova.core.arrays import Bools, Floats, Ints, Key, memo
 from treeanova.core.compiled import Kernel
 from treeanova.core.progress import Progress, quiet, steps
+from treeanova.core.threads import thread_map
 from treeanova.model.grid import Binning, binning_by, equal_mass
 from treeanova.terms import costs
 from treeanova.terms.closed_form import ClosedForm, outer_sum
@@ -223,8 +223,8 @@ def coarse_means(
         blocks = [leaves[start : start + block] for start in range(0, max(len(leaves), 1), block)]
         mean_of = _mean_of_leaves(form, features, [merged[limit][j] for j in features], is_compiled=is_compiled)
         total: Floats = np.zeros(())
-        with ThreadPoolExecutor(n_jobs) as pool:
-            for mean in pool.map(mean_of, blocks) if len(blocks) > 1 else map(mean_of, blocks):
+        with thread_map(n_jobs if len(blocks) > 1 else 1) as run:
+            for mean in run(mean_of, blocks):
                 total = total + mean
                 advance()
         return total

@@ -14,7 +14,6 @@ import collections
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ import scipy.sparse
 from treeanova.core.arrays import BinIndices, Bools, Floats, Ints, Key
 from treeanova.core.compiled import Kernel
 from treeanova.core.progress import blocks
+from treeanova.core.threads import thread_map
 from treeanova.model.grid import Binning
 from treeanova.terms import costs
 from treeanova.terms.leaves import BinSets, Intervals, LeafSets, flatten
@@ -422,8 +422,8 @@ class Sums:
             values[rows, columns] = sum_products(codes[rows].T, *arrays).transpose(2, 0, 1)
 
         starts = range(0, len(codes), block_size)
-        with ThreadPoolExecutor(n_jobs) as pool:
-            collections.deque(blocks(_STAGE, pool.map(fill, starts), len(starts)), maxlen=0)
+        with thread_map(n_jobs) as run:
+            collections.deque(blocks(_STAGE, run(fill, starts), len(starts)), maxlen=0)
         return values
 
     @functools.cached_property
@@ -453,8 +453,8 @@ class Sums:
                     for start in range(0, len(group.leaves), costs.SUM_LEAVES):
                         self._add_sums(values[block], codes[block], group, slice(start, start + costs.SUM_LEAVES))
 
-        with ThreadPoolExecutor(n_jobs) as pool:
-            collections.deque(blocks(_STAGE, pool.map(fill, row_slices), len(row_slices)), maxlen=0)
+        with thread_map(n_jobs) as run:
+            collections.deque(blocks(_STAGE, run(fill, row_slices), len(row_slices)), maxlen=0)
         return values
 
     def _add_sums(self, values: Floats, codes: BinIndices, group: LeafGroup, chunk: slice) -> None:

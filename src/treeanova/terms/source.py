@@ -15,8 +15,9 @@ import numpy as np
 from treeanova.anova.cascade import cascade, with_subsets
 from treeanova.anova.certificate import HigherCertificate, TermCertificate
 from treeanova.anova.solvers.base import Options
-from treeanova.core.arrays import Floats, Key, single_threaded
+from treeanova.core.arrays import Floats, Key
 from treeanova.core.progress import Clock, Progress, quiet
+from treeanova.core.threads import single_threaded
 from treeanova.density.base import Density, Points
 from treeanova.density.counting import Request
 from treeanova.model.effects import Effects, refined_axes

@@ -27,13 +27,13 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
 import numpy as np
 
 from treeanova.core.arrays import BinIndices, Floats, Ints, Key
 from treeanova.core.progress import blocks
+from treeanova.core.threads import thread_map
 from treeanova.density.base import Density, Points
 from treeanova.model.effects import Effects
 from treeanova.model.grid import Grid
@@ -216,8 +216,8 @@ def _sum_in_threads(
     n_jobs: int,
 ) -> Floats:
     """Add the results of all tasks to the rows of a total; the order is fixed, so that digits are too."""
-    with ThreadPoolExecutor(n_jobs) as pool:
-        results = pool.map(lambda task: compute(codes[task[0]], task[1]), tasks)
+    with thread_map(n_jobs) as run:
+        results = run(lambda task: compute(codes[task[0]], task[1]), tasks)
         results = blocks("totals of orders at rows", results, len(tasks))
         for (rows, _), result in zip(tasks, results, strict=True):
             total[rows] += result

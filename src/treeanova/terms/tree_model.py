@@ -11,13 +11,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from treeanova.anova.certificate import HigherCertificate
-from treeanova.core.arrays import Floats, Key, single_threaded
+from treeanova.core.arrays import Floats, Key
 from treeanova.core.progress import Clock, OutOfTime, Progress, counted, one_step, quiet, reporting
+from treeanova.core.threads import single_threaded, thread_map
 from treeanova.density.base import Density, EmpiricalJoint, Points
 from treeanova.density.counting import Request
 from treeanova.density.statistics import Statistics
@@ -399,8 +399,8 @@ def _raw_tables(terms: PureLeafTerms, n_jobs: int, progress: Progress) -> Effect
         table += terms.leftover.spread(key, bins)
         return table
 
-    with ThreadPoolExecutor(n_jobs) as pool:
-        tables = counted(progress, "low orders", pool.map(tensor, keys), len(keys))
+    with thread_map(n_jobs) as run:
+        tables = counted(progress, "low orders", run(tensor, keys), len(keys))
         tensors = dict(zip(keys, tables, strict=True))
     return Effects(trees.tensor_grid, terms.form.intercept + terms.leftover.spread((), []), tensors)
 

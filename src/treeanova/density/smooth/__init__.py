@@ -12,12 +12,12 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
 
 import numpy as np
 
-from treeanova.core.arrays import BinIndices, Floats, Ints, Key, Names, memo_of, single_threaded
+from treeanova.core.arrays import BinIndices, Floats, Ints, Key, Names, memo_of
+from treeanova.core.threads import single_threaded, thread_map
 from treeanova.density import costs
 from treeanova.density.base import Density, Joint
 from treeanova.density.counting import Binnings, Request
@@ -67,9 +67,9 @@ def estimate_pairs(
     stacks = list(_stacks(margins))
     largest = max((len(numbers) * first.n_groups * second.n_groups for numbers, first, second in stacks), default=0)
     estimates: dict[int, PairEstimate] = {}
-    with single_threaded(), ThreadPoolExecutor(n_jobs) as pool:
-        in_turn = n_jobs == 1 or len(stacks) < 2 or largest > costs.MAX_PARALLEL_CELLS
-        for stack, of_stack in zip(stacks, (map if in_turn else pool.map)(estimate, stacks), strict=True):
+    in_turn = len(stacks) < 2 or largest > costs.MAX_PARALLEL_CELLS
+    with single_threaded(), thread_map(1 if in_turn else n_jobs) as run:
+        for stack, of_stack in zip(stacks, run(estimate, stacks), strict=True):
             estimates.update(zip(stack[0], of_stack, strict=True))
     return [estimates[number] for number in range(len(requests))]
 

@@ -24,7 +24,8 @@ import numpy as np
 import scipy.sparse
 
 from treeanova.anova.support import outer
-from treeanova.core.arrays import BinIndices, Floats, Key, count_cells, single_threaded
+from treeanova.core.arrays import BinIndices, Floats, Key, count_cells
+from treeanova.core.threads import single_threaded
 from treeanova.density import costs
 from treeanova.density.base import Joint, draw_bins
 from treeanova.density.counting import Binnings, none_if_unmerged, pool_masses
