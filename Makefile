@@ -4,12 +4,13 @@
 # make check   formatting, lints, types and docstrings
 # make docs    writes the documentation's site to build/site, and runs its pages and examples
 # make bench   compares purify() with interpret; installs what the benchmarks need
-# Each builds .venv first; a second run finds it ready.
+# Each installs what it needs in .venv first; a second run finds it ready.
 PYTHON ?= python3
 BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install -q --disable-pip-version-check
 
 .PHONY: demo test paper check docs bench clean
-demo: .venv/ready
+demo: .venv/demo
 	$(BIN)/python examples/demo.py
 
 test: .venv/ready
@@ -25,19 +26,25 @@ check: .venv/ready
 	$(BIN)/python tools/check_docstrings.py
 
 docs: .venv/ready
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[docs]'
+	$(INSTALL) -e '.[docs]'
 	$(BIN)/python -m sphinx -q -W --keep-going -b html docs build/site
 
 # treehfd asks for xgboost, whose files would replace those of xgboost-cpu: hence without its dependencies.
 bench: .venv/ready
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[benchmark]'
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps 'treehfd>=1.4'
+	$(INSTALL) -e '.[benchmark]'
+	$(INSTALL) --no-deps 'treehfd>=1.4'
 	$(BIN)/python -m benchmarks purify
 
-.venv/ready: pyproject.toml
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'
+.venv/demo: pyproject.toml | $(BIN)/python
+	$(INSTALL) -e '.[demo]'
 	touch $@
+
+.venv/ready: pyproject.toml | $(BIN)/python
+	$(INSTALL) -e '.[dev]'
+	touch .venv/demo $@
+
+$(BIN)/python:
+	$(PYTHON) -m venv .venv
 
 clean:
 	rm -rf .venv dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

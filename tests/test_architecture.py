@@ -133,10 +133,30 @@ def test_importing_treeanova_loads_no_heavy_library():
     assert printed.strip() == "[]"
 
 
+def extras_of_the_project():
+    text = (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)["project"]["optional-dependencies"]
+
+
+def packages_of(extra):
+    """Names of the packages that an extra installs, those of extras that it names included."""
+    names = set()
+    for requirement in extras_of_the_project()[extra]:
+        inner = re.fullmatch(r"treeanova\[([\w,]+)\]", requirement)
+        names |= set().union(*map(packages_of, inner[1].split(","))) if inner else {re.match(r"[\w-]+", requirement)[0]}
+    return names
+
+
+def test_extras_mean_what_they_say():
+    for_developers = {"all", "demo", "test", "models", "browser", "docs", "benchmark", "dev"}
+    for_users = set(extras_of_the_project()) - for_developers
+    assert packages_of("all") == set().union(*map(packages_of, for_users))
+    assert packages_of("demo") <= packages_of("dev")  # `make demo` after `make test` installs nothing
+
+
 def test_extras_that_are_installed_by_name_are_there():
     """Those of the Makefile, and those that messages and other extras name."""
-    root = Path(__file__).parents[1]
-    extras = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    root, extras = Path(__file__).parents[1], extras_of_the_project()
     files = [root / "Makefile", root / "pyproject.toml", *SOURCE.rglob("*.py")]
     named = [re.findall(r"(?:treeanova|'\.)\[([\w,]+)\]", file.read_text(encoding="utf-8")) for file in files]
     found = {extra for lists in named for names in lists for extra in names.split(",")}
