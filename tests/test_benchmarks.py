@@ -158,7 +158,7 @@ def test_a_call_that_is_not_made_is_estimated_by_what_more_rows_add():
 
 @pytest.mark.thorough
 def test_peers_that_are_not_installed_are_no_error(monkeypatch, tmp_path):
-    case = peers.CASES["depth-2"]._replace(rows=lambda: real_models.many_features(200, 5))
+    case = peers.CASES["depth-2"]._replace(rows=lambda: real_models.many_features(200, 6))
     tools = {name: peer_tools.TOOLS[name] for name in ("treeanova terms", "library values", "library pairs")}
     monkeypatch.setattr(peer_tools, "TOOLS", {**tools, "nothing values": tools["library values"]})
     found = peers.measure_case(case, tmp_path, 30.0, quick=True)
