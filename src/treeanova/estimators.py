@@ -536,7 +536,7 @@ class AdditiveClassifier(ClassifierMixin, _Additive):  # type: ignore[misc]  # s
         _check_labels(y)
         rows, outcome = _checked_rows(self, X, y)
         check_classification_targets(outcome)
-        self.classes_ = np.unique(outcome)
+        self.classes_: npt.NDArray[Any] = np.unique(outcome)
         if len(self.classes_) < 2:
             label = self.classes_.tolist()[0]
             raise ValueError(f"`y` must have at least two classes, got one class, {label!r}; add rows.")

@@ -10,8 +10,8 @@ from __future__ import annotations
 try:
     import rich
     import typer
-except ImportError as missing:
-    raise ImportError(f"the command line needs typer and rich ({missing}); pip install 'treeanova[cli]'") from missing
+except ImportError as _error:
+    raise ImportError(f"the command line needs typer and rich ({_error}); pip install 'treeanova[cli]'") from _error
 
 from treeanova.cli.commands import main, run
 

@@ -30,7 +30,7 @@ from treeanova.cli.terminal import as_csv, as_json, prepare_process, progress, r
 from treeanova.core.files import write_text
 from treeanova.core.progress import one_step, within
 
-app = typer.Typer(
+app: typer.Typer = typer.Typer(
     name="treeanova",
     help="Pure main effects and interactions of a trained tree ensemble, which add up to the model exactly.",
     epilog="Start: treeanova explain model.json --data rows.csv --out report.html",

@@ -8,7 +8,7 @@ import os
 import pathlib
 import warnings
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from treeanova.anova.certificate import Certificate
 from treeanova.core.arrays import Key, checked_whole
@@ -121,7 +121,7 @@ class Decomposition(Editing):
         is_alike = self.grid.has_bins_of(other.grid) and self.has_remainder == other.has_remainder
         return is_alike and self._function.terms.equals(other._function.terms)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def select(
         self,

@@ -236,6 +236,9 @@ class HeldOut(abc.ABC):
     n_units: int
     has_constant: bool = True
 
+    def __init__(self, loss: Loss, score: Floats, weights: Floats, n_units: int) -> None:
+        self.loss, self.score, self.row_weights, self.n_units = loss, score, weights, n_units
+
     @property
     def is_differentiable(self) -> bool:
         """Whether the loss has derivatives: all but a user's function."""
@@ -324,7 +327,8 @@ class LossRows(HeldOut):
     """Independent rows, whose losses are added up."""
 
     def __init__(self, loss: Loss, score: Floats, outcome: Any, weights: Floats) -> None:
-        self.loss, self.score, self.outcome, self.row_weights, self.n_units = loss, score, outcome, weights, len(score)
+        super().__init__(loss, score, weights, len(score))
+        self.outcome: Any = outcome
 
     @property
     def is_kinked(self) -> bool:
@@ -373,14 +377,13 @@ class CoxRows(HeldOut):
     has_constant = False
 
     def __init__(self, loss: Loss, score: Floats, times: Floats, weights: Floats) -> None:
-        self.loss, self.score, self.row_weights = loss, score, weights
+        super().__init__(loss, score, weights, int((times > 0).sum()))
         self._order = np.argsort(np.abs(times), kind="stable")
         sorted_times = np.abs(times)[self._order]
         self._weights = weights[self._order]
         self._events = self._weights * (times[self._order] > 0)  # weights of rows with an event, 0 of censored rows
         self._first = np.searchsorted(sorted_times, sorted_times, side="left")
         self._last = np.searchsorted(sorted_times, sorted_times, side="right") - 1
-        self.n_units = int((times > 0).sum())
 
     def _log_risk(self, sorted_score: Floats) -> Floats:
         """Return log Σ exp(score) over those at risk at each row's time; all in the order of times."""
@@ -461,10 +464,9 @@ class RankedRows(HeldOut):
     has_constant = False
 
     def __init__(self, loss: Loss, score: Floats, grades: Floats, weights: Floats, group_index: Ints) -> None:
-        self.loss, self.score, self.row_weights = loss, score, weights
         self._better, self._worse = _pairs(grades, group_index)
         groups, self._group_of_pair = np.unique(group_index[self._better], return_inverse=True)  # those with pairs
-        self.n_units = len(groups)
+        super().__init__(loss, score, weights, len(groups))
         group_weights = weights[np.unique(group_index, return_index=True)[1]]
         if not np.array_equal(group_weights[group_index], weights):
             raise ValueError("`sample_weight` must be the same for all rows of a group, got others; weigh groups.")

@@ -196,8 +196,10 @@ class PinballLoss(Loss):
         bandwidth: float | None = None,
     ) -> None:
         super().__init__(name or f"pinball loss at {level:g}")
-        self.level, self.factor = _checked_level("pinball", level), factor
-        self.is_relative, self.bandwidth = is_relative, bandwidth
+        self.level: float = _checked_level("pinball", level)
+        self.factor: float = factor
+        self.is_relative: bool = is_relative
+        self.bandwidth: float | None = bandwidth
 
     def per_row(self, score: Floats, outcome: Floats) -> Floats:
         gap = score - outcome
@@ -256,7 +258,8 @@ def _times_exp(factor: Floats | float, exponent: Floats) -> Floats:
 class LogLoss(Loss):
     """Minus the log-likelihood of yes and no, or of shares, given log-odds."""
 
-    name, outcome = "log loss", "labels"
+    name = "log loss"
+    outcome = "labels"
 
     def per_row(self, score: Floats, outcome: Floats) -> Floats:
         return np.asarray((np.logaddexp(0, score) - outcome * score).sum(axis=1))
@@ -296,7 +299,8 @@ class ExponentialLoss(LogLoss):
 class MulticlassLogLoss(Loss):
     """Minus the log-likelihood of a class, given scores of all classes, whose softmax are the probabilities."""
 
-    name, outcome = "multiclass log loss", "labels"
+    name = "multiclass log loss"
+    outcome = "labels"
 
     def per_row(self, score: Floats, outcome: Floats) -> Floats:
         return np.asarray(scipy.special.logsumexp(score, axis=1) - (outcome * score).sum(axis=1))
@@ -321,7 +325,8 @@ class TweedieLoss(Loss):
     def __init__(self, power: float, name: str = "") -> None:
         if not 1 <= power <= 2:
             raise ValueError(f"the power of a Tweedie loss must be between 1 and 2, got {power:g}; check `loss`.")
-        self.power, self.name = power, name or f"Tweedie loss of power {power:g}"
+        super().__init__(name or f"Tweedie loss of power {power:g}")
+        self.power: float = power
 
     def per_row(self, score: Floats, outcome: Floats) -> Floats:
         power = self.power
@@ -364,8 +369,8 @@ class AftLoss(Loss):
         if distribution not in _SURVIVALS:
             names = ", ".join(map(repr, _SURVIVALS))
             raise ValueError(f"the distribution of an AFT loss must be one of {names}, got {distribution!r}.")
-        self.scale = _checked_positive("aft", scale)
-        self.name = f"AFT loss ({distribution}, scale {scale:g})"
+        super().__init__(f"AFT loss ({distribution}, scale {scale:g})")
+        self.scale: float = _checked_positive("aft", scale)
         self._log_survival, self._log_density, self._density_slope = _SURVIVALS[distribution]
 
     def per_row(self, score: Floats, outcome: Floats) -> Floats:

@@ -472,7 +472,7 @@ class Accumulator:
 
     def __init__(self, counting: Counting) -> None:
         self.counting = counting
-        self.totals = RowTotals()
+        self.totals: RowTotals = RowTotals()
         self.tables: dict[int, Sums] = {}
         self.scores: dict[int, Floats] = {}
         self.features: dict[int, FeatureTotals] = {}

@@ -19,7 +19,7 @@ from treeanova import views
 from treeanova.core import arrays
 
 CHARACTER_WIDTH = 0.52  # of the font size
-DIVERGING = LinearSegmentedColormap.from_list("treeanova", list(views.DIVERGING))
+DIVERGING: LinearSegmentedColormap = LinearSegmentedColormap.from_list("treeanova", list(views.DIVERGING))
 _LUMINANCE = (0.2126, 0.7152, 0.0722)  # of red, green and blue
 
 _ARGUMENTS = {

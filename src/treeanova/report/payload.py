@@ -554,13 +554,13 @@ class Payload:
         raw: Mapping[str, Decomposition],
         errors: Mapping[Names, Floats] = MappingProxyType({}),
     ) -> None:
-        self.pure = dict(pure)
-        self.main = next(iter(pure.values()))
-        self.forms = Forms({**self.pure, RAW: next(iter(raw.values()))}, errors)
-        self.rankings = _rankings(self.pure, raw)
-        self.labels = self._labels_and_orders()
-        self.ranked = self._names_by_variance()
-        self.indices = {names: i for i, names in enumerate(self.ranked)}  # of terms on the page
+        self.pure: dict[str, Decomposition] = dict(pure)
+        self.main: Decomposition = next(iter(pure.values()))
+        self.forms: Forms = Forms({**self.pure, RAW: next(iter(raw.values()))}, errors)
+        self.rankings: dict[str, dict[str, list[Standing]]] = _rankings(self.pure, raw)
+        self.labels: dict[Names, tuple[str, int]] = self._labels_and_orders()
+        self.ranked: list[Names] = self._names_by_variance()
+        self.indices: dict[Names, int] = {names: i for i, names in enumerate(self.ranked)}  # of terms on the page
 
     def _labels_and_orders(self) -> dict[Names, tuple[str, int]]:
         """Return label and order of every term of any form, those with a table first, of sums and a remainder."""

@@ -57,14 +57,14 @@ class TermArticles:
 
     def __init__(self, fx: Decomposition, points: FactorTable | None, max_terms: int) -> None:
         self.fx = fx
-        self.strengths = _strengths(fx)
+        self.strengths: dict[Names, _Strength] = _strengths(fx)
         self.points_name = "" if points is None else "points" if points.kind == "points" else "factor"
         cells = _points_by_term(fx, points)
         ranked = enumerate(self.strengths.items(), start=1)
         drawn = [_Drawn(rank, fx.terms[names], strength, cells.get(names)) for rank, (names, strength) in ranked]
-        self.drawn = [one for one in drawn if one.term.order <= 2][:max_terms]
+        self.drawn: list[_Drawn] = [one for one in drawn if one.term.order <= 2][:max_terms]
         sizes = [float(np.abs(one.term.values).max()) for one in self.drawn if one.term.order == 1]
-        self.decimals = min(decimals_of(sizes), _MOST_DECIMALS)
+        self.decimals: int = min(decimals_of(sizes), _MOST_DECIMALS)
 
     def markup(self, progress: Progress) -> list[Markup]:
         """Return a legend of several outputs, all articles, and words on the terms that are not drawn."""

@@ -138,7 +138,10 @@ SECONDS_PER_CORRECTED_LEAF = 3e-7  # and output
 SECONDS_PER_DRAW = 8e-7  # and feature
 
 # Low orders left in terms that are not listed (`correction.py`).
-LEFTOVER_BINS = {1: (64, 16), 2: (32, 16, 8, 4)}  # per feature, that are tried for tables of each order
+LEFTOVER_BINS: dict[int, tuple[int, ...]] = {
+    1: (64, 16),
+    2: (32, 16, 8, 4),
+}  # per feature, that are tried for tables of each order
 LEFTOVER_STEPS = 2.0**27  # rows times terms times outputs
 LEFTOVER_TERMS = 6_000
 LEFTOVER_ERRORS = 6.0  # standard errors of what noise alone would show

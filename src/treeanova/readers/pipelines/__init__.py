@@ -94,11 +94,12 @@ class Nodes:
     def __init__(self, forest: Forest, source: Ints) -> None:  # `source` has the raw column of each feature
         self._forest = forest
         is_leaf = forest.feature < 0
-        self.feature = np.where(is_leaf, -1, source[forest.feature]) if len(source) else forest.feature.copy()
-        self.bound = forest.bound.copy()
-        self.left, self.right = forest.left.copy(), forest.right.copy()
-        self.missing_left = forest.missing_left.copy()
-        self.start = np.full(len(is_leaf), -1, dtype=np.int64)
+        self.feature: Ints = np.where(is_leaf, -1, source[forest.feature]) if len(source) else forest.feature.copy()
+        self.bound: Floats = forest.bound.copy()
+        self.left: Ints = forest.left.copy()
+        self.right: Ints = forest.right.copy()
+        self.missing_left: Bools = forest.missing_left.copy()
+        self.start: Ints = np.full(len(is_leaf), -1, dtype=np.int64)
         self.sets: list[Bools] = []
         self._n_codes = 0
         self._cuts: dict[int, Cuts] = {}  # of nodes with several thresholds
