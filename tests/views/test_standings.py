@@ -55,5 +55,15 @@ def test_standings_are_the_table_of_importance():
 
 
 def test_shares_by_order():
-    ranking = [Standing((), "t", order, 0.0, share, 0.0) for order, share in [(1, 0.6), (1, 0.25), (2, 0.15), (5, 0.1)]]
+    ranking = [
+        Standing(("t",), "t", order, 0.0, share, 0.0) for order, share in [(1, 0.6), (1, 0.25), (2, 0.15), (5, 0.1)]
+    ]
     assert shares_by_order(ranking) == pytest.approx((0.85, 0.15, 0.1))
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_a_remainder_is_no_share_of_main_effects_or_pairs(order):
+    """It has all orders above those of the terms, so that after max_order=1 it is not the share of the pairs."""
+    pairs = Standing((), "other terms of order 2", 2, 0.0, 0.1, 0.0)
+    ranking = [Standing(("a",), "a", 1, 0.0, 0.4, 0.0), pairs, Standing((), "(remainder)", order, 0.0, 0.5, 0.0)]
+    assert shares_by_order(ranking) == pytest.approx((0.4, 0.1, 0.5))

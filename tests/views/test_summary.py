@@ -135,11 +135,12 @@ def test_a_selection_does_not_claim_to_add_up(fx):
     assert sum_error_words(fx.select(order=1)) == ""
 
 
-def test_a_remainder_is_a_caveat(fx):
-    certificate = dataclasses.replace(fx.certificate, remainder_share=0.25)
-    assert (
-        caveats(dataclasses.replace(fx, certificate=certificate))[-1] == "the remainder has 25% of the score's variance"
-    )
+@pytest.mark.parametrize(("share", "words"), [(0.25, "25\u00a0%"), (0.0048, "0.5\u00a0%"), (1e-6, "< 0.1\u00a0%")])
+def test_a_remainder_is_a_caveat(fx, share, words):
+    """Never as 0 % where it is not zero."""
+    certificate = dataclasses.replace(fx.certificate, remainder_share=share)
+    last = caveats(dataclasses.replace(fx, certificate=certificate))[-1]
+    assert last == f"the remainder has {words} of the score's variance"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from treeanova.core.arrays import Floats, Key, Names, checked_seed, checked_whol
 from treeanova.core.progress import Progress, counted, one_step, quiet, reporting
 from treeanova.core.threads import single_threaded
 from treeanova.data.columns import columns_of, frame, printable
-from treeanova.decomposition.function import output_position, per_output
+from treeanova.decomposition.function import label_of_unlisted, output_position, per_output
 from treeanova.decomposition.gap import Gap, gap_between
 from treeanova.decomposition.importance import (
     Ranking,
@@ -143,11 +143,12 @@ class Answers(Predictions):
         the price. This is why rows are not ordered by share.
 
         Unlisted terms are added up by order, and each sum has its own row, also by feature; at rows, features share
-        these terms exactly (`Explanation.shap_values`). A remainder has its own row, with its lowest order. Under a
-        smooth density ("auto" or "kernel"), or tables of independent groups of features with more than a million cells
-        in all, covariances are those of 20,000 draws. If terms have no table, or with a remainder, the figures are
-        estimated at up to 4,000 rows; for large models, terms without a table at as many of these as give their shares
-        a standard error of 0.003, at least 200.
+        these terms exactly (`Explanation.shap_values`). A remainder has its own row, with an order one above those of
+        the terms; it is of this order and higher ones, or of all orders where bins are merged. Under a smooth density
+        ("auto" or "kernel"), or tables of independent groups of features with more than a million cells in all,
+        covariances are those of 20,000 draws. If terms have no table, or with a remainder, the figures are estimated at
+        up to 4,000 rows; for large models, terms without a table at as many of these as give their shares a standard
+        error of 0.003, at least 200.
 
         Examples
         --------
@@ -572,10 +573,11 @@ _LEAST_MOVE = 0.005  # of the share of pairs, for a headline to mention it
 
 
 def shares_by_order(ranking: Iterable[Standing]) -> tuple[float, float, float]:
-    """Return the total shares of variance of main effects, of pairs, and of all higher orders."""
+    """Return the total shares of variance of main effects, of pairs, and of all higher orders and a remainder."""
     totals = [0.0, 0.0, 0.0]
     for term in ranking:
-        totals[min(max(term.order, 1), 3) - 1] += term.share
+        is_of_one_order = not term.is_remainder or term.label.strip("()") == label_of_unlisted(term.order)
+        totals[min(max(term.order, 1), 3) - 1 if is_of_one_order else 2] += term.share
     return totals[0], totals[1], totals[2]
 
 
@@ -657,7 +659,7 @@ def caveats(fx: Answers) -> list[str]:
         lines.append(one_cell_words(fx.density.name))
     if certificate.remainder_share is not None:
         of_all = " (of the worst output)" if len(fx.outputs) > 1 else ""
-        lines.append(f"the remainder has {certificate.remainder_share:.0%} of the score's variance{of_all}")
+        lines.append(f"the remainder has {percent(certificate.remainder_share)} of the score's variance{of_all}")
     return lines
 
 

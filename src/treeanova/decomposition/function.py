@@ -151,7 +151,7 @@ class Components:
 
     @property
     def orders(self) -> list[int]:
-        """Order of each component; for a remainder, its lowest: one above all others."""
+        """Order of each component; for a remainder, one above all others, though merged bins leave parts of all."""
         orders = [*map(len, self.keys), *self.unlisted_orders]
         return orders + [max(orders, default=0) + 1] * self.has_remainder
 

@@ -113,12 +113,13 @@ function renderHeader() {
   const known = headlineOf(state.density, state.form, output());
   const { sentence, orders } = known || { sentence: "The raw form is not ranked here: that needs rows, which this decomposition was loaded without.", orders: [] };
   at("sentence").textContent = sentence;
-  const names = ["main effects", "pairs", "higher orders"];
   const isRaw = state.form === RAW;
   const varies = orders.some((share) => share !== 0);
+  const here = termsOf(state.density, state.form, output());
+  const hasRemainder = here.some((term) => !term.features && !term.is_sum);
+  const names = ["main effects", "pairs", hasRemainder ? "higher orders and remainder" : "higher orders"];
   const parts = varies ? orders.map((share, i) => el("span", {}, el("i", { class: `order-${i + 1}` }), percent(share), el("small", {}, names[i]))) : ["–"];
   const stack = el("div", { class: "stack" }, ...orders.map((share, i) => sized(el("span", { class: `order-${i + 1}` }), Math.max(0, share))));
-  const here = termsOf(state.density, state.form, output());
   const drawn = here.filter((term) => term.hasTable).length;
   const terms = here.filter((term) => !term.is_sum).length;
   const all = report.n_terms_of_model ? ` · ${report.n_terms_of_model} in the model` : "";
