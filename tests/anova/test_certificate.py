@@ -211,6 +211,12 @@ def test_a_printed_certificate_fits_a_screen():
     assert not any(line.startswith("3 × 4 ") for line in lines)
 
 
+def test_no_error_is_printed_as_minus_zero():
+    certificate = purify([[0, 0], [0, 1]], [[1, 1], [1, 1]]).certificate
+    assert math.copysign(1.0, certificate.reconstruction_error) == 1.0
+    assert "-0.0" not in str(certificate)
+
+
 def test_terms_that_were_not_searched_are_not_called_small():
     unknown = dataclasses.replace(HIGHER, n_left_out=10, largest_missed=math.nan)
     assert "others added up by order, which were not searched for large ones" in str(unknown)

@@ -130,7 +130,7 @@ def sweep_product(values: Floats, bin_masses: Sequence[Floats]) -> Projections:
 def largest(values: Floats) -> Floats:
     """Return the largest absolute value of each output."""
     flat = values.reshape(len(values), -1)
-    return np.asarray(np.maximum(flat.max(axis=1), -flat.min(axis=1)))
+    return np.asarray(np.maximum(flat.max(axis=1), -flat.min(axis=1)) + 0.0)  # never -0.0
 
 
 Matrix = Any  # a dense array or a scipy.sparse array: both have @ and .T
