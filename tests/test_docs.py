@@ -16,9 +16,10 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")] + sorted(ROOT.glob("docs/*.md"))
+PAGES = sorted(ROOT.glob("*.md")) + sorted(ROOT.glob("docs/*.md"))
 NUMBER = re.compile(r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:e[-+]?\d+)?")
-LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)")
+FENCE = re.compile(r"^ *```.*?^ *```", flags=re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?")
 
 
 class Block(NamedTuple):
@@ -146,9 +147,18 @@ def test_the_readme_runs_on_what_its_install_line_brings(tmp_path):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_links_of_a_page_lead_to_files(page):
-    for target in LINK.findall(page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), target
+def test_links_of_a_page_lead_to_files_and_headings(page):
+    for name, heading in LINK.findall(FENCE.sub("", page.read_text(encoding="utf-8"))):
+        target = page.parent / name if name else page
+        assert target.exists(), name
+        if heading and target.suffix == ".md":
+            assert heading in anchors_of(target), f"{name}#{heading}"
+
+
+def anchors_of(page):
+    """Addresses of the headings of a page, as sites make them: in lower case, with hyphens, without punctuation."""
+    headings = re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text(encoding="utf-8")), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings}
 
 
 def test_files_that_the_architecture_names_are_there():
