@@ -1,1 +1,1 @@
-"""Scripts to read and to run, one subject each."""
+"""Short scripts to read and to run, each about one subject."""

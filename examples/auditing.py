@@ -1,11 +1,10 @@
-"""Audit a model for a sensitive feature
+"""Audit a model for a protected feature
 =====================================
 
-Audit a model: the effect of a sensitive feature, and the predictions without its terms.
+Does a model use a protected feature, and does it help to drop its terms? The data are simulated: the outcome depends on
+income and debt, incomes differ between two groups, and past decisions put group 1 at a disadvantage.
 
-You learn: drop, select, importance by feature, compare, and why effects before purification mislead. The data are
-simulated: the outcome depends on income and debt, and income differs by group; past decisions also disadvantaged
-group 1.
+You learn: drop, select, importance by feature, compare, and why effects before purification mislead.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Categories, missing and unseen values
 =====================================
 
-Categories, missing and unseen values: each has its own bin, as in the model.
+You do not encode categories or fill missing values: TreeANOVA treats them as the model does.
 
-You learn: that nothing needs encoding or filling first, and where to find these bins in terms and tables.
+You learn: where to find the bins of categories, missing values and unseen categories in terms and tables.
 """
 
 from __future__ import annotations

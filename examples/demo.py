@@ -1,8 +1,8 @@
-"""The demonstration (``make demo``): a boosted model whose true effects are known.
+"""Decompose a boosted model whose true effects are known (``make demo``).
 
 x1 and x2 are normal with correlation ρ, x3 is correlated with both, and the group depends on x3. The target is
-x1 x2 + a wave of x3 + a step per group + noise. Under the density of these features the pure effects are known:
-ρ / (1 + ρ²) (x² - 1) for x1 and x2, the rest of x1 x2 for their interaction, and wave and steps minus their means.
+x1 x2 + a wave of x3 + a step per group + noise. So the pure effects are known: ρ / (1 + ρ²) (x² - 1) for x1 and for x2,
+what is left of x1 x2 for their interaction, and the wave and the steps minus their means.
 """
 
 from __future__ import annotations

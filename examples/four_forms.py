@@ -1,9 +1,9 @@
 """Four forms of one function
 ==========================
 
-Four models of two coins that look different and are the same function: purified, they are identical.
+Four models of two coins look different, but make the same predictions. After purification, they are identical.
 
-You learn: what purification is, on tensors small enough to check by hand (Figure 1 of the paper).
+You learn: what purification does, on tables that are small enough to check by hand (Figure 1 of the paper).
 """
 
 from __future__ import annotations

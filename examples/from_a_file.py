@@ -1,10 +1,10 @@
 """A saved model and a CSV file
 ============================
 
-Decompose a saved model with a CSV file, and save the decomposition, without the training code.
+Decompose a saved model with a CSV file, without the code that trained it.
 
-You learn: to read models from files (their libraries need not be installed), tables as the command line reads them,
-and to save a decomposition that needs neither model nor data later.
+You learn: how to read a model from a file (its library need not be installed), how to read tables as the command line
+does, and how to save a decomposition, which later needs neither the model nor the data.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Why two groups differ
 =====================
 
-Who differs? The mean score of women and men in a model of incomes, and through which features they differ.
+Why do women and men have different mean scores in a model of incomes, and which features account for it?
 
-You learn: fx.gap, its routes and errors, families of features, plot.gap, and a shareable page. The data are the census
-incomes of 1994 (UCI), read from TREEANOVA_DATA or ../shared/data; without them, simulated ones.
+You learn: fx.gap with its routes and errors, families of features, plot.gap, and a shareable page. The data are the
+census incomes of 1994 (UCI), read from TREEANOVA_DATA or ../shared/data; without them, the script simulates data.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ race = fx.gap(X, X["race"] == "Black", groups=families, feature="race")
 print(race.table.head(5).round(3).to_string(index=False))
 print(fx.importance(groups=families).head(5).round(3).to_string(index=False))
 
-# Dropping the terms of sex is not removing its influence: other features carry it.
+# Dropping the terms of sex does not remove its influence: other features carry it.
 score = fx.drop("sex").decision_function(X)
 without = score[(X["sex"] == "Male").to_numpy()].mean() - score[(X["sex"] == "Female").to_numpy()].mean()
 print(f"\nthe gap without the terms of sex: {without:+.3f}, of {gap.total:+.3f}")

@@ -1,9 +1,9 @@
 """A model of three classes
 ========================
 
-A model of three classes: every term has a value per class.
+In a model of three classes, every term has a value per class.
 
-You learn: where the classes are in terms, tables, explanations and plots, and what the scale is.
+You learn: where the classes are in terms, tables, explanations and plots, and on which scale the terms add up.
 """
 
 from __future__ import annotations

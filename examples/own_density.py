@@ -1,9 +1,10 @@
 """Your own density
 ================
 
-One model under several densities: another population, weighted rows, a function.
+The same model has other effects in another population. This script compares several densities: another population,
+weighted rows, and a function.
 
-You learn: that effects depend on the density, how to specify one, and how to see what it changes.
+You learn: how to pass a density, and how to see what it changes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ fx = treeanova.decompose(model, X, feature_names=["a", "b"])
 elsewhere = rng.normal(size=(3000, 2))
 there = fx.with_density("empirical", elsewhere)
 
-# The same rows, with those of positive a counted three times.
+# The same rows, but each row with a positive a counts three times.
 tilted = fx.with_density("empirical", X, sample_weight=np.where(X[:, 0] > 0, 3.0, 1.0))
 
 

@@ -1,9 +1,9 @@
 """Quick start
 ===========
 
-A model, its effects, a picture: the whole of treeanova in thirty seconds.
+Train a model, split it into its effects, and draw them, in thirty seconds.
 
-You learn: decompose, importance, the value of a term, that all of it adds up to the model, plots, the report.
+You learn: decompose, importance, the table of a term, that the terms add up to the model, plots, and the report.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """What changed between two years
 ==============================
 
-What changed? Two years of bike rentals, a model of each, and what moved the mean between them.
+Bike rentals rose from one year to the next. Did the rows change, or the model, and which terms account for it?
 
-You learn: treeanova.change, its table and sums, plot.change, and a shareable page. The data are the hourly rentals of
-2011 and 2012 (UCI), read from TREEANOVA_DATA or ../shared/data; without them, simulated ones.
+You learn: treeanova.change with its table and sums, plot.change, and a shareable page. The data are the hourly rentals
+of 2011 and 2012 (UCI), read from TREEANOVA_DATA or ../shared/data; without them, the script simulates data.
 """
 
 from __future__ import annotations

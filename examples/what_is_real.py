@@ -1,10 +1,10 @@
 """Which terms are real
 ====================
 
-Ask held-out rows which terms are real, and resampled rows how sure the effects are.
+A model also learns noise. Held-out rows show which terms are real, and resampled rows show how sure the effects are.
 
-You learn: validate, bag, plots with error bands, and why a term that the model has learned may be noise. The data are
-simulated: demand depends on price, on the hour, and on the price at night; the weather has no effect.
+You learn: validate, bag, and plots with error bands. The data are simulated: demand depends on the price, on the hour,
+and on the price at night; the weather has no effect.
 """
 
 from __future__ import annotations
