@@ -366,6 +366,8 @@ def test_refusals():
         fit(AdditiveClassifier(), X, np.ones(len(y)))
     with pytest.raises(ValueError, match="`X` must have a column at least, got a table of none"):
         fit(AdditiveRegressor(), pd.DataFrame(X)[[]], y)
+    with pytest.raises(ValueError, match="`X` must have each column once, got 'a' twice"):
+        fit(AdditiveRegressor(), pd.DataFrame(X[:, [0, 0]], columns=["a", "a"]), y)
     with pytest.raises(ValueError, match="`n_bags` must be"):
         fit(AdditiveRegressor(n_bags=1), X, y)
     for kind in (AdditiveRegressor, AdditiveClassifier):

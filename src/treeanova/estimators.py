@@ -719,10 +719,10 @@ def _checked_rows(estimator: Any, X: Any, y: Any = "no_validation", *, is_new: b
         if isinstance(y, str):
             return validate_data(estimator, X, reset=is_new, **checks)
         return validate_data(estimator, X, y, y_numeric=is_number, ensure_min_samples=2, **checks)
+    stand_in = np.zeros((len(as_table(X)), 1))  # since a table may hold text
     validate_data(estimator, X, reset=is_new, skip_check_array=True)
     if isinstance(y, str):
         return X
     if not estimator.n_features_in_:
         raise ValueError("`X` must have a column at least, got a table of none; add features.")
-    stand_in = np.zeros((len(as_table(X)), 1))  # since a table may hold text
     return X, check_X_y(stand_in, y, y_numeric=is_number, ensure_min_samples=2)[1]

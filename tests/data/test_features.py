@@ -30,10 +30,12 @@ def test_numbers_are_themselves_and_a_further_value_may_mean_missing():
     np.testing.assert_array_equal(Numeric().encode(objects(None, True, 2, "3.5"), "x"), [NAN, 1.0, 2.0, 3.5])
 
 
-@pytest.mark.parametrize("value", ["old", (1, 2), "1_0"])
+@pytest.mark.parametrize("value", ["old", (1, 2), "1_0", pytest.param(10**400, id="huge")])
 def test_what_is_no_number_is_named(value):
-    with pytest.raises(TypeError, match=r"column 'age' must hold numbers, got .*(old|1, 2|1_0)"):
+    with pytest.raises(TypeError, match=r"column 'age' must hold numbers, got .*(old|1, 2|1_0|10000)"):
         Numeric().encode(objects(1.0, None, value), "age")
+    with pytest.raises(TypeError, match=r"column 'age' must hold numbers, .* got .*(old|1, 2|1_0|10000)"):
+        Numeric(cast="float32").encode(objects("2", None, value), "age")
 
 
 @pytest.mark.parametrize(

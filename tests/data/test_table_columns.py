@@ -45,6 +45,24 @@ def test_labels_that_look_like_something_else(library, tmp_path):
     assert np.array_equal(found, expected, equal_nan=True)
 
 
+def test_empty_cells_are_a_category_only_with_a_warning(tmp_path):
+    """CSV writes a missing value and an empty text in the same way; JSON lines do not."""
+    (tmp_path / "x.csv").write_text("k,b\nx,1\n,2\n,3\n")
+    (tmp_path / "x.jsonl").write_text('{"k": "x", "b": 1}\n{"k": "", "b": 2}\n{"k": null, "b": 3}\n')
+    schema = Schema((Feature("k", Labels(("", "x"))), Feature("b")), named=True)
+    with pytest.warns(UserWarning, match=r"^x.csv: 2 empty cells of column 'k' are read as the model's category ''"):
+        found = encode(read_table(tmp_path / "x.csv", schema), schema)
+    assert found[:, 0].tolist() == [1, 0, 0]
+    found = encode(read_table(tmp_path / "x.jsonl", schema), schema)
+    assert np.array_equal(found[:, 0], [1, 0, np.nan], equal_nan=True)
+    for refusing in (
+        Feature("k", Labels(("", "x"), none="refused")),
+        Feature("k", Labels(("", "x")), accepts_missing=False),
+    ):
+        schema = Schema((refusing, Feature("b")), named=True)
+        assert encode(read_table(tmp_path / "x.csv", schema), schema)[:, 0].tolist() == [1, 0, 0]
+
+
 def unnamed(n):
     return Schema(tuple(Feature(f"x{j}") for j in range(n)))
 

@@ -557,6 +557,14 @@ def test_tables_of_a_deep_ensemble_are_edited(deep_fx, deep):
     np.testing.assert_allclose(edited.explain(rows).scores, edited.decision_function(rows), atol=1e-10)
 
 
+def test_ends_between_dates_are_numbers():
+    effects = treeanova.model.Effects.from_tables({"day": [0.0, 1.0, 2.0]}, thresholds={"day": [10.0, 20.0]})
+    fx = treeanova.decompose(effects, np.array([[5.0], [15.0], [25.0]]), dates={"day": "D"})
+    assert fx.set("day", 7.0, between=(10, None)).raw.terms["day"].values[1] == 7
+    with pytest.raises(ValueError, match=r"`between` must be in numbers, as day_low and day_high of fx.table\('day'\)"):
+        fx.set("day", 7.0, between=("1970-01-11", None))
+
+
 @pytest.mark.parametrize(
     ("edit", "error", "words"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import decimal
 import json
@@ -64,6 +65,22 @@ def test_python_compares_all_numbers_as_float64(kind):
 def test_python_refuses_what_is_no_number(value):
     with pytest.raises(TypeError, match="column 'age' must hold numbers"):
         run_python(decomposition(), {"age": value, "code": 10, "city": "x", "flag": True, "both": "a"})
+
+
+@pytest.mark.parametrize("writer", ["duckdb", "sqlite", "python", pytest.param("javascript", marks=needs_node)])
+def test_an_intercept_alone_is_verified(writer):
+    """It has no columns, so that one row without values is the only one that can be made."""
+    if writer == "duckdb":
+        pytest.importorskip("duckdb")
+    fx = decomposition().select(terms=[])
+    is_program = writer in ("python", "javascript")
+    export = getattr(treeanova.export, writer)(fx) if is_program else treeanova.export.sql(fx, dialect=writer)
+    for rows, n_rows in ((None, 0), (np.array([[0, 10, "x", True, "a"]] * 3, dtype=object), 3)):
+        proof = treeanova.export.verify(export, rows)
+        assert (proof.largest_difference, proof.n_rows, proof.n_adversarial_rows) == (0, n_rows, 1)
+    other = dataclasses.replace(export, source=decomposition().set("age", 100.0).select(terms=[]))
+    assert treeanova.export.verify(other).largest_difference > 0.5
+    assert treeanova.export.verify(other, rows).largest_difference > 0.5
 
 
 def test_what_is_no_decomposition_is_named():

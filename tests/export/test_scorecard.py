@@ -77,6 +77,8 @@ def test_other_models_are_refused():
         treeanova.export.relativities(decomposed("log"), base={"a": 1.0})
     with pytest.raises(ValueError, match="`odds` must be a positive number, got -1"):
         treeanova.export.scorecard(decomposed("logit"), odds=-1)
+    with pytest.raises(ValueError, match="`pdo` must be a number other than 0, got 0"):
+        treeanova.export.scorecard(decomposed("logit"), pdo=0)
     with pytest.raises(ValueError, match="`digits` must be a whole number from -15 on"):
         treeanova.export.scorecard(decomposed("logit"), digits=1.5)
     with pytest.raises(ValueError, match="`digits` must be at most 15, got 400"):

@@ -161,7 +161,7 @@ def _is_number(value: Any, takes_underscores: bool) -> bool:
         return False
     try:
         float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return value is None
     return True
 
@@ -183,9 +183,10 @@ def _column_as_float32(column: npt.NDArray[Any], name: str) -> npt.NDArray[np.fl
     present = [value for value in column if not is_missing(value)]
     if present:
         # XGBoost would use the codes of a category column as numbers, whatever its labels; they are unknown here.
+        shown = next((value for value in present if not _is_number(value, takes_underscores=False)), present[0])
         raise TypeError(
-            f"column {name!r} must hold numbers, because the model has no labels for it, got {present[0]!r}; convert "
-            "it (categories to the codes used in training)."
+            f"column {name!r} must hold numbers, because the model has no labels for it, got {shown!r}; convert it "
+            "(categories to the codes used in training)."
         )
     return np.full(len(column), np.nan, dtype=np.float32)
 

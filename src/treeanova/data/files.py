@@ -19,6 +19,7 @@ import lzma
 import os
 import pathlib
 import re
+import warnings
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
@@ -529,6 +530,8 @@ def read_table(
         if _kind_of(source) == "csv":
             with naming(source.name):
                 _check_numbers_in_text(columns, schema)
+            for name, feature in zip(names, schema.features, strict=True):
+                _warn_of_empty_cells(table[name], feature, source.name)
         table = table.select(names).with_columns(*columns)
     elif _kind_of(source) == "csv":
         table = table.with_columns(*(_typed_column(table[name], library) for name in table.columns))
@@ -540,6 +543,25 @@ def _check_numbers_in_text(columns: Sequence[nw.Series[Any]], schema: Schema) ->
     for column, feature in zip(columns, schema.features, strict=True):
         if column.dtype == nw.String and not _has_labels(feature):
             feature.encoder.encode(feature.encoder.of_table(raw_column(column), feature.name), feature.name)
+
+
+def _warn_of_empty_cells(column: nw.Series[Any], feature: Feature, file_name: str) -> None:
+    """Warn of empty cells that are read as a category, because CSV writes missing values in the same way."""
+    is_text = _has_labels(feature) and column.dtype == nw.String
+    if not is_text or not feature.accepts_missing or _share_known([""], feature) < 1:
+        return
+    columns = [feature.encoder.with_nulls(object_column([cell])) for cell in ("", None)]
+    try:
+        empty, missing = (feature.encoder.encode(raw, feature.name) for raw in columns)
+    except (TypeError, ValueError):  # the model refuses missing values
+        return
+    n_empty = sum(cell == "" for cell in raw_column(column))
+    if n_empty and not np.array_equal(empty, missing, equal_nan=True):
+        warnings.warn(
+            f"{file_name}: {n_empty:,} empty cells of column {feature.name!r} are read as the model's category '', "
+            "not as missing values; if they are missing, pass the rows as Parquet or JSON lines.",
+            stacklevel=2,
+        )
 
 
 def read_column(path: str | os.PathLike[str], name: str, *, library: str | None = None) -> npt.NDArray[Any]:

@@ -193,6 +193,11 @@ def _cut(axis: Axis, between: Sequence[float | None], end: int) -> int:
         places = np.flatnonzero(cuts == value)
         if len(places):
             return int(places[0]) + 1
+    if axis.date_unit and not isinstance(value, int | float):
+        raise ValueError(
+            f"`between` must be in numbers, as {axis.name}_low and {axis.name}_high of fx.table("
+            f"{axis.name!r}) are, got {value!r}."
+        )
     near = np.argsort(np.abs(axis.thresholds - value))[:2] if isinstance(value, int | float) else []
     nearest = " and ".join(f"{axis.thresholds[i]:.6g}" for i in sorted(near)) or "none"
     raise ValueError(f"`between` must end at cuts of {axis.name!r}, or at None, got {value!r}; nearest: {nearest}.")

@@ -158,7 +158,8 @@ def plain_rows(fx: Decomposition, form: StepForm, X: Any) -> list[dict[str, Any]
     encoded, schema = encode(X, fx.schema), fx.schema
     columns = [_plain_column(encoded[:, j], schema, j) for j in _positions(schema, form)]
     names = [axis.name for axis in form.axes]
-    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+    rows = zip(*columns, strict=True) if columns else [()] * len(encoded)  # an intercept alone has no columns
+    return [dict(zip(names, values, strict=True)) for values in rows]
 
 
 def _positions(schema: Schema, form: StepForm) -> list[int]:
@@ -201,7 +202,7 @@ def adversarial_rows(form: StepForm, n_rows: int, seed: int) -> list[dict[str, A
     longest = max([n_rows, *map(len, values)])
     columns = [[column[i % len(column)] for i in generator.permutation(longest)] for column in values]
     names = [axis.name for axis in form.axes]
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    return [dict(zip(names, row, strict=True)) for row in (zip(*columns, strict=True) if columns else [()])]
 
 
 def _is_taken(axis: Any, value: Any) -> bool:

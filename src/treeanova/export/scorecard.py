@@ -189,9 +189,11 @@ def scorecard(
             f"`fx` must have log-odds of two classes as its score, got link {fx.schema.link!r} and {len(fx.outputs)} "
             "outputs; for means with a log link use relativities()."
         )
-    for name, number, is_right in (("pdo", pdo, pdo != 0), ("odds", odds, odds > 0), ("points", points, True)):
+    rules = {"pdo": (pdo != 0, "a number other than 0"), "odds": (odds > 0, "a positive number")}
+    for name, number in {"pdo": pdo, "odds": odds, "points": points}.items():
+        is_right, rule = rules.get(name, (True, "a number"))
         if not is_right or not math.isfinite(number):
-            raise ValueError(f"`{name}` must be a {'positive ' if name == 'odds' else ''}number, got {number!r}.")
+            raise ValueError(f"`{name}` must be {rule}, got {number!r}.")
     if digits is not None and checked_whole("digits", digits, -_MOST_DIGITS, "0 is the default") > _MOST_DIGITS:
         raise ValueError(f"`digits` must be at most {_MOST_DIGITS}, got {digits}; None leaves points unrounded.")
     form_of(fx)
