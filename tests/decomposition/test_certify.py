@@ -51,6 +51,50 @@ def test_the_certificate_is_of_terms_and_remainder(triple, monkeypatch):
     assert wrong.certificate.reconstruction_error > 0.1
 
 
+@pytest.mark.parametrize("by_file", [False, True])
+def test_the_certificate_says_what_adds_up_to_the_scores(by_file, tmp_path):
+    rng = np.random.default_rng(0)
+    forest, rows = chains([(0, 0.0), (1, 0.0), (2, 0.0)]), rng.normal(size=(200, 3))
+    fx = treeanova.decompose(forest, rows)
+    assert "Decomposition of 0 terms: a remainder" in repr(fx.truncate(0))
+    with_remainder = "sum of terms and remainder within"
+    forms = [
+        (fx, "sum of terms within"),
+        (fx.raw, "sum of terms within"),
+        (fx.truncate(1), with_remainder),
+        (treeanova.decompose(forest, rows, max_order=2), with_remainder),
+        (treeanova.decompose(forest, density="uniform", max_order=2), with_remainder),
+        (fx.truncate(1).with_density("uniform"), with_remainder),
+        (fx.select(order=1), ""),
+        (fx.drop("x0"), ""),
+        (fx.scale("x0", 0.5), ""),
+    ]
+    for form, words in forms:
+        if by_file:
+            form.save(tmp_path / "model.tav")
+        certified = treeanova.load(tmp_path / "model.tav") if by_file else form
+        assert words in str(certified.certificate)
+        assert bool(words) == ("; sum of " in str(certified.certificate)) == ("; sum of " in repr(certified))
+
+
+@pytest.mark.parametrize("density", ["independent", "empirical"])
+def test_orders_in_the_remainder_are_not_said_to_be_pure(density):
+    rng = np.random.default_rng(0)
+    forest = chains([(j, 0.0) for j in range(5)], [(j, 0.5) for j in range(5)], n_features=5)
+    rows = rng.normal(size=(300, 5)) + rng.normal(size=(300, 1))
+    fx = treeanova.decompose(forest, rows, density=density, tensor_order=2, terms="all")
+    for form in (fx.truncate(3), treeanova.decompose(forest, rows, density=density, tensor_order=2, max_order=3)):
+        at_rows = {len(key) for key, term in form.terms.items() if not term.has_table}
+        assert at_rows == {3}
+        assert form.has_remainder
+        for words in (str(form.certificate), repr(form)):
+            assert "order 3 pure" in words
+            assert "orders 4 and 5 in the remainder" in words
+            assert "orders 3 to 5 pure" not in words
+        assert "order 3: 10 terms at rows; orders 4 and 5 in the remainder" in str(form.certificate)
+    assert "orders 3 to 5 pure" in repr(fx)
+
+
 def test_the_trees_of_a_deep_ensemble_as_they_are_do_not_pass_for_pure(triple):
     model, rows = triple
     deep = treeanova.decompose(model, rows, density="empirical", tensor_order=2)

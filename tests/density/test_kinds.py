@@ -313,7 +313,7 @@ def test_a_class_instead_of_a_density_is_refused(kind):
         density_of(kind)
 
 
-@pytest.mark.parametrize("value", [-0.1, 1.1, math.nan])
+@pytest.mark.parametrize("value", [-0.1, 1.1, math.nan, "some"])
 def test_options_out_of_range_are_refused(value):
     with pytest.raises(ValueError, match="`mix` must be from 0 to 1"):
         Laplace(mix=value)

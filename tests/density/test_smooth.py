@@ -167,7 +167,7 @@ def test_a_kernel_of_given_bandwidth():
     assert density.choices["a", "b"].name == "kernel 0.6"
 
 
-@pytest.mark.parametrize("bandwidth", [0.0, -1.0, np.nan])
+@pytest.mark.parametrize("bandwidth", [0.0, -1.0, np.nan, "wide"])
 def test_bandwidths_must_be_positive(bandwidth):
     with pytest.raises(ValueError, match="`bandwidth` must be positive"):
         Kernel(bandwidth=bandwidth)

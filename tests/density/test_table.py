@@ -58,6 +58,12 @@ def test_tables_that_do_not_fit_are_refused(array, form):
         density_of(weights).bind(MIXED_GRID, None).table((0, 1))
 
 
+@pytest.mark.parametrize("array", [np.full((4, 2), "a"), np.full((4, 2), 1j)])
+def test_weights_that_are_no_real_numbers_are_refused(array):
+    with pytest.raises(ValueError, match="`density` must give weights that are real numbers, got"):
+        density_of({("a", "b"): array}).bind(MIXED_GRID, None).table((0, 1))
+
+
 @pytest.mark.parametrize(("names", "shape"), [(("a", "b"), (4,)), (("a", "b"), (4, 2, 3)), (("a", "b", "k"), (4, 2))])
 def test_a_table_with_another_number_of_axes_is_refused(names, shape):
     with pytest.raises(ValueError, match="`density` must give"):

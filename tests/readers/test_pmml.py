@@ -357,6 +357,15 @@ def test_thresholds_are_plain_numbers(tmp_path, value):
         read_model(path)
 
 
+@pytest.mark.parametrize("operator", ["lessThan", "greaterOrEqual"])
+def test_splits_at_minus_infinity_are_refused_where_no_closed_bound_expresses_them(tmp_path, operator):
+    pair = PAIR.format("a").replace('value="0.1"', 'value="-inf"')
+    read_model(stump(tmp_path, pair))
+    split = pair.replace("lessOrEqual", operator).replace("greaterThan", operator)
+    with pytest.raises(UnsupportedModelError, match=r"model\.pmml.*must not ask what is below -inf"):
+        read_model(stump(tmp_path, split))
+
+
 @pytest.mark.parametrize("score", ["1_000", "true", "0x1"])
 def test_scores_are_plain_numbers(tmp_path, score):
     with pytest.raises(ModelFileError, match="not a number"):

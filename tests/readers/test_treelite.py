@@ -205,6 +205,16 @@ def test_equalities_are_refused():
         read_model(built(np.random.default_rng(0), operators=["=="]))
 
 
+@pytest.mark.parametrize("operator", [2, 5])  # < and >=
+def test_splits_at_minus_infinity_are_refused_where_no_closed_bound_expresses_them(operator):
+    checkpoint = parse(built(np.random.default_rng(0)).serialize_bytes())
+    at_the_end = edited(checkpoint, "threshold", 0, -np.inf)
+    for closed in (3, 4):  # <= and >
+        forest_of(edited(at_the_end, "cmp", 0, closed))
+    with pytest.raises(ModelFileError, match="must be above -inf, got -inf"):
+        forest_of(edited(at_the_end, "cmp", 0, operator))
+
+
 def test_damaged_files(tmp_path):
     data = built(np.random.default_rng(0), categories=True).serialize_bytes()
     path = tmp_path / "model.tl"

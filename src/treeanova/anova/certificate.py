@@ -116,6 +116,8 @@ class HigherCertificate:
         mean is exact.
     is_raw
         Whether these are terms before purification, whose slice means were not measured.
+    max_order
+        Highest of `orders` that is reported, if those above it are in the remainder; None if all are reported, or none.
 
     Examples
     --------
@@ -142,6 +144,7 @@ class HigherCertificate:
     table_error: float = 0.0
     mean_error: float = 0.0
     is_raw: bool = False
+    max_order: int | None = None
 
     @property
     def purity(self) -> float:
@@ -152,7 +155,9 @@ class HigherCertificate:
 
     def above(self, order: int) -> HigherCertificate:
         """Return the certificate if all terms above an order, including those with tables, are in the remainder."""
-        return dataclasses.replace(self, orders=(min(self.orders[0], order + 1), self.orders[1]))
+        first, last = self.orders
+        max_order = order if first <= order < last else None
+        return dataclasses.replace(self, orders=(min(first, order + 1), last), max_order=max_order)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what was measured as plain data; None stands for what was not measured.
@@ -180,15 +185,26 @@ class HigherCertificate:
 
     @property
     def in_short(self) -> str:  # how pure the terms at rows are, in words
-        orders = text_of_orders(self.orders)
         if not self.n_terms and not self.n_left_out:
-            return f"{orders} in the remainder"
+            return f"{text_of_orders(self.orders)} in the remainder"
+        return f"{text_of_orders(self._reported)} {self._purity_in_words()}{self._rest_in_words()}"
+
+    @property
+    def _reported(self) -> tuple[int, int]:  # lowest and highest order of terms that are not in the remainder
+        return self.orders[0], self.orders[1] if self.max_order is None else self.max_order
+
+    def _rest_in_words(self) -> str:  # which orders are in the remainder; empty if none
+        if self.max_order is None:
+            return ""
+        return f"; {text_of_orders((self.max_order + 1, self.orders[1]))} in the remainder"
+
+    def _purity_in_words(self) -> str:
         if self.is_exact:
-            return f"{orders} pure in closed form"
+            return "pure in closed form"
         if self.is_raw:
-            return f"{orders} not purified"
+            return "not purified"
         if self.measured is None:
-            return f"{orders} {self._phrase_of_correction()}, purity not measured"
+            return f"{self._phrase_of_correction()}, purity not measured"
         which = (
             f"the {self.n_measured} largest of {self.n_terms:,} terms"
             if self.n_measured < self.n_terms
@@ -196,7 +212,7 @@ class HigherCertificate:
             if self.n_left_out
             else "all terms"
         )
-        return f"{orders} pure within {self.measured:.1%} of their size ({which})"
+        return f"pure within {self.measured:.1%} of their size ({which})"
 
     @property
     def accuracy(self) -> str:
@@ -218,13 +234,14 @@ class HigherCertificate:
         return f"corrected for dependence on coarse bins ({terms}{which})"
 
     def __str__(self) -> str:
-        terms = f"{self.n_terms:,} terms at rows" if self.n_terms or self.n_left_out else "in the remainder"
+        has_terms = bool(self.n_terms or self.n_left_out)
+        terms = f"{self.n_terms:,} terms at rows{self._rest_in_words()}" if has_terms else "in the remainder"
         if self.n_left_out and not math.isnan(self.largest_missed):
             missed = f"none with more than about {self.largest_missed:.2%} of the variance"
             terms = f"{terms}, {self.n_left_out:,} others added up by order, {missed}"
         if math.isnan(self.largest_missed):
             terms = f"{terms}, others added up by order, which were not searched for large ones"
-        phrases = [f"{text_of_orders(self.orders)}: {terms}"]
+        phrases = [f"{text_of_orders(self._reported if has_terms else self.orders)}: {terms}"]
         if self.is_exact:
             return f"{phrases[0]}; pure in closed form, features being independent"
         if self.is_raw:
@@ -285,6 +302,8 @@ class Certificate:
     mean_gap
         Difference between the intercept and the mean of the score under the joint density used for orders above 2,
         relative to the score's standard deviation; 0 for densities that are one joint model.
+    sum_of
+        What adds up to the scores: "terms" or "terms and remainder"; empty for a selection of terms, and after edits.
 
     Examples
     --------
@@ -307,6 +326,7 @@ class Certificate:
     sampled_rows: int | None = None
     aliases: tuple[tuple[str, ...], ...] = ()
     mean_gap: float = 0.0
+    sum_of: str = "terms"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "terms", MappingProxyType(dict(self.terms)))
@@ -456,8 +476,8 @@ class Certificate:
         return (*aliased, f"{fact}: {consequence}")
 
     def __str__(self) -> str:
-        of_sum = f"; sum of terms within {self.reconstruction_error:.1e} of the scores"
-        summary = f"{self.purity}{'' if self.edits else of_sum}"
+        of_sum = f"; sum of {self.sum_of} within {self.reconstruction_error:.1e} of the scores"
+        summary = f"{self.purity}{of_sum if self.sum_of and not self.edits else ''}"
         notes = [] if self.higher is None else [str(self.higher)]
         notes += self.uniqueness
         if self.edits:

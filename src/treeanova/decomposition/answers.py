@@ -640,10 +640,9 @@ def _moved_share_clause(before: float, after: float) -> str:
 
 def sum_error_words(fx: Answers) -> str:
     """Return, for example, "sum of terms within 1.9e-16 of the model"; empty for selected terms."""
-    if function_of(fx).scope.is_part:
-        return ""
-    whole = "terms and remainder" if fx.has_remainder else "terms"
-    return f"sum of {whole} within {fx.certificate.reconstruction_error:.1e} of the model"
+    certificate = fx.certificate
+    error = f"sum of {certificate.sum_of} within {certificate.reconstruction_error:.1e} of the model"
+    return error if certificate.sum_of else ""
 
 
 def caveats(fx: Answers) -> list[str]:

@@ -94,18 +94,20 @@ class Decomposition(Editing):
     def __repr__(self) -> str:
         function, scope = self._function, self._function.scope
         orders = [len(key) for key in function.effects.terms]
-        counts = ", ".join(f"{orders.count(order)} of order {order}" for order in sorted(set(orders)))
         at_rows = function.terms.keys_at_rows
-        counts += f"; {len(at_rows):,} of higher orders at rows" if at_rows else ""
-        counts += "; all others added up by order" if function.unlisted_orders else ""
-        counts += "; a remainder" if self.has_remainder else ""
+        counts = [
+            ", ".join(f"{orders.count(order)} of order {order}" for order in sorted(set(orders))),
+            f"{len(at_rows):,} of higher orders at rows" if at_rows else "",
+            "all others added up by order" if function.unlisted_orders else "",
+            "a remainder" if self.has_remainder else "",
+        ]
         partial = "" if scope.words or not scope.is_part else f" (of {scope.n_terms})"
         source = function.source
         if partial and isinstance(source, AdditiveModel) and not {*function.terms.keys} <= {*source.terms.keys}:
             partial = f", of a selection from the model's {scope.n_terms}"
         outputs = "" if self._has_one_output else f", outputs {', '.join(self.outputs)}"
         lines = [
-            f"Decomposition of {len(self):,} terms{partial}: {counts or 'none'}",
+            f"Decomposition of {len(self):,} terms{partial}: {'; '.join(filter(None, counts)) or 'none'}",
             f"  density {self.density.name}, link {self.schema.link}: {scale_of(self.schema)}{outputs}",
         ]
         if scope.words:

@@ -93,6 +93,13 @@ class Function:
         return self.scope.order is not None or (not self.scope.is_part and self.terms.leaves_rest)
 
     @property
+    def sum_of(self) -> str:
+        """What adds up to the score, in words; empty for a selection of terms, and after edits."""
+        if self.scope.is_part:
+            return ""
+        return "terms and remainder" if self.has_remainder else "terms"
+
+    @property
     def unlisted_orders(self) -> tuple[int, ...]:
         """Orders with unlisted terms, which are added up by order; a selection of terms (`is_part`) has none."""
         return () if self.scope.is_part else self.terms.unlisted_orders

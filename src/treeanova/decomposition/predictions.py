@@ -299,6 +299,9 @@ class Predictions:
     model: Any = None
     _saved_moments: Moments | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "certificate", dataclasses.replace(self.certificate, sum_of=self._function.sum_of))
+
     @property
     def grid(self) -> Grid:
         """Axes of all features; tables are over their bins."""

@@ -281,7 +281,7 @@ class Shrinkage(Density):
     intensity: float | None = None
 
     def __post_init__(self) -> None:
-        if self.intensity is not None and not 0 <= self.intensity <= 1:
+        if self.intensity is not None and not (isinstance(self.intensity, Real) and 0 <= self.intensity <= 1):
             raise ValueError(f"`intensity` must be from 0 to 1, got {self.intensity!r}; leave it out to estimate it.")
 
     @functools.cached_property

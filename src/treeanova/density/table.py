@@ -308,4 +308,7 @@ def _as_floats(array: Any) -> Floats:
     check_unmasked("density", array)
     if np.iscomplexobj(array):
         raise ValueError("`density` must give weights that are real numbers, got complex ones; pass their sizes.")
-    return np.asarray(array, dtype=np.float64)
+    try:
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"`density` must give weights that are real numbers, got others ({error}).") from error

@@ -206,6 +206,9 @@ def _bounds(nodes: Tree, *, is_double: bool) -> Floats:
     if not np.isin(operator[is_numeric], (_LT, _LE, _GT, _GE)).all():
         raise damaged("a treelite model must compare by known operators, got others")
     threshold = np.where(is_numeric, nodes["threshold"], 0).astype(np.float64)
+    # Nothing is below -inf, which a closed bound cannot express.
+    is_nowhere = np.isneginf(threshold) & np.isin(operator, (_LT, _GE))
+    check_values("thresholds of < and >= in a treelite model must be above -inf", threshold, ~is_nowhere)
     below = np.nextafter(threshold, -np.inf) if is_double else bound_below(threshold)
     up_to = threshold if is_double else bound_up_to(threshold)
     return np.where(np.isin(operator, (_LE, _GT)), up_to, below)

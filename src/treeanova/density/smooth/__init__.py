@@ -12,6 +12,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from numbers import Real
 from typing import ClassVar
 
 import numpy as np
@@ -237,7 +238,7 @@ class Kernel(SmoothDensity):
     bandwidth: float | None = None
 
     def __post_init__(self) -> None:
-        if self.bandwidth is not None and not self.bandwidth > 0:
+        if self.bandwidth is not None and not (isinstance(self.bandwidth, Real) and self.bandwidth > 0):
             raise ValueError(f"`bandwidth` must be positive, got {self.bandwidth!r}; leave it out to choose it.")
 
     def candidates(self, pairs: PairStack) -> Iterator[Candidates]:

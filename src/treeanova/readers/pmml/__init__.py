@@ -73,6 +73,8 @@ class Field:
         number = decimal_number(value)
         if np.isnan(number):
             raise refusal("predicates must compare with numbers, got NaN")
+        if np.isneginf(number) and not is_closed:
+            raise refusal("predicates must not ask what is below -inf, which nothing is")
         if self.is_single:
             single = np.float32(number)
             return float(bound_up_to(single) if is_closed else bound_below(single))
