@@ -335,18 +335,20 @@ _INTRO = """# Deep ensembles: terms against exact truths
 Written by `python -m benchmarks known_truth{option}`.
 
 """
-_HEAD = f"""{_TREES} trees of depth {_DEPTH} (XGBoost) are trained on {_ROWS:,} rows of six normal features, which are
-correlated in three pairs, and on sin(2πx0) + x0 x1 + x2 x3 with noise. Main effects and pairs by
-`decompose(model, rows)` and by treehfd are compared at {_COMPARED_ROWS:,} fresh rows,
+_HEAD = f"""How accurate are the terms of deep ensembles? {_TREES} trees of depth {_DEPTH} (XGBoost) are trained on
+{_ROWS:,} rows of six normal features, which are correlated in three pairs. The outcome is sin(2πx0) + x0 x1 +
+x2 x3 with noise, so the true effects are known. The tables compare the main effects and pairs of
+`decompose(model, rows)` and of the package treehfd with two truths, at {_COMPARED_ROWS:,} fresh rows:
 
-1. with those of the function, in closed form: this contains the error of the model;
-2. with those of the model itself under the true density, computed on all bins of the model from exact normal
-   probabilities (`benchmarks/known_truth.py`), without either method.
+1. the effects of the function, in closed form. These errors contain the error of the model;
+2. the effects of the model itself under the true density, computed on all bins of the model from exact normal
+   probabilities (`benchmarks/known_truth.py`), with neither of the two methods.
 
-An error is the sum over terms of squared differences, divided by that of the squares of the true terms. "mean of 6" is
-the mean of the relative errors of the six terms that the function has: with strong correlation its two pairs are so
-small that errors of the other pairs outweigh them in a sum. Figures are geometric means over seeds. "exact" has the
-truth of (2) in the place of a method: the error of the model alone.
+An error is the sum over terms of squared differences, divided by the sum of the squares of the true terms;
+smaller is better. "mean of 6" is the mean of the relative errors of the six terms that the function has.
+(With strong correlation, its two pairs are so small that the errors of other pairs dominate the sum.) Figures
+are geometric means over random seeds. "exact" is the error of truth (2) in table (1): the error of the model
+alone.
 """
 
 
