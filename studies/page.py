@@ -11,29 +11,32 @@ from studies.judging import VERDICTS, Claim, Rule
 
 INTRO = """# The paper, reproduced and checked
 
-Lengerich, Tan, Chang, Hooker and Caruana, "Purifying Interaction Effects with the Functional ANOVA: An Efficient
-Algorithm for Recovering Identifiable Additive Models" (AISTATS 2020, arXiv 1911.04974), called *the paper*. `make
-paper` computes its figures, tables, theorems and claims again with treeanova, judges them, and writes this page.
-[paper-details.md](paper-details.md) has the figures, the paper's words, the rules and the numbers."""
+TreeANOVA implements the method of this paper, here called *the paper*: Lengerich, Tan, Chang, Hooker and Caruana,
+"Purifying Interaction Effects with the Functional ANOVA: An Efficient Algorithm for Recovering Identifiable
+Additive Models" (AISTATS 2020, arXiv 1911.04974).
+
+`make paper` computes the figures, tables, theorems and claims of the paper again, judges each claim, and writes
+this page. The findings come first, then the rules of judgement and a table of all claims. [The paper:
+details](paper-details.md) has the figures, the words of the paper, the rules and the numbers."""
 
 RULES = """## How claims are judged
 
-Each claim is judged twice. *As printed*: the sentence, formula or algorithm by the letter. *As meant*: the reading
-that its context shows or that repairs a misprint; the details name that reading wherever it differs. What the paper
-reports of its own runs is read with the slice mean divided by the slice's mass in both columns, because its figures
-show that.
+Each claim is judged twice. *As printed* takes the sentence, formula or algorithm literally. *As meant* takes the
+reading that the context shows, or that corrects a misprint; the details name this reading if it differs. (One
+reading is used in both columns: in results that the paper reports of its own runs, the slice mean is divided by the
+mass of the slice, because the figures of the paper show this.)
 
-- **holds**: the numbers meet every bound of the rule. **in part**: they meet the weaker bounds that the rule
-  states, which the sentence names. **does not hold**: they do not.
-- **undecided**: what would decide is lacking (MIMIC-III, other papers' figures), or the difference is smaller than
-  its error. A null result is undecided unless a margin of equivalence was stated before.
-- **in part** as printed and **holds** as meant often go together: true under a condition that the paper does not
-  state.
-- Where the best of several is shown, all of them are counted, or intervals are widened by their number
-  (Bonferroni).
-- The rule that decides is the text that the details print: both come from one object. Its limits are ours, not the
-  paper's; they were not registered, and some were chosen when earlier numbers were known. Where a verdict hangs on a
-  limit, the details give the value at which it flips."""
+- **holds**: the numbers meet every bound of the rule.
+- **in part**: the numbers meet weaker bounds that the rule states. Often a claim holds in part as printed and holds
+  as meant, because it needs a condition that the paper does not state.
+- **does not hold**: the numbers meet neither.
+- **undecided**: something that is needed is missing (MIMIC-III, figures of other papers), or the difference is
+  smaller than its error. A result of "no difference" is undecided unless a margin of equivalence was stated before.
+
+If the best of several results is shown, all of them are counted, or intervals are widened by their number
+(Bonferroni). The rule that decides is the text that the details print, because both come from one object. The
+limits in these rules are ours, not those of the paper. They were not registered in advance, and some were chosen
+when earlier numbers were known. If a verdict depends on a limit, the details give the value at which it changes."""
 
 WORDS = (
     (
