@@ -240,6 +240,12 @@ def test_bad_input_is_refused(fx):
         fx.validate(rows, y, sample_weight=np.ones(3))
     with pytest.raises(ValueError, match="`group` must have one entry per row of `X`, 300, got 3; pass the group of"):
         fx.validate(rows, y, loss="pairwise", group=[5, 5, 7])
+    with pytest.raises(
+        TypeError, match=r"`group` must have one entry per row of `X`, got 'q'; pass the column, as X\['q'"
+    ):
+        fx.validate(rows, y, loss="pairwise", group="q")
+    with pytest.raises(TypeError, match="`sample_weight` must hold numbers here, got 'w'; pass the column itself"):
+        fx.validate(rows, y, sample_weight="w")
     with pytest.raises(ValueError, match="`y` must be finite, got 1"):
         fx.validate(rows, np.where(np.arange(300) == 7, np.nan, y))
 

@@ -195,6 +195,8 @@ def counting_weights(sample_weight: npt.ArrayLike, n_rows: int) -> tuple[Floats,
 
 def group_ids(group: npt.ArrayLike, is_counted: Bools) -> npt.NDArray[Any]:
     """Return the groups of the rows that count, from those of all rows."""
+    if isinstance(group, str):
+        raise TypeError(f"`group` must have one entry per row of `X`, got {group!r}; pass the column, as X[{group!r}].")
     check_unmasked("group", group)
     ids = np.asarray(group).ravel()
     if len(ids) != len(is_counted):

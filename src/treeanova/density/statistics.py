@@ -654,6 +654,8 @@ def _rows_in_memory(X: Any, grid: Grid, sample_weight: Any) -> counting.RowsInMe
 
 def checked_weights(sample_weight: npt.ArrayLike, n_rows: int) -> Floats:
     """Return weights as given; raise ValueError unless there is one number of at least zero for each row."""
+    if isinstance(sample_weight, str):
+        raise TypeError(f"`sample_weight` must hold numbers here, got {sample_weight!r}; pass the column itself.")
     check_unmasked("sample_weight", sample_weight)
     raw_weights = np.asarray(sample_weight)
     try:
