@@ -59,9 +59,8 @@ WORDS = (
     (
         "auto",
         (
-            "treeanova's default, not the paper's: for each pair the estimate of highest leave-one-out likelihood, "
-            "with "
-            "the marginals of the rows"
+            "the default of TreeANOVA, not in the paper: for each pair of features, the smoothed estimate that best "
+            "predicts left-out rows, with the marginals of the rows"
         ),
     ),
     ("XGB, XGB2", "XGBoost with trees of depth 1 and 2"),
