@@ -91,8 +91,13 @@ def test_orders_in_the_remainder_are_not_said_to_be_pure(density):
             assert "order 3 pure" in words
             assert "orders 4 and 5 in the remainder" in words
             assert "orders 3 to 5 pure" not in words
-        assert "order 3: 10 terms at rows; orders 4 and 5 in the remainder" in str(form.certificate)
+        assert "order 3: 10 terms at rows; orders 4 and 5: in the remainder" in str(form.certificate)
     assert "orders 3 to 5 pure" in repr(fx)
+    for part in (fx.select(order=1), fx.truncate(3).select(order=1), fx.drop(["x0", "x1", "x2"])):
+        assert not part.has_remainder
+        assert "in the remainder" not in str(part.certificate) + repr(part)
+    assert "orders 1 to 5 in the remainder" in repr(fx.truncate(0))
+    assert "orders 1 to 5: in the remainder" in str(fx.truncate(0).certificate)
 
 
 def test_the_trees_of_a_deep_ensemble_as_they_are_do_not_pass_for_pure(triple):

@@ -117,7 +117,7 @@ class HigherCertificate:
     is_raw
         Whether these are terms before purification, whose slice means were not measured.
     max_order
-        Highest of `orders` that is reported, if those above it are in the remainder; None if all are reported, or none.
+        Highest order that is reported, if those above it are in the remainder; None if no order is.
 
     Examples
     --------
@@ -149,14 +149,14 @@ class HigherCertificate:
     @property
     def purity(self) -> float:
         """Largest measured slice mean relative to its term; 0 in closed form or without terms, NaN if not measured."""
-        if self.is_exact or not (self.n_terms or self.n_left_out):
+        if self.is_exact or not self._has_terms:
             return 0.0
         return float("nan") if self.measured is None else self.measured
 
     def above(self, order: int) -> HigherCertificate:
         """Return the certificate if all terms above an order, including those with tables, are in the remainder."""
         first, last = self.orders
-        max_order = order if first <= order < last else None
+        max_order = order if order < last else None
         return dataclasses.replace(self, orders=(min(first, order + 1), last), max_order=max_order)
 
     def to_dict(self) -> dict[str, Any]:
@@ -184,19 +184,22 @@ class HigherCertificate:
         }
 
     @property
-    def in_short(self) -> str:  # how pure the terms at rows are, in words
-        if not self.n_terms and not self.n_left_out:
-            return f"{text_of_orders(self.orders)} in the remainder"
-        return f"{text_of_orders(self._reported)} {self._purity_in_words()}{self._rest_in_words()}"
+    def in_short(self) -> str:  # how pure the terms at rows are, and which orders are in the remainder; may be empty
+        pure = f"{text_of_orders(self._reported)} {self._purity_in_words()}" if self._has_terms else ""
+        rest = "" if self._rest is None else f"{text_of_orders(self._rest)} in the remainder"
+        return "; ".join(filter(None, (pure, rest)))
+
+    @property
+    def _has_terms(self) -> bool:
+        return bool(self.n_terms or self.n_left_out)
 
     @property
     def _reported(self) -> tuple[int, int]:  # lowest and highest order of terms that are not in the remainder
         return self.orders[0], self.orders[1] if self.max_order is None else self.max_order
 
-    def _rest_in_words(self) -> str:  # which orders are in the remainder; empty if none
-        if self.max_order is None:
-            return ""
-        return f"; {text_of_orders((self.max_order + 1, self.orders[1]))} in the remainder"
+    @property
+    def _rest(self) -> tuple[int, int] | None:  # lowest and highest order in the remainder; None if no order is
+        return None if self.max_order is None else (self.max_order + 1, self.orders[1])
 
     def _purity_in_words(self) -> str:
         if self.is_exact:
@@ -217,7 +220,7 @@ class HigherCertificate:
     @property
     def accuracy(self) -> str:
         """How accurate the tables of lower orders are, in words; empty if nothing was estimated."""
-        if self.is_exact or self.is_raw:
+        if self.is_exact or self.is_raw or self.orders[0] == 1:
             return ""
         tables = f"tables of {text_of_orders(range(1, self.orders[0]))}"
         correction = f"{text_of_orders(self.orders)} {self._phrase_of_correction()}"
@@ -234,14 +237,15 @@ class HigherCertificate:
         return f"corrected for dependence on coarse bins ({terms}{which})"
 
     def __str__(self) -> str:
-        has_terms = bool(self.n_terms or self.n_left_out)
-        terms = f"{self.n_terms:,} terms at rows{self._rest_in_words()}" if has_terms else "in the remainder"
+        terms = f"{self.n_terms:,} terms at rows" if self._has_terms else "left out"
         if self.n_left_out and not math.isnan(self.largest_missed):
             missed = f"none with more than about {self.largest_missed:.2%} of the variance"
             terms = f"{terms}, {self.n_left_out:,} others added up by order, {missed}"
         if math.isnan(self.largest_missed):
             terms = f"{terms}, others added up by order, which were not searched for large ones"
-        phrases = [f"{text_of_orders(self._reported if has_terms else self.orders)}: {terms}"]
+        rest = None if self._rest is None else f"{text_of_orders(self._rest)}: in the remainder"
+        reported = None if rest and not self._has_terms else f"{text_of_orders(self._reported)}: {terms}"
+        phrases = ["; ".join(filter(None, (reported, rest)))]
         if self.is_exact:
             return f"{phrases[0]}; pure in closed form, features being independent"
         if self.is_raw:
@@ -432,7 +436,7 @@ class Certificate:
             phrases.append(f"{text_of_orders(sorted(map(len, self.terms)))} {verdict} {self.impurity:.1e}{errors}")
         if self.higher is not None:
             phrases.append(self.higher.in_short)
-        return "; ".join(phrases) or "no terms"
+        return "; ".join(filter(None, phrases)) or "no terms"
 
     @property
     def least_pure(self) -> tuple[tuple[Any, ...], TermCertificate]:
@@ -452,7 +456,7 @@ class Certificate:
         terms = {key: term for key, term in self.terms.items() if key in names}
         higher = self.higher
         if higher is not None and n_higher is not None:
-            higher = dataclasses.replace(higher, n_terms=n_higher)
+            higher = dataclasses.replace(higher, n_terms=n_higher, max_order=None)
         if higher is not None and not has_unlisted:
             higher = dataclasses.replace(higher, n_left_out=0, largest_missed=0.0)
         features = {name for key in names for name in key}
