@@ -9,6 +9,7 @@ from typing import Any
 
 NAMES = (
     "accuracy",
+    "conformance",
     "copies",
     "cost",
     "decompose",

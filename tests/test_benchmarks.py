@@ -14,7 +14,7 @@ pytest.importorskip("lightgbm")
 pytest.importorskip("pandas")
 
 from benchmarks import __main__ as command_line
-from benchmarks import cost, inference, one_case, peer_tools, peers, real_models
+from benchmarks import conformance, cost, inference, one_case, peer_tools, peers, real_models
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 STEPS = {task: {"seconds": 2.0, "peak_bytes": 1.5e9} for task in cost.ALL_TASKS}
@@ -216,3 +216,67 @@ def test_tables_of_inference_are_written_between_their_marks(tmp_path, capsys):
     assert "squared error 0.0 200" in capsys.readouterr().out
     with pytest.raises(ValueError, match="the page must have the lines"):
         inference.written("nothing", "tests", "tables")
+
+
+def own_modes():
+    return [mode for mode in conformance.MODES if mode.tool == "treeanova"]
+
+
+@pytest.mark.filterwarnings("ignore:The argument 'eval_set'")
+@pytest.mark.parametrize("library", ["XGBoost", "LightGBM"])
+def test_terms_add_up_in_hard_cases(library):
+    pytest.importorskip(library.lower())
+    for (own, words), make in conformance.SITUATIONS.items():
+        if own == library:
+            at = make()
+            for mode in own_modes():
+                assert conformance.gap_of_sums(mode.ask(at), at.score) < 1e-5, (words, mode.words)
+
+
+def test_sums_are_compared_up_to_a_constant():
+    score = np.array([0.0, 2.0])
+    numbers = np.array([[1.0, 0.0], [3.0, 2.0]])  # sums less the score: 1 and 3
+    assert conformance.gap_of_sums(numbers, score) == pytest.approx(1.0)
+    assert conformance.gap_of_sums(numbers - [[1.0, 0.0], [2.0, 1.0]], score) == 0
+
+
+def test_equal_models_have_equal_terms_which_are_those_of_least_squares():
+    pytest.importorskip("xgboost")
+    models = conformance.same_function()
+    target, weights = np.array([0.0, 0.0, 0.0, 1.0]), np.array([6.0, 1.0, 1.0, 4.0])
+    design = np.array([[1, 0, 0], [1, 0, 1], [1, 1, 0], [1, 1, 1]], dtype=float)
+    root = np.sqrt(weights)
+    fitted = np.linalg.lstsq(design * root[:, None], target * root, rcond=None)[0]
+    main = fitted[1] * (design[:, 1] - np.average(design[:, 1], weights=weights))
+    for at in models:
+        np.testing.assert_allclose(at.score, target, atol=1e-6)
+        answer = own_modes()[0].ask(at)
+        np.testing.assert_allclose(2 * answer[:, 0, 1], target - design @ fitted, atol=1e-6)
+        column = 1 if at is models[1] else 0  # the second model has its columns swapped
+        np.testing.assert_allclose(answer[:, column, column], main, atol=1e-6)
+
+
+def test_shares_of_main_effects_in_a_pair():
+    pytest.importorskip("xgboost")
+    at = conformance.same_function()[0]
+    first, second = at.rows.to_numpy().T
+    of_mains = conformance.share_of_main_effects(first + 3 * second, at, (0, 1))
+    weights = np.array([1 / 6, -1.0, -1.0, 1 / 4])[(2 * first + second).astype(int)]  # sums to 0 in rows and columns
+    assert of_mains == pytest.approx(1)
+    assert conformance.share_of_main_effects(weights, at, (0, 1)) == pytest.approx(0, abs=1e-12)
+
+
+def test_tables_and_equal_ebms():
+    pytest.importorskip("interpret")
+    for head, lines in (conformance.ebms_table(), conformance.tables_table()):
+        own = [line[2:] for line in lines if line[0] == "treeanova"]
+        assert all(len(line) == len(head) for line in lines)
+        assert own
+        assert set(own[0]) <= {"exact", "the same"}
+
+
+def test_the_page_of_hard_cases_names_what_is_absent(monkeypatch):
+    monkeypatch.setattr(conformance, "installed_modes", own_modes)
+    page = conformance.page({"A title": ("Some words.", [(["tool", "answer"], [["treeanova", "exact"]])])})
+    assert "Not installed: library, shap, shapiq, treehfd, woodelf." in page.replace("\n", " ")
+    assert rows_of(page, "A title") == [{"tool": "treeanova", "answer": "exact"}]
