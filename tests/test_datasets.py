@@ -54,7 +54,7 @@ def check(fx, x, held_out, raw, tolerance=1e-9):
     check_tables(fx, x)
     orders = [len(names) for names in fx.terms]
     assert repr(fx).startswith(f"Decomposition of {len(orders)} terms: {orders.count(1)} of order 1")
-    assert "density empirical" in repr(fx)
+    assert "density: empirical" in repr(fx)
 
 
 def check_importance(fx, x):

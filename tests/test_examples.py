@@ -16,7 +16,7 @@ EXPECTED = {
     "categories_and_missing": (["unseen or missing", "the model itself"], []),
     "four_forms": (["mass-moving: orders 1 and 2 pure to"], []),
     "from_a_file": (
-        ["Decomposition of ", "density auto, link logit: log-odds", "The same on the command line:"],
+        ["Decomposition of ", "density: auto; scale: log-odds (logit link)", "The same on the command line:"],
         ["wine.json", "wine.csv", "wine.tav"],
     ),
     "groups": (

@@ -307,12 +307,12 @@ def test_a_repr_tells_the_truth(fx, several):
     assert all(line.startswith("  the support of ") for line in lines[3:])
     assert lines[:3] == [
         "Decomposition of 6 terms: 3 of order 1, 3 of order 2",
-        "  density empirical, link identity: prediction",
+        "  density: empirical; scale: prediction (identity link)",
         f"  orders 1 and 2 pure to {found.impurity:.1e}; {sum_error_words(fx)}",
     ]
     assert sum_error_words(fx) == f"sum of terms within {found.reconstruction_error:.1e} of the model"
-    assert "link softmax: class score, outputs u, v, w" in repr(several)
-    assert "density laplace" in repr(fx.with_density("laplace"))
+    assert "scale: class score (softmax link); outputs: u, v, w" in repr(several)
+    assert "density: laplace" in repr(fx.with_density("laplace"))
 
 
 @pytest.mark.parametrize("density", ["empirical", "auto"])

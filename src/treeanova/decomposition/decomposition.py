@@ -60,7 +60,7 @@ class Decomposition(Editing):
     >>> fx, X = example()
     >>> print(fx)
     Decomposition of 3 terms: 2 of order 1, 1 of order 2
-      density auto, link identity: prediction
+      density: auto; scale: prediction (identity link)
       orders 1 and 2 pure to 0.0e+00; sum of terms within 0.0e+00 of the model
     """
 
@@ -105,10 +105,10 @@ class Decomposition(Editing):
         source = function.source
         if partial and isinstance(source, AdditiveModel) and not {*function.terms.keys} <= {*source.terms.keys}:
             partial = f", of a selection from the model's {scope.n_terms}"
-        outputs = "" if self._has_one_output else f", outputs {', '.join(self.outputs)}"
+        outputs = "" if self._has_one_output else f"; outputs: {', '.join(self.outputs)}"
         lines = [
             f"Decomposition of {len(self):,} terms{partial}: {'; '.join(filter(None, counts)) or 'none'}",
-            f"  density {self.density.name}, link {self.schema.link}: {scale_of(self.schema)}{outputs}",
+            f"  density: {self.density.name}; scale: {scale_of(self.schema)} ({self.schema.link} link){outputs}",
         ]
         if scope.words:
             lines.append(f"  edited ({', '.join(scope.words)}): no longer the model")
