@@ -50,7 +50,7 @@ assert {one["num_threads"] for one in found if one["user_api"] == "blas"} == {1}
 
 # Trees of which all terms have tables, and deep ones of which only low orders have.
 _ANSWERS = """
-import _posixsubprocess, _thread, importlib, os, sys, threading
+import _posixsubprocess, _thread, importlib, multiprocessing, os, sys, threading
 import numpy as np
 import treeanova, treeanova.plot
 from tests.support.forests import random_forest
@@ -73,6 +73,7 @@ def refuse(*_, **__):
 starters = {
     _thread: ["start_new_thread"], threading: ["_start_new_thread", "_start_joinable_thread"],
     threading.Thread: ["start"], os: ["fork", "posix_spawn"], _posixsubprocess: ["fork_exec"],
+    multiprocessing: ["RLock"],  # starts a process where none is forked
 }
 for owner, names in starters.items():
     for name in names:

@@ -12,6 +12,7 @@ import itertools
 import math
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Self, TextIO, TypeVar
@@ -26,9 +27,10 @@ T = TypeVar("T")
 
 
 class _Line(tqdm):  # type: ignore[misc]  # tqdm has no types
-    """One stage on a terminal, without tqdm's thread."""
+    """One stage on a terminal, without tqdm's thread, and with a lock of threads: tqdm's own may start a process."""
 
     monitor_interval = 0
+    _lock = threading.RLock()
 
 
 class Bar:
@@ -60,7 +62,7 @@ class Bar:
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Show that `done` of `total` steps of a stage are done, as a progress function does."""
-        with tqdm.get_lock():
+        with _Line.get_lock():
             if self._is_closed:
                 return
             last_stage, last_done, last_total = self._stage
