@@ -105,7 +105,7 @@ def _train_xgboost(rows: Simulation) -> Any:
 
     types = ["q", "q", "q", "c"] if isinstance(rows.X, np.ndarray) else None
     model = XGBRegressor(
-        n_estimators=400, max_depth=2, learning_rate=0.1, enable_categorical=True, feature_types=types, n_jobs=2
+        n_estimators=400, max_depth=2, learning_rate=0.1, enable_categorical=True, feature_types=types, n_jobs=1
     )
     return model.fit(rows.X, rows.y)
 
