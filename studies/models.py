@@ -118,9 +118,10 @@ def common_bins(kinds: Mapping[str, Any], name: str, X: Any) -> tuple[dict[str, 
 
     Bins without rows are left out; 1st to 99th percentile, and curves are centred over the rows.
     """
-    raw, moved = kinds["raw"], dict[str, Any](dict.fromkeys(PAPERS, 0.0))
+    raw = kinds["raw"]
     low, high = np.nanpercentile(X[name], [1, 99])
     first, place = _rows_of_bins(raw, name, X)
+    moved = dict[str, Any](dict.fromkeys(PAPERS, np.zeros(len(first))))  # if the feature is in no pair
     for other in [b for a in raw.terms if len(a) == 2 and name in a for b in a if b != name]:
         second, where = _rows_of_bins(raw, other, X)
         rows = X.iloc[np.repeat(first, len(second))]

@@ -33,6 +33,7 @@ from treeanova import AdditiveClassifier, AdditiveRegressor, _members
 from treeanova._members import features_of, folds_of, mean_of_outputs, side_by_side
 from treeanova.data.features import Labels
 from treeanova.errors import ScoreWarning, UnsupportedModelError
+from treeanova.model.rows import Rows
 
 CLOSE = {"rtol": 0, "atol": 1e-12}
 
@@ -612,7 +613,7 @@ def test_the_loss_of_truncated_members_is_that_which_stops_boosting(kind):
     member = _members._fitted(boosting(**options), rows, folds, 0, 0)
     score = member.predict(rows.X[::4]) if is_number else member.decision_function(rows.X[::4])
     loss = _members._loss_of(member, score, rows.at(np.flatnonzero(folds == 0)))
-    assert loss == pytest.approx(_members._best_loss(member), rel=1e-9)
+    assert loss == pytest.approx(_members.Trained(member, ()).best_loss, rel=1e-9)
 
 
 @pytest.mark.parametrize(("lost", "is_of_pairs"), [(0.0, False), (1e9, True)])
@@ -638,3 +639,30 @@ def features_on_paths(forest):
         else:
             stack += [(child, (*path, forest.feature[node])) for child in (forest.left[node], forest.right[node])]
     return paths
+
+
+def test_members_of_few_random_cuts_predict_as_histogram_boosting_does(monkeypatch):
+    """Against the predictions of the members that scikit-learn trained, at rows on their cuts and next to them."""
+    monkeypatch.setattr(_members, "CONTENDERS", _members.CONTENDERS[-1:])
+    trained = []
+    train = _members._Race.members
+    monkeypatch.setattr(_members._Race, "members", lambda race: trained.append(train(race)) or trained[-1])
+    X = np.random.default_rng(0).normal(size=(240, 3))
+    model = AdditiveRegressor(n_bags=2, random_state=0).fit(shifted(X), shifted(X[:, 0] + X[:, 1]))
+    (members,) = trained
+    for member, forest in zip(members, model._members, strict=True):
+        cuts = [column.cuts for column in member.columns]
+        assert max(map(len, cuts)) <= 12
+        at_cuts = np.column_stack([np.resize(np.concatenate([some, np.nextafter(some, np.inf)]), 30) for some in cuts])
+        codes = np.column_stack([np.searchsorted(some, at_cuts[:, j]) for j, some in enumerate(cuts)])
+        np.testing.assert_allclose(
+            forest.score(Rows.of(at_cuts, forest.schema))[:, 0], member.model.predict(codes), rtol=1e-12
+        )
+
+
+def test_coarser_columns_keep_some_cuts():
+    column = _members.Column(0, np.arange(20.0))
+    coarse = column.coarser(5, np.random.RandomState(0))
+    assert len(coarse.cuts) == 5
+    assert set(coarse.cuts) < set(column.cuts)
+    assert column.coarser(20, np.random.RandomState(0)) is column

@@ -46,10 +46,13 @@ BOOSTING: dict[str, Any] = {
     "scoring": "loss",
     "tol": 0.0,
 }
-# What the first folds choose from: trees for interactions and noise, and trees for smooth effects with little noise.
+_N_CUTS = "n_cuts"  # of a number, drawn for each member: the mean of many coarse members is smooth
+# What the first folds choose from: trees for interactions and noise; trees for smooth effects with little noise; and
+# trees for smooth effects of few rows.
 CONTENDERS: tuple[dict[str, Any], ...] = (
     {"learning_rate": 0.1, "max_leaf_nodes": 12, "min_samples_leaf": 20},
     {"learning_rate": 0.2, "max_leaf_nodes": 5, "min_samples_leaf": 4},
+    {"learning_rate": 0.1, "max_leaf_nodes": 3, "min_samples_leaf": 4, _N_CUTS: 12},
 )
 # Trees of pairs alone, which lose nothing where higher orders are left out.
 _PAIR_SETTINGS: dict[str, Any] = {"learning_rate": 0.2, "max_leaf_nodes": 16, "min_samples_leaf": 5}
@@ -140,6 +143,24 @@ class Column(NamedTuple):
             return np.where(np.isnan(values), np.nan, np.searchsorted(self.cuts, values))
         return values if self.category is None else (values == self.category).astype(np.float64)
 
+    def coarser(self, n_cuts: int | None, rng: np.random.RandomState) -> Column:
+        """Return the column with some of its cuts, drawn at random; all if there are no more or no limit."""
+        if n_cuts is None or self.cuts is None or len(self.cuts) <= n_cuts:
+            return self
+        return self._replace(cuts=np.sort(rng.choice(self.cuts, n_cuts, replace=False)))
+
+
+class Trained(NamedTuple):
+    """A member, and the columns it was trained on."""
+
+    model: Any
+    columns: Sequence[Column]
+
+    @property
+    def best_loss(self) -> float:
+        """The smallest loss on the held-out fold."""
+        return -float(np.max(self.model.validation_score_))
+
 
 def columns_of(features: Sequence[Feature], matrix: Floats) -> list[Column]:
     """Return the columns for features with encoded values; few categories become one column each.
@@ -199,7 +220,6 @@ def boosted_members(
     features = features_of(rows.X)
     matrix = _matrix(features, rows.X, named=named)
     columns = columns_of(features, matrix)
-    codes = np.column_stack([column.codes(matrix[:, column.feature]) for column in columns])
     columns_by_feature = [[i for i, column in enumerate(columns) if column.feature == j] for j in range(len(features))]
     n_bins = max(_BINS, *(feature.n_categories for feature in features))
     estimator.set_params(
@@ -212,15 +232,16 @@ def boosted_members(
     pairs = [one + other for one, other in itertools.combinations(columns_by_feature, 2)]
     pair_settings = _PAIR_SETTINGS | {"interaction_cst": pairs} if may_be_pairs else None
 
-    def read(member: Any) -> Forest:
-        forest: Any = read_for_rows(member)
-        return _with_features(forest, features, columns, named=named)
+    def read(member: Trained) -> Forest:
+        forest: Any = read_for_rows(member.model)
+        return _with_features(forest, features, member.columns, named=named)
 
-    def truncated_loss(member: Any) -> float:  # on the first fold, with terms up to `max_order` alone
+    def truncated_loss(member: Trained) -> float:  # on the first fold, with terms up to `max_order` alone
         places = np.flatnonzero(folds == 0)
-        return _loss_of(member, truncated(read(member)).decision_function(rows_at(rows.X, places)), rows.at(places))
+        score = truncated(read(member)).decision_function(rows_at(rows.X, places))
+        return _loss_of(member.model, score, rows.at(places))
 
-    race = _Race(estimator, rows._replace(X=codes), folds, seeds, pair_settings, truncated_loss)
+    race = _Race(estimator, rows._replace(X=matrix), columns, folds, seeds, pair_settings, truncated_loss)
     return [read(member) for member in race.members()]
 
 
@@ -236,11 +257,12 @@ class _Race:
     """Settings of histogram boosting that compete on the first folds; the winner trains the others."""
 
     estimator: Any
-    rows: Outcomes
+    rows: Outcomes  # encoded
+    columns: Sequence[Column]
     folds: Ints
     seeds: Ints
     pair_settings: dict[str, Any] | None  # for trees of pairs alone; None if they do not compete
-    truncated_loss: Callable[[Any], float]  # of the first member on the fold that it was not trained on
+    truncated_loss: Callable[[Trained], float]  # of the first member on the fold that it was not trained on
 
     @property
     def n_first(self) -> int:
@@ -248,10 +270,10 @@ class _Race:
         n_needed = math.ceil(_ROWS_OF_CHOICE * len(self.seeds) / len(self.folds))
         return min(max(1, n_needed), len(self.seeds))
 
-    def members(self) -> list[Any]:
+    def members(self) -> list[Trained]:
         """Train the members: all settings on the first folds, and the winner on the others too."""
         contenders = [self._trained(settings, range(self.n_first)) for settings in CONTENDERS]
-        losses = [sum(map(_best_loss, members)) for members in contenders]
+        losses = [sum(member.best_loss for member in members) for members in contenders]
         best = int(np.nanargmin(losses)) if np.isfinite(losses).any() else 0
         settings, members = CONTENDERS[best], contenders[best]
         if self.pair_settings is not None:
@@ -260,33 +282,31 @@ class _Race:
                 settings, members = self.pair_settings, pair_members
         return [*members, *self._trained(settings, range(self.n_first, len(self.seeds)))]
 
-    def _trained(self, settings: dict[str, Any], places: Iterable[int]) -> list[Any]:
+    def _trained(self, settings: dict[str, Any], places: Iterable[int]) -> list[Trained]:
         """Train a member with some settings for each fold, given by its number."""
-        clone = importlib.import_module("sklearn.base").clone
-        return [
-            _fitted(clone(self.estimator).set_params(**settings), self._rows_without(i), self.folds, i, self.seeds[i])
-            for i in places
-        ]
+        return [self._one(settings, i) for i in places]
 
-    def _rows_without(self, fold: int) -> Outcomes:
-        """Return all rows, with constants in columns that are missing in all others: scikit-learn cannot bin these."""
-        is_missing_column = np.isnan(self.rows.X[self.folds != fold]).all(axis=0)
-        return self.rows._replace(X=np.where(is_missing_column, 0.0, self.rows.X))
+    def _one(self, settings: dict[str, Any], fold: int) -> Trained:
+        """Train a member on all folds but one."""
+        options = dict(settings)
+        n_cuts, rng = options.pop(_N_CUTS, None), np.random.RandomState(self.seeds[fold])
+        columns = [column.coarser(n_cuts, rng) for column in self.columns]
+        codes = np.column_stack([column.codes(self.rows.X[:, column.feature]) for column in columns])
+        # Constants in columns that are missing in all other folds: scikit-learn cannot bin these.
+        codes[:, np.isnan(codes[self.folds != fold]).all(axis=0)] = 0.0
+        member = importlib.import_module("sklearn.base").clone(self.estimator).set_params(**options)
+        rows = self.rows._replace(X=codes)
+        return Trained(_fitted(member, rows, self.folds, fold, self.seeds[fold]), columns)
 
-    def _pairs_win(self, members: Sequence[Any], pair_members: Sequence[Any]) -> bool:
+    def _pairs_win(self, members: Sequence[Trained], pair_members: Sequence[Trained]) -> bool:
         """Whether trees of pairs are better than others, or than what is left of these up to order 2.
 
         What the others lose by leaving out higher orders is measured on the first fold alone.
         """
         excess_of_pairs = float(
-            np.mean([_best_loss(pair) - _best_loss(deep) for deep, pair in zip(members, pair_members, strict=True)])
+            np.mean([pair.best_loss - deep.best_loss for deep, pair in zip(members, pair_members, strict=True)])
         )
-        return excess_of_pairs < 0 or excess_of_pairs < self.truncated_loss(members[0]) - _best_loss(members[0])
-
-
-def _best_loss(member: Any) -> float:
-    """Return the smallest loss on the held-out fold."""
-    return -float(np.max(member.validation_score_))
+        return excess_of_pairs < 0 or excess_of_pairs < self.truncated_loss(members[0]) - members[0].best_loss
 
 
 def trained_members(estimator: Any, rows: Outcomes, folds: Ints, seeds: Ints) -> list[Any]:
