@@ -648,7 +648,7 @@ def test_members_of_few_random_cuts_predict_as_histogram_boosting_does(monkeypat
     train = _members._Race.members
     monkeypatch.setattr(_members._Race, "members", lambda race: trained.append(train(race)) or trained[-1])
     X = np.random.default_rng(0).normal(size=(240, 3))
-    model = AdditiveRegressor(n_bags=2, random_state=0).fit(shifted(X), shifted(X[:, 0] + X[:, 1]))
+    model = fit(AdditiveRegressor(n_bags=2, random_state=0), X, X[:, 0] + X[:, 1])
     (members,) = trained
     for member, forest in zip(members, model._members, strict=True):
         cuts = [column.cuts for column in member.columns]
