@@ -134,7 +134,7 @@ Leaf-wise trees take time in proportion to their leaves.
 **Outputs**: five classes take 2.5 times as long as one score with as many rounds, twenty take seven times as long.
 **Memory**: 0.2 GB for the libraries, the model, the rows, and what `plan` says; `budget` limits the latter.
 **Less time**: `seconds=20` limits `decompose` to about so long, `max_order=2` leaves out what is above pairs, and Numba
-(`pip install 'treeanova[fast]'`) helps where the tables below differ.
+(`pip install numba`) helps where the tables below differ.
 """
 _METHOD = """All with default options, in seconds of one core, those of all threads added up, on this machine:
 {machine}. A process loads a trained model and its rows, and then takes the steps from left to right. Explain, all:

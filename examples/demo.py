@@ -191,7 +191,7 @@ def _write(fx: Decomposition, folder: pathlib.Path, say: Callable[[str], Any], p
             for path in step():
                 say(f"wrote {path}")
         except ImportError as error:
-            say(f"no {extra} ({error}); pip install 'treeanova[{extra}]'")
+            say(f"no {extra} ({error}); pip install '.[{extra}]'")
 
 
 def demonstrate(folder: pathlib.Path, say: Callable[[str], Any], progress: Progress = quiet) -> None:

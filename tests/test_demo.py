@@ -119,7 +119,7 @@ def test_a_missing_extra_is_named_and_the_rest_is_written(tmp_path, monkeypatch)
     monkeypatch.setattr(demo, "draw", lambda fx, folder, progress: [folder / "a.png"])
     lines = []
     demo._write(fx, tmp_path, lines.append, quiet)
-    assert "pip install 'treeanova[report]'" in lines[0]
+    assert "pip install '.[report]'" in lines[0]
     assert lines[1:] == [f"wrote {tmp_path / 'a.png'}"]
 
 

@@ -18,4 +18,4 @@ def test_without_its_libraries_the_command_line_names_the_extra():
     )
     assert found.returncode == 2
     assert found.stderr.count("\n") == 1
-    assert "pip install 'treeanova[cli]'" in found.stderr
+    assert "pip install typer rich" in found.stderr

@@ -11,7 +11,7 @@ try:
     import rich
     import typer
 except ImportError as _error:
-    raise ImportError(f"the command line needs typer and rich ({_error}); pip install 'treeanova[cli]'") from _error
+    raise ImportError(f"the command line needs typer and rich ({_error}); pip install typer rich") from _error
 
 from treeanova.cli.commands import main, run
 

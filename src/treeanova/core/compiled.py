@@ -1,6 +1,6 @@
 """Kernels: loops over arrays that Numba compiles, used for large jobs only.
 
-Numba is optional (`pip install treeanova[fast]`). Every kernel has a numpy counterpart that gives the same numbers up
+Numba is optional (`pip install numba`). Every kernel has a numpy counterpart that gives the same numbers up
 to rounding; callers ask `is_worthwhile` first. Numba is imported by the first large job, and caches compiled code on
 disk if it can. TREEANOVA_NO_NUMBA=1 switches it off.
 """

@@ -53,7 +53,7 @@ def _pyarrow(module: str = "") -> Any:  # pyarrow, or its module such as ".fs"
     try:
         return importlib.import_module(f"pyarrow{module}")
     except ImportError as error:
-        raise ImportError("reading Parquet files in batches needs pyarrow; pip install treeanova[parquet].") from error
+        raise ImportError("reading Parquet files in batches needs pyarrow; pip install pyarrow.") from error
 
 
 @contextlib.contextmanager

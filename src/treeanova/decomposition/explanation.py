@@ -429,7 +429,7 @@ def _check_target(target: pathlib.Path) -> None:
     try:
         importlib.import_module("pyarrow")
     except ImportError as error:
-        raise ImportError("writing Parquet files needs pyarrow; pip install treeanova[parquet].") from error
+        raise ImportError("writing Parquet files needs pyarrow; pip install pyarrow.") from error
     if target.is_dir() or not target.parent.is_dir():
         raise ValueError(f"`path` must be a file in a folder that exists, got {str(target)!r}; choose another name.")
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 try:
     import matplotlib as mpl  # noqa: F401  the whole package needs it
 except ImportError as _error:
-    raise ImportError(
-        "treeanova.plot needs matplotlib, which is not installed; pip install 'treeanova[plot]'."
-    ) from _error
+    raise ImportError("treeanova.plot needs matplotlib, which is not installed; pip install matplotlib.") from _error
 
 from treeanova.plot.bars import importance, validation, waterfall
 from treeanova.plot.differences import change, compare, gap, monotonicity

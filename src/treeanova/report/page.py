@@ -39,7 +39,7 @@ def vega() -> str:
         import vl_convert  # noqa: PLC0415  only reports need it
     except ImportError as error:
         raise ImportError(
-            "write_report() needs vl-convert-python, which is not installed; pip install 'treeanova[report]'."
+            "write_report() needs vl-convert-python, which is not installed; pip install vl-convert-python."
         ) from error
     path = cache_folder() / f"vega-{importlib.metadata.version('vl-convert-python')}.js"
     cached = _cached_script(path)
