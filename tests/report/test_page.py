@@ -106,7 +106,7 @@ def test_messages(fx, tmp_path, monkeypatch):
         write_report(fx, max_terms=0)
     monkeypatch.setitem(sys.modules, "vl_convert", None)
     write_report.__globals__["vega"].cache_clear()
-    with pytest.raises(ImportError, match=r"needs vl-convert-python, .*pip install 'treeanova\[report\]'"):
+    with pytest.raises(ImportError, match=r"needs vl-convert-python, .*pip install vl-convert-python"):
         write_report(fx)
     write_report.__globals__["vega"].cache_clear()
 
