@@ -9,12 +9,16 @@ You learn: drop, select, importance by feature, compare, and why effects before 
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 from sklearn.ensemble import GradientBoostingClassifier
 
 import treeanova
 
+folder = Path(os.environ.get("TREEANOVA_OUT", "."))
 rng = np.random.default_rng(1)
 n = 6000
 group = rng.integers(0, 2, n)
@@ -47,3 +51,5 @@ for name, p in {"model": before, "without the group's terms": after}.items():
 print("\nWhat purification changes: distance relative to the standard deviation of the score")
 comparison = treeanova.compare({"pure": fx, "raw": fx.raw})
 print(comparison.distance[["term", "relative"]].round(2).to_string(index=False))
+ax = treeanova.plot.compare({"pure": fx, "raw": fx.raw}, "income")
+ax.figure.savefig(folder / "auditing.png", dpi=150)

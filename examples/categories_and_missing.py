@@ -8,12 +8,16 @@ You learn: where to find the bins of categories, missing values and unseen categ
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 import treeanova
 
+folder = Path(os.environ.get("TREEANOVA_OUT", "."))
 rng = np.random.default_rng(0)
 n = 4000
 X = pd.DataFrame(
@@ -35,3 +39,4 @@ rows = pd.DataFrame({"size": [np.nan, 100.0], "city": pd.Categorical(["Rome", "A
 print(fx.explain(rows).to_frame().to_string(index=False))
 print("the model itself:", model.predict(rows).round(3))
 print("sum of terms:    ", fx.decision_function(rows).round(3))
+treeanova.plot.effect(fx, "city").figure.savefig(folder / "categories.png", dpi=150)

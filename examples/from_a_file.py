@@ -43,3 +43,4 @@ np.testing.assert_array_equal(again.decision_function(rows), fx.decision_functio
 print("The same on the command line:")
 print("  treeanova explain wine.json --data wine.csv --target is_first --out wine.html --save wine.tav")
 print("  treeanova table wine.tav --term proline")
+treeanova.plot.importance(again, k=8).figure.savefig(folder / "wine.png", dpi=150)

@@ -9,12 +9,16 @@ You learn: how to pass a density, and how to see what it changes.
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
 from scipy.stats import norm
 from sklearn.ensemble import GradientBoostingRegressor
 
 import treeanova
 
+folder = Path(os.environ.get("TREEANOVA_OUT", "."))
 rng = np.random.default_rng(0)
 X = rng.multivariate_normal([0, 0], [[1, 0.5], [0.5, 1]], size=3000, method="cholesky")
 y = X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=3000)
@@ -46,3 +50,5 @@ for name, part in {"correlated rows": fx, "elsewhere": there, "tilted": tilted, 
     table = part.importance().set_index("term")
     print(f"  {name:<16}{table.loc['a × b', 'share']:6.1%}")
 print(treeanova.compare({"correlated rows": fx, "elsewhere": there}).distance.to_string(index=False))
+ax = treeanova.plot.compare({"correlated rows": fx, "elsewhere": there}, "a")
+ax.figure.savefig(folder / "own_density.png", dpi=150)

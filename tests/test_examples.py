@@ -11,20 +11,20 @@ import pytest
 FOLDER = Path(__file__).resolve().parents[1] / "examples"
 # What each script must print, and the files it must write.
 EXPECTED = {
-    "auditing": (["without the group's terms"], []),
+    "auditing": (["without the group's terms"], ["auditing.png"]),
     "california": (["Latitude × Longitude"], ["california.png"]),
-    "categories_and_missing": (["unseen or missing", "the model itself"], []),
-    "four_forms": (["mass-moving: orders 1 and 2 pure to"], []),
+    "categories_and_missing": (["unseen or missing", "the model itself"], ["categories.png"]),
+    "four_forms": (["mass-moving: orders 1 and 2 pure to"], ["four_forms.png"]),
     "from_a_file": (
         ["Decomposition of ", "density: auto; scale: log-odds (logit link)", "The same on the command line:"],
-        ["wine.json", "wine.csv", "wine.tav"],
+        ["wine.json", "wine.csv", "wine.png", "wine.tav"],
     ),
     "groups": (
         ["Male minus Female", "sex by itself", "the gap without the terms of sex"],
         ["groups.png", "groups_race.html", "groups_sex.html"],
     ),
     "multiclass": (["setosa", "bins and classes"], ["multiclass.png"]),
-    "own_density": (["elsewhere"], []),
+    "own_density": (["elsewhere"], ["own_density.png"]),
     "quick_start": (["sum of the terms against the model"], ["quick_start.html", "quick_start.png"]),
     "what_changed": (
         ["other rows, same model", "intercept"],
