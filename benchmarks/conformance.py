@@ -442,30 +442,33 @@ def _of_map(mode: Mode, at: Situation) -> list[str]:
 
 # The page
 
-_HOW = """Each tool is asked in each of its modes. "paths" are the training rows per path of a tree, "background rows"
-are rows that the tool is given; "exact" and "the same" mean within 1e-5, as some tools compute in single precision.
-"refuses" means that the tool raises an error. That is a correct answer: a wrong number is worse. Models are small, of
-trees of depth 2, so that main effects and pairs are all there is. The cases are here because tools are known to fail
-in them; times and other cases are in [other tools](peers.md), [accuracy](accuracy.md) and [known
-truth](known-truth.md)."""
-_SUMS = """Numbers of all features, or all main effects and pairs, must add up to the model's own prediction, less a
-constant. The number is half the range of the difference over {n} rows, in standard deviations of the prediction. In
-"stopped early" the model keeps trees after its best iteration, which its prediction leaves out. In "whole numbers"
-values are equal to thresholds. "unseen category" is a label that no training row has. treehfd promises an
-approximation, whose residual counts here. Modes that refuse every model of a library are left out."""
-_SAME = """"1 if f0 and f1, else 0" as XGBoost models of three forms: a tree that splits f0 first, a tree that splits
-f1 first, and a stump followed by a tree. Their predictions are equal, and so are the training rows: 6, 1, 1 and 4
-copies of the four combinations. Numbers that describe the function are the same for all three."""
-_EBMS = """Two EBMs with equal predictions. In the second, a function of f0 is in the main effect of f0 instead of in
-the pair."""
+_HOW = """Each tool is asked in each of its modes. In modes called "paths", a tool uses the numbers of training rows
+that the trees store for each of their paths; in modes called "background rows", it uses rows that it is given. "k-SII"
+are the Shapley interactions of shapiq that add up to the prediction. "exact" and "the same" mean within 1e-5, as some
+tools compute in single precision. "refuses" means that the tool raises an error. That is a correct answer: a wrong
+number is worse. The models are small and their trees have depth 2, so there are only main effects and pairs. The cases
+are here because tools are known to fail in them; times and other cases are in [other tools](peers.md),
+[accuracy](accuracy.md) and [known truth](known-truth.md)."""
+_SUMS = """The numbers of all features, or of all main effects and pairs, must add up to the model's own prediction, up
+to a constant. The number after "off by" is half the range of the difference over {n} rows, in standard deviations of
+the prediction. In "stopped early" the model keeps trees after its best iteration, which its prediction leaves out. In
+"whole numbers" some values of the features are equal to thresholds of the trees. "unseen category" is a label that no
+training row has. treehfd promises only an approximation; what it leaves over counts as an error here. Modes that refuse
+every model of a library are left out. The first table is for XGBoost, the second for LightGBM."""
+_SAME = """The function "1 if f0 and f1, else 0" is written as three XGBoost models: a tree that splits f0 first, a tree
+that splits f1 first, and a stump followed by a tree. Their predictions are equal, and so are the training rows: 6, 1, 1
+and 4 copies of the four combinations. Numbers that describe the function are the same for all three. "differ by" is the
+largest difference from the numbers of the first model."""
+_EBMS = """Two EBMs (the additive models of interpret) have equal predictions. In the second, a function of f0 is in the
+main effect of f0 instead of in the pair. "differ by" is the largest difference between their numbers."""
 _TABLES = """The table [[1, 0], [0, 0]] with weights [[1, e], [e, 1]]: the pure main effects are 1/4 and -1/4 for both
 axes, whatever e is above 0. With e = 0 the weights are block-diagonal and the main effects are not unique. A
 convention that treats both axes alike gives the same answer for the transposed table."""
-_MAP = """XGBoost, 100 trees of depth 2, house prices in California, 500 rows. The variance of the pair is relative to
-that of the prediction at the rows. The last column is the share of the pair's variance that a function of latitude
-plus a function of longitude, both constant within the bins of the model, explains at the same rows. It is 0 for a
-pure interaction. SHAP interactions do not promise purity: the column says how much of what they show is not
-interaction."""
+_MAP = """The model is XGBoost with 100 trees of depth 2 for house prices in California, and each tool is asked at 500
+rows. The variance of the pair is relative to that of the prediction at these rows. The last column is the share of the
+pair's variance that a function of latitude plus a function of longitude, both constant within the bins of the model,
+explains at the same rows. It is 0 for a pure interaction. SHAP interactions do not promise purity: the column says how
+much of what they show is not interaction."""
 
 
 def page(sections: Mapping[str, tuple[str, Sequence[Table]]]) -> str:
@@ -503,7 +506,7 @@ def run(*, full: bool) -> None:
     warnings.simplefilter("ignore")
     sums = [sums_table(library) for library in ("XGBoost", "LightGBM")]
     sections = {
-        "Do the numbers add up to the prediction?": (_SUMS.format(n=_N_ASKED) + " First XGBoost, then LightGBM.", sums),
+        "Do the numbers add up to the prediction?": (_SUMS.format(n=_N_ASKED), sums),
         "One function, three models": (_SAME, [same_function_table()]),
         "One function, two EBMs": (_EBMS, [ebms_table()]),
         "One table, two axes": (_TABLES, [tables_table()]),

@@ -122,25 +122,27 @@ Written by `python -m benchmarks cost`.
 
 {method}
 """
-_RULE = """`print(treeanova.plan(model, X))` says it before any work, seconds within a factor of two or so. By hand:
-look for the line of the tables below that is most like your model, and change its seconds by these rules."""
+_RULE = """`print(treeanova.plan(model, X))` estimates memory and time before any work, the seconds within a factor of
+about two. To estimate them by hand, find the line of the tables below that is most like your model, and change its
+seconds by these rules."""
 _RULES = """
 **Rows** hardly matter to `decompose`: 1,000 times as many take twice as long. `explain` takes time in proportion to
 them.
-**Trees**: ten times as many trees of depth 2 take three times as long, ten times as many of depth 6 2.4 times as long.
-Leaf-wise trees take time in proportion to their leaves.
-**Depth**: with twice the depth it is four times as long, until trees are so deep that they have few rows per leaf.
-**Features**: what counts are the pairs of features that meet in a tree.
-**Outputs**: five classes take 2.5 times as long as one score with as many rounds, twenty take seven times as long.
-**Memory**: 0.2 GB for the libraries, the model, the rows, and what `plan` says; `budget` limits the latter.
-**Less time**: `seconds=20` limits `decompose` to about so long, `max_order=2` leaves out what is above pairs, and Numba
-(`pip install numba`) helps where the tables below differ.
+**Trees**: ten times as many trees take three times as long if they have depth 2, and 2.4 times as long if they have
+depth 6. Leaf-wise trees take time in proportion to their leaves.
+**Depth**: twice the depth takes four times as long, until trees are so deep that they have few rows per leaf.
+**Features**: what counts is the number of pairs of features that are split together in a tree.
+**Outputs**: five classes take 2.5 times as long as one score with as many rounds, and twenty take 7 times as long.
+**Memory**: add up 0.2 GB for the libraries, the model, the rows, and what `plan` says; `budget=` limits only the last
+of these.
+**Less time**: `seconds=20` limits `decompose` to about so long, `max_order=2` leaves out terms above pairs, and Numba
+(`pip install numba`) helps where the two tables below differ.
 """
-_METHOD = """All with default options, in seconds of one core, those of all threads added up, on this machine:
-{machine}. A process loads a trained model and its rows, and then takes the steps from left to right. Explain, all:
-`fx.explain` of all rows, 1,000 at a time; after ≈, in proportion to the rows of the first 20 seconds. Peak GB: the
-whole process, with libraries, model and rows, through all steps. Code that Numba compiles is kept on disk; its first
-use takes some seconds more."""
+_METHOD = """All runs use default options. Times are seconds of one core, added up over all threads, on this machine:
+{machine}. A process loads a trained model and its rows, and then takes the steps from left to right. The column
+"explain, all" is `fx.explain` of all rows, 1,000 at a time; a number after ≈ is extrapolated from the rows of the first
+20 seconds. The column "peak GB" is the largest memory of the whole process, with libraries, model and rows, through all
+steps. Code that Numba compiles is kept on disk; its first use takes some seconds more."""
 _HEAD = ("model", "rows", "leaves", "outputs")
 _STEPS = {
     "decompose": "decompose",
@@ -164,7 +166,7 @@ def text(results: Mapping[str, Any]) -> str:
     sections += _notes(cases)
     missing = [f"- {case.model}; {case.data}" for name, case in CASES.items() if name not in cases]
     if missing:
-        sections.append("Models without numbers here:\n\n" + "\n".join(missing))
+        sections.append("These models have no numbers here yet:\n\n" + "\n".join(missing))
     return "\n\n".join(sections) + "\n"
 
 
