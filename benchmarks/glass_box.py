@@ -21,7 +21,7 @@ from benchmarks.glass_box_data import DATA, Split, split
 from benchmarks.timing import table_text
 
 Numbers = dict[str, float]
-_RESULTS = pathlib.Path("build/glass_box.json")
+_RESULTS = pathlib.Path("benchmarks/glass_box.json")
 _PAGE = pathlib.Path("docs/glass-box-benchmark.md")
 _PICTURE = pathlib.Path("docs/images/glass-box-benchmark.png")
 _QUICK_ROWS = 2_000
