@@ -1,8 +1,8 @@
 """Glass boxes on ten data sets: test loss, CPU seconds in fit, and sizes; writes docs/glass-box-benchmark.md.
 
 ``python -m benchmarks glass_box --data compas --methods additive ebm`` measures some pairs of data set and method.
-Numbers are kept in a JSON file, and the page shows what is there. EBMs are fitted in one process, so that all of their
-CPU time counts.
+Numbers are kept in a JSON file, benchmarks/glass_box.json, and the page shows what is there. EBMs are fitted in one
+process, so that all of their CPU time counts.
 """
 
 from __future__ import annotations
@@ -244,6 +244,8 @@ def page(kept: dict[str, Any], most: int | None = None) -> str:
             _verdict(means),
             "",
             "## Test loss",
+            "",
+            "A dash stands for what has not been measured.",
             "",
             table_text(["data", *_MODELS], losses),
             "## CPU seconds in fit",
